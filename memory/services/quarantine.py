@@ -20,7 +20,7 @@ from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTIN
 from memory.services.index_writer import index_remove
 from memory.services.reviews.opening import review_open
 from memory.services.reviews.records import review_reopen
-from memory.types import words_of
+from memory.types import all_texts
 from nousweb.lib import clock
 
 BY = Principal.of_system("screening")
@@ -76,7 +76,7 @@ def memory_text(memory: Any, between: str = ".\n") -> str:
     matched too."""
     if isinstance(memory, Censor):
         return between.join(text for text in (memory.pattern, memory.reason, memory.domain) if text)
-    return between.join(text for text in words_of(memory) if text)
+    return between.join(text for text in all_texts(memory) if text)
 
 
 def quarantine_if_needed(memory: Any, by: Principal) -> bool:

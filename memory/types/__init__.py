@@ -36,11 +36,11 @@ def entry_of(memory: Any) -> IndexEntry:
     return replace(entry, text=entry.text[:MAX_TEXT_CHARACTERS]) if len(entry.text) > MAX_TEXT_CHARACTERS else entry
 
 
-def text_of(memory: Any) -> str:
+def prompt_text(memory: Any) -> str:
     """The text of a memory in a prompt; "" if it has none."""
     return _BY_MODEL[type(memory)].text(memory)
 
 
-def words_of(memory: Any) -> Iterable[str]:
+def all_texts(memory: Any) -> Iterable[str]:
     """All texts that a reader of the memory gets."""
     return _BY_MODEL[type(memory)].words(memory)

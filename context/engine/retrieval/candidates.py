@@ -29,7 +29,7 @@ from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
-from memory.types import IndexEntry, entry_of, text_of
+from memory.types import IndexEntry, entry_of, prompt_text
 
 THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
 """Least relevance by type."""
@@ -278,14 +278,14 @@ def _with_recent_episodes(
         possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
         # A few more, since some may have been retired then and brought back.
         rows = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
-        episodes = [episode for episode in rows if episode.active and text_of(episode)][:EPISODES_BY_TIME]
+        episodes = [episode for episode in rows if episode.active and prompt_text(episode)][:EPISODES_BY_TIME]
     by_key = {("episode", str(episode.pk)): episode for episode in episodes}
     # As when nobody asks for what was outranked.
     found = [one for one in found if not (one.outranked and one.key in by_key)]
     known = {one.key for one in found}
     marked = [replace(one, by_time=one.key in by_key) for one in found]
     return marked + [
-        candidate_of(hit_of_entry(entry_of(episode), text_of(episode)), by_time=True)
+        candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode)), by_time=True)
         for key, episode in by_key.items()
         if key not in known
     ]

@@ -36,9 +36,9 @@ def fact_edit(
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Change a fact's category and metadata and how sure it is, never what it says; None leaves a field alone.
+    """Change a fact's category, metadata and confidence, never its content; None keeps a value.
 
-    A fact that moves to another project or task comes up there from now on, and is compared with nothing.
+    A fact that is moved to another project or task is not compared with the facts there.
     """
     change_check(fact, by, "memory.change_fact")
     for name in (fact.category, category or fact.category):

@@ -55,17 +55,18 @@ from nousweb.lib.validation import (
 
 @dataclass(frozen=True, slots=True)
 class LearnResult:
-    """What learning came to. `action`: "stored"; "confirmed", then `fact` is the one that was known already;
-    "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it.
+    """The result of learning one fact. `action` is one of:
 
-    Where the very same is known about another subject, nothing is stored, and `fact` is the known one: "queued" while
-    people are asked whether it holds of both, "decided" when they said that it does not.
+    - "stored": `fact` is new.
+    - "confirmed": `fact` is an old fact with the same statement.
+    - "superseded": `fact` is new and replaced the facts in `superseded`.
+    - "queued": `fact` is new and has pending `reviews`.
+    - "held": `fact` is quarantined, since it reads like an instruction to the agent. It was compared with nothing.
+      `reviews` has its review, unless that is resolved.
 
-    Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
-    with a review while one waits, "decided" when its source is none that they did not know.
-
-    "held": it reads like an instruction to the agent, is compared with nothing, and comes up nowhere until people allow
-    it; `reviews` asks them, unless they have answered.
+    Two cases store nothing. If the same sentence is stored about another subject, `fact` is that one: "queued" while a
+    review asks whether it is true of both, "decided" if people decided that it is not. If people invalidated the same
+    statement, `fact` is the invalidated one: "queued" with a pending review, "decided" without a new source.
     """
 
     action: str
@@ -75,7 +76,7 @@ class LearnResult:
 
     @property
     def review(self) -> UUID | None:
-        """The first review that waits."""
+        """The id of the first pending review, None without one."""
         return self.reviews[0].pk if self.reviews else None
 
 
@@ -102,15 +103,19 @@ def fact_learn(
     precheck: Precheck | None = None,
     repeats: bool = False,
 ) -> LearnResult:
-    """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
+    """Learn a fact in the memory of the persona of `by`; the system names the `persona`.
 
-    A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
-    one that may do either is stored with a review, as is what would take the place of people's word or of what they
-    are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
-    that it is not compared with. With `repeats` it may say of another subject what is known of one already, as a person
-    has decided. Without a `project` or `task` of its own it has those of its episode. `confidence` and `importance` lie
-    in [0, 1]. `precheck` is of `fact_precheck`; without it, one is made unless a transaction is open, and then the
-    comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
+    A fact with the same statement as an old one confirms that. One with a certainly newer value supersedes the old one.
+    Uncertain cases are stored with a review, and so is a fact that would replace one that is verified by people or has
+    a pending review. A statement that people invalidated is only stored if a person learns it.
+
+    `exclude`: ids of facts that it is not compared with.
+    `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
+    `project`, `task`: without them, those of the episode.
+    `confidence`, `importance`: in [0, 1].
+    `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
+    compared by meaning later.
+    Raises Invalid with the name of the field, or NotAllowed.
     """
     fact = build_fact(
         agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
@@ -119,7 +124,7 @@ def fact_learn(
     )  # fmt: skip
     may_replace = replaceable_by(by)
     if precheck is None:
-        # No model is asked about what is held back.
+        # No model is called for a quarantined fact.
         alone = in_transaction() or scan_memory(fact) is not None
         precheck = Precheck() if alone else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
     return learn_built_fact(
@@ -138,9 +143,9 @@ def build_fact(
     source_episode: Episode | None = None,
     **fields: Any,
 ) -> Fact:
-    """The fact that `fact_learn` would compare and store, checked, with the rights of `by`; the rest is its `fields`.
+    """Validate the arguments of `fact_learn` and build the unsaved fact. `fields` are those of `fact_fields_check`.
 
-    Raises Invalid, naming the field, or NotAllowed.
+    Raises Invalid with the name of the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
@@ -162,7 +167,7 @@ def build_fact(
 
 
 def replaceable_by(by: Principal) -> set[str]:
-    """The categories with a right of their own whose facts `by` may let others replace."""
+    """The categories with a permission of their own whose facts `by` may replace."""
     return {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
 
 
@@ -182,7 +187,7 @@ def fact_fields_check(
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
 ) -> dict[str, Any]:
-    """What is said of a fact, as it is stored. Raises Invalid, naming the field."""
+    """Validate and normalise the fields of a fact. Raises Invalid with the name of the field."""
     project, task = key_check("project", project), key_check("task", task)
     fields: dict[str, Any] = {
         "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
@@ -204,9 +209,9 @@ def fact_fields_check(
     return fields
 
 
-def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
-    if given is not None:
-        return given
+def _inherited(value: str | None, name: str, episode: Episode | None) -> str:
+    if value is not None:
+        return value
     return str(getattr(episode, name)) if episode else ""
 
 
@@ -248,18 +253,18 @@ def learn_built_fact(
     exclude: Sequence[UUID] = (),
     repeats: bool = False,
 ) -> LearnResult:
-    """Learn a fact of `build_fact`, as `fact_learn` does."""
-    # Another try, after a deadlock, begins with what was given.
+    """Compare and store a fact of `build_fact`, as `fact_learn` does."""
+    # A retry after a deadlock must begin with the unchanged fact.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
-    # What waited for the lock is learned after what was learned in the meantime.
+    # Facts that were learned while this one waited for the lock are older.
     fact.recorded_at = clock.now()
     if (match := scan_memory(fact)) is not None:
         return store_quarantined_fact(fact=fact, by=by, match=match)
     before = fact.subject_alias and fact.subject_alias.subject_id
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):
-        # What was compared before was compared as something else.
+        # The subject has changed, so the comparisons of the precheck no longer apply.
         precheck = replace(precheck, comparisons={}, near=None)
     return fact_reconcile(
         fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
@@ -275,11 +280,11 @@ def fact_reconcile(
     exclude: Sequence[UUID] = (),
     repeats: bool = False,
 ) -> LearnResult:
-    """Compare `fact` with what is known, once, and do what follows. Called under the learning lock.
+    """Compare `fact` with the other facts and apply the result. Call it under the learning lock.
 
-    A fact that is not stored yet is stored, unless it is known or was found wrong. One that is (it came while its
-    embedding could not be had) is compared with what was known before it, and leaves again in these two cases; but what
-    a person wrote is merged into nothing by itself, and people are asked.
+    A new fact is stored, unless it repeats an active or an invalidated fact. A stored fact, whose embedding was not
+    available when it was learned, is compared with older facts and retired in these two cases; but a fact that a person
+    wrote is not merged automatically: it gets a review.
     """
     stored = not fact._state.adding
     matches = candidates_compare(
@@ -291,7 +296,7 @@ def fact_reconcile(
         near=precheck.near,
     )
     if stored:
-        # Later facts were compared with this one when they came, or will be.
+        # Newer facts are compared with this one when they are learned.
         matches = _recorded_before(fact, matches)
     decision = decide_learning(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
     known, ask = decision.confirm, list(decision.ask)
@@ -301,7 +306,7 @@ def fact_reconcile(
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
     olds = facts_lock(fact.agent_id, [*matched, fact.pk] if stored else matched)
     if known is not None and not by.writes_project(olds[known.fact_id].project):
-        # Known everywhere, and not this token's to confirm.
+        # The old fact is global, and this token may not confirm it.
         return LearnResult("confirmed", olds[known.fact_id])
     if known is not None:
         confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
@@ -360,9 +365,9 @@ def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch
 def _replace(
     match: FactMatch, old: Fact | None, new: Fact, by: Principal, precheck: Precheck
 ) -> AppliedResolution | None:
-    """Let `new` take a place that it certainly takes; None where the spans or people's word do not allow it."""
+    """Supersede `old` by `new`; None if the valid times, or verification by people, do not allow it."""
     if old is None or (old.valid_from is not None and old.valid_from > new.recorded_at):
-        # What is to come does not yield by itself to what is: people say which of the two holds.
+        # A fact that becomes valid later is not superseded automatically: a review decides.
         return None
     try:
         with transaction.atomic():
@@ -391,14 +396,14 @@ def _resolve_pair(
 
 
 def _evidence_of(comparison: Comparison, judge_result: JudgeResult[RelationVerdict] | None) -> dict[str, Any]:
-    """What a change rests on, ready for JSON."""
-    found: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
+    """The evidence of a change as JSON values."""
+    evidence: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
     if comparison.attribute:
         values = {"old": comparison.old_value, "new": comparison.new_value}
-        found["changed"] = {"attribute": comparison.attribute} | values
+        evidence["changed"] = {"attribute": comparison.attribute} | values
     if judge_result is not None:
-        found["judge"] = judge_result.value.model_dump(mode="json") | {
+        evidence["judge"] = judge_result.value.model_dump(mode="json") | {
             "call": judge_result.call_id,
             "model": judge_result.model,
         }
-    return found
+    return evidence

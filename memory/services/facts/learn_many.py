@@ -42,7 +42,7 @@ from memory.services.facts.comparison_candidates import (
     comparable_facts,
     compare_with_facts,
 )
-from memory.services.facts.fact_texts import FactText, same_words_known, texts_read
+from memory.services.facts.fact_texts import FactText, digests_of_active_facts, read_fact_texts
 from memory.services.facts.invalidated_facts import invalidated_match
 from memory.services.facts.learn import (
     LearnResult,
@@ -151,10 +151,10 @@ class _Batch:
     def learn(self) -> list[LearnResult]:
         agent, persona = self.index.agent, self.index.persona
         self.may_replace = replaceable_by(self.by)
-        self.texts = texts_read(agent, self.facts)
+        self.texts = read_fact_texts(agent, self.facts)
         self.halves = np.stack([to_float16(vector.numbers) for vector in self.vectors])
         self.cosines = self.halves @ self.halves.T
-        self.known_digests = same_words_known(agent, persona, [text.digest for text in self.texts])
+        self.known_digests = digests_of_active_facts(agent, persona, [text.digest for text in self.texts])
         self.has_invalidated = Fact.objects.filter(agent=agent, persona=persona, invalidated_at__isnull=False).exists()
         self.spellings = KnownSpellings(agent=agent, persona=persona, spellings=[fact.subject for fact in self.facts])
         self.entries = SpellingEntries(agent=agent, persona=persona, known=self.spellings, by=self.by)

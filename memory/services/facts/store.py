@@ -43,7 +43,7 @@ def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -
     rows = [fact for fact, _ in facts]
     Fact.objects.bulk_create(rows)
     FactChange.objects.bulk_create(fact_change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
-    index_put([entry_of(fact) for fact in rows], tell=any(vector is None for _, vector in facts))
+    index_put([entry_of(fact) for fact in rows], notify=any(vector is None for _, vector in facts))
     _vectors_put([(fact, vector) for fact, vector in facts if vector is not None])
     for fact, vector in facts:
         if vector is None:

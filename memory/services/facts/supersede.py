@@ -1,4 +1,4 @@
-"""Letting one fact take the place of another one that is true no longer."""
+"""Supersede a fact that is no longer true by another one."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,8 +25,8 @@ from nousweb.lib.validation import past_check, text_check
 Action = FactChange.Action
 
 
-def reach_check(old: Fact, new: Fact) -> None:
-    """Raise Invalid unless `new` comes up wherever `old` did: else others would lose what they know."""
+def successor_scope_check(old: Fact, new: Fact) -> None:
+    """Raise Invalid unless the scope of `new` contains that of `old`: else readers of `old` would lose the fact."""
     if not scope_contains(new, old):
         where = f"belongs to {scope_label(old)}" if carried_keys(old) else "holds everywhere"
         raise Invalid(
@@ -48,16 +48,16 @@ def fact_supersede(
     evidence: Mapping[str, Any] | None = None,
     resolves: UUID | None = None,
 ) -> tuple[Fact, Fact]:
-    """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
+    """Supersede `old`, which was true until `at`, by `new`; returns both with their new values.
 
-    `at` is a moment in the world; without it, since when `new` is true, else when it was learned. The old
-    fact keeps both times: it ends in the world at `at`, or where it had ended before, and in the agent's mind
-    now. One whose time has not come never begins: its span stays as it was given, and counts no longer.
+    `at` is a valid time; without it, the `valid_from` of `new`, else the time when `new` was recorded. The old fact
+    gets `at` as `valid_until`, unless it ended before, and is retired now. A fact that is not valid yet keeps its
+    valid time, which then no longer applies.
 
-    A person who decides so makes the new one people's word; `resolves` is the review that a judge resolves by it.
-    Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`
-    is no person; Invalid for a fact in its own place, one that others would not see or a span turned round,
-    NotAllowed where the category of the old one needs a right of its own.
+    If `by` is a person, the new fact counts as verified by people. `resolves`: the review that a judge resolves by it.
+    Raises Conflict if either is retired, or if `by` is not a person and the old fact is verified by people or has a
+    pending review; Invalid for the same fact, a narrower scope of `new` or an invalid period; NotAllowed if the
+    category of the old fact needs a permission of its own.
     """
     change_check(old, by, "memory.add_fact")
     change_check(new, by, "memory.add_fact")
@@ -67,7 +67,7 @@ def fact_supersede(
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     if (old.agent_id, old.persona) != (new.agent_id, new.persona):
         raise Invalid("Both facts must belong to the same memory.", field="fact_id")
-    reach_check(old, new)
+    successor_scope_check(old, new)
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     at = past_check("at", at)
     old, new = pair_lock(old, new)
