@@ -1,4 +1,4 @@
-"""What the routers of memory share."""
+"""Shared helpers of the memory API."""
 
 from typing import Any, TypeVar
 

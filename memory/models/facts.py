@@ -21,9 +21,9 @@ from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORI
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
-"""Of two texts the same where their words are, however they are spaced and end; written as an index has it."""
+"""SQL of a digest that is equal for texts with equal words, whatever their spacing and end; as in the index."""
 SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
-"""What the registry calls the thing that a fact is about, now; without one what the fact calls it."""
+"""The current name of a fact's subject in the registry, or the fact's own spelling without one."""
 
 HUMAN_VERIFIED_FIRST: tuple[Expression, ...] = (
     F("endorsed").desc(),
@@ -206,7 +206,7 @@ class Fact(OriginFields, ProjectKeyFields):
 
 
 class FactChange(AgentRow, AuthorFields):
-    """What happened to a fact, by whom, and why. Append-only in the database. Its agent is that of the fact."""
+    """One change of a fact, its author and reason. Append-only in the database. Its agent is that of the fact."""
 
     class Action(models.TextChoices):
         STORED = "stored", "Stored"

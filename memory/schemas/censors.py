@@ -1,4 +1,4 @@
-"""What the API of censors takes and gives."""
+"""Schemas of the API of censors."""
 
 from datetime import datetime
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""What the API of decisions takes and gives."""
+"""Schemas of the API of decisions."""
 
 from datetime import datetime
 from typing import Annotated

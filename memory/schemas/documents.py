@@ -1,4 +1,4 @@
-"""What the API of documents takes and gives."""
+"""Schemas of the API of documents."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What the API of episodes takes and gives."""
+"""Schemas of the API of episodes."""
 
 from datetime import datetime
 from typing import Annotated

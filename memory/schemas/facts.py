@@ -1,4 +1,4 @@
-"""What the memory API takes and gives."""
+"""Schemas of the API of facts."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What the API of procedures takes and gives."""
+"""Schemas of the API of procedures."""
 
 from datetime import datetime
 from typing import Annotated

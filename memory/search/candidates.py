@@ -1,7 +1,6 @@
-"""The statement that finds candidates: what is near in meaning or holds the words, its neighbours, and all of them that
-the scoring looks at.
+"""The statement that finds candidates: hits by meaning and by words, their neighbours, and the scored columns of all.
 
-It reads the physical tables of the view only, and of these the agent's own rows.
+It reads only the index tables of the persona, and of these only the agent's own rows.
 """
 
 import json
@@ -30,15 +29,15 @@ from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
 
 NEIGHBOURS = 2
-"""Items on each side of a hit that come along; the scoring's window is as wide."""
+"""Number of neighbours on each side of a hit that are fetched; the scoring's window has the same width."""
 ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
     " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
 FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags"
-"""What is fetched of each candidate, besides whether it is a hit and its nearest passages."""
+"""The columns that are fetched of each candidate; whether it is a hit and its nearest passages are added."""
 PASSAGES = 2
-"""Of each candidate so many of the nearest passages are read."""
+"""Number of nearest passages that are read of each candidate."""
 STANDING_HITS = 20
 """So many instructions and preferences are candidates, the nearest, whatever their words and however many others are
 nearer."""
@@ -47,7 +46,7 @@ SPEAKER_OF_KIND = {EventKind.USER_INPUT.value: SAID_BY_PERSON, EventKind.ACTOR_O
 STANDING_LEVEL = {PREFERENCE: 1, INSTRUCTION: 2}
 NAMELESS, SAYS_TIME, WANTED, ASKS, HIT = 1, 2, 4, 8, 16
 SPEAKER_UNIT, STANDING_UNIT = 32, 128
-"""What is said of a candidate is sent as one number: bits, and two numbers from 0 to 3 in these units."""
+"""The flags of a candidate are sent as one number: bits, and two numbers from 0 to 3 in these units."""
 _LEVELS = " ".join(f"WHEN '{said}' THEN {level}" for said, level in STANDING_LEVEL.items())
 _ASKS = f"CASE WHEN text <> '' THEN get_byte(textsend(text), octet_length(text) - 1) = {ord('?')} ELSE false END"
 """Whether a text ends as a question, by its last byte: to find the last character PostgreSQL goes through all."""
@@ -56,10 +55,10 @@ _SPEAKERS = " ".join(f"WHEN '{kind}' THEN {speaker}" for kind, speaker in SPEAKE
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """Candidates with what leads to them: their ids in the index, their types, and whether the filters let each pass.
+    """Candidates with their ids in the index, their types, and whether each passes the filters (`wanted`).
 
-    `cosine` is the model's own. Neighbours of hits need not pass the filters. `excerpts` are where the passage nearest
-    to the query begins and ends in the text of the index, NaN for a text that has none.
+    The cosines are those of the embedding model, not calibrated. Neighbours of hits need not pass the filters.
+    `excerpts`: begin and end of the passage nearest to the query in the text of the index, NaN without passages.
     """
 
     ids: Sequence[int]
@@ -78,7 +77,7 @@ def candidates_fetch(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> CandidateSet:
-    """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
+    """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types."""
     (
         ids, types, loops, positions, words, cosines, contains, named, flags, long_ids, passages,
     ) = columns_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
@@ -227,7 +226,7 @@ FROM (
 
 
 def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, distance: str, *, hits: int) -> str:
-    """The nearest items, and the nearest of those that are to be kept to: continues a UNION of ids."""
+    """SQL of the nearest items and the nearest standing instructions and preferences; continues a UNION of ids."""
     every = source_of(view, "id, embedding", condition)
     if unindexed:
         parts = (
@@ -249,7 +248,7 @@ def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, dist
 def _dense_passages(
     view: PersonaMemory, unindexed: Collection[str], model: str, condition: str, distance: str, *, hits: int
 ) -> str:
-    """The items of the nearest passages: continues a UNION of ids. A passage counts while its item's vector does."""
+    """SQL of the items of the nearest passages; continues a UNION of ids. A passage needs an item with a vector."""
     agent = int(view.agent.pk)
 
     def passages(table: str) -> str:
@@ -270,10 +269,9 @@ def _dense_passages(
 
 
 def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
-    """Of a candidate called `one` the nearest passages, each as its cosine, beginning and end, in one array that ends
-    with NaN where there are fewer.
+    """SQL of the nearest passages of the candidate `one`: an array of cosine, begin and end of each, filled with NaN.
 
-    A text that changed has passages of the one before until it has a vector again.
+    A changed text keeps the passages of the text before until it has a new vector.
     """
     passages = " UNION ALL ".join(
         f"SELECT embedding, begins, ends FROM {PASSAGES_OF_TABLE[table]} WHERE row_id = one.id AND model = {model}"  # noqa: S608
@@ -289,10 +287,10 @@ def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
 
 
 def query_vector(vector: Vectors) -> HalfVector:
-    """A vector as it is compared: in half precision, as those of the index are."""
+    """A vector in half precision, like those of the index."""
     return HalfVector(np.asarray(vector, np.float16))
 
 
 def distance_of(dimension: int) -> str:
-    """The negative cosine of a row's embedding and %(vector)s, which has so many numbers."""
+    """SQL of the negative cosine of a row's embedding and %(vector)s with this dimension."""
     return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec"

@@ -11,7 +11,7 @@ from memory.subjects.contexts import WORDS, SubjectEvidence, SubjectSentence, sh
 MAX_FACTS = 5_000
 """Facts of one memory that are looked at, the latest."""
 MAX_PROPOSALS = 20
-"""Of each memory a day; what is left comes tomorrow."""
+"""Maximum number per memory and day; the rest follows the next day."""
 
 
 def _prepare(job: Job) -> list[SubjectEvidence]:

@@ -65,14 +65,14 @@ BULK_RESOLUTIONS = (
     Resolution.KEEP,
     Resolution.HOLD,
 )
-"""Resolutions that several reviews can be given at once."""
+"""Resolutions that can be applied to several reviews at once."""
 
 VERDICT_RESOLUTIONS = {
     ComparisonKind.SAME: Resolution.SAME,
     ComparisonKind.CHANGED: Resolution.REPLACE,
     ComparisonKind.UNRELATED: Resolution.BOTH,
 }
-"""How a review is resolved by what a judge's verdict certainly makes of its pair."""
+"""The resolution of a review, by the certain relation of its pair according to a judge's verdict."""
 
 
 @agent_transaction(of="review")
@@ -85,21 +85,23 @@ def review_resolve(
     content: str = "",
     batch: UUID | None = None,
 ) -> MemoryReview:
-    """Resolve a review; `content` is the text of a merge. Only people.
+    """Resolve a review. People only. Each kind has its own RESOLUTIONS:
 
-    Of a pair: see `resolution_apply`; it is not asked about again. merge: a third text takes the place of all. keep and
-    reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. Of a sentence
-    that was learned about another subject: same, both subjects are one thing and are merged; both, it holds of either;
-    new_wrong, it is not learned. Of two subjects: same, they are merged; different. Of what
-    reads like an instruction: allow, it is in use and trusted as the person's; hold, it stays held back. What a
-    person's resolution leaves standing is people's word from then on. Raises Conflict when it was resolved
-    already or its facts have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
+    - A pair of facts: see `resolution_apply`. merge: a third text, `content`, replaces all of them. The pair is not
+      reviewed again.
+    - An escalated censor, a single fact, a fact that was invalidated before: keep, reverse or new_wrong.
+    - A sentence about two subjects: same (merge the subjects), both (true of both), new_wrong (do not learn it).
+    - Two subjects: same (merge them), different.
+    - A quarantined text: allow (in use, with the trust class of a person), hold (it stays in quarantine).
+
+    Facts that stay active after a person's resolution count as verified by people. Raises Conflict if the review is
+    resolved already or its facts have changed, Invalid for a resolution that the kind does not have, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
     if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD):
-        # Another text is learned, or subjects are merged; who learns locks reviews only after this.
+        # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
@@ -113,8 +115,8 @@ def review_resolve(
 
 
 def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVerdict], by: Principal) -> str:
-    """Let a judge's verdict resolve a waiting review where it may (`auto_resolution`); returns the resolution, or ""
-    when it still waits. Called in the transaction of a handler."""
+    """Store a judge's verdict with a pending review, and resolve the review if the verdict is certain
+    (`auto_resolution`); returns the resolution, or "" if it is still pending. Call it in a job's transaction."""
     review = review_lock(review)
     if review.status != Status.PENDING or review.old is None or review.new is None:
         return ""
@@ -127,8 +129,7 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""
-    # What people wrote or kept only they retire, and what others see too: for such a pair the verdict is shown, and
-    # decides nothing.
+    # Facts that are verified by people, or have another scope, are only retired by people: the verdict is just shown.
     retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(resolution)
     if retires is not None and (retires.endorsed or not same_keys(review.old, review.new)):
         return ""
@@ -144,7 +145,7 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
 def _apply(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
 ) -> dict[str, Any]:
-    """Do what a person's resolution says; returns what is needed to undo it."""
+    """Apply a person's resolution; returns the data for undoing it."""
     if review.kind == Kind.HELD:
         return quarantine_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
@@ -185,7 +186,7 @@ def _pair(
 def _single(
     review: MemoryReview, resolution: MemoryReview.Resolution, fact: Fact, by: Principal, comment: str
 ) -> dict[str, Any]:
-    """An uncertain fact: kept, or found wrong."""
+    """An uncertain fact: keep it, or invalidate it."""
     undo: dict[str, Any] = {
         "endorsed": {str(key): row.endorsed for key, row in facts_lock(fact.agent_id, [fact.pk]).items()}
     }
@@ -197,7 +198,7 @@ def _single(
 
 
 def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> dict[str, Any]:
-    """Let one text, which is learned if none of the facts has it, take the place of all."""
+    """Merge all facts into one text, which is learned if none of the facts has it."""
     if review.old is not None and review.new is not None:
         _both_active_check(review.old, review.new)
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
@@ -254,9 +255,9 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
 def _escalation(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str
 ) -> dict[str, Any]:
-    """A censor that rose by itself: kept there, and people's from then on, or put back where it was.
+    """A censor that was escalated automatically: kept, and then binding, or reversed to its severity before.
 
-    Put back, it rises again only after as many further activations.
+    A reversed censor is escalated again only after as many further activations.
     """
     censor = review.censor
     if resolution is Resolution.KEEP:
@@ -277,7 +278,7 @@ def _escalation(
 
 
 def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str) -> dict[str, Any]:
-    """A sentence that is known about another subject: both are one thing, it holds of either, or of the known only."""
+    """A sentence stored about another subject: the subjects are the same, it is true of both, or of the old only."""
     if resolution is Resolution.NEW_WRONG:
         return {}
     if resolution is Resolution.BOTH:
@@ -304,7 +305,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
 
 
 def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
-    """Let two subjects be one, the older one; where they are one already there is nothing to do."""
+    """Merge the newer of two subjects into the older; nothing is done if they are merged already."""
     older, newer = (_standing(review, key) for key in review.subjects)
     if older.pk == newer.pk:
         return {}
@@ -313,7 +314,7 @@ def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[s
 
 
 def _standing(review: MemoryReview, key: UUID) -> Subject:
-    """A subject, or what it has been merged into since."""
+    """A subject, or the one into which it has been merged since."""
     seen: set[UUID] = set()
     while key not in seen:
         seen.add(key)

@@ -20,7 +20,7 @@ Kind = Subject.Kind
 Origin = SubjectAlias.Origin
 
 KIND_OF_CATEGORY: Mapping[str, Subject.Kind] = {"person": Kind.PERSON, "project": Kind.PROJECT, "tool": Kind.SYSTEM}
-"""What a thing is taken for at first, by the category of the fact that names it."""
+"""The kind of a new subject, by the category of the fact that names it."""
 MOST_ALIKE = 20
 
 
