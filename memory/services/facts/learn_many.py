@@ -57,7 +57,7 @@ from memory.services.facts.store import facts_store
 from memory.services.quarantine import scan_memory
 from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
-from memory.services.subjects.registry import KnownSpellings, SpellingEntries, alias_find
+from memory.services.subjects.registry import AliasLookup, AliasWriter, alias_find
 from memory.subjects.mentions import KnownSubject
 from memory.subjects.spelling import is_users
 from nousweb.lib import clock
@@ -156,8 +156,8 @@ class _Batch:
         self.cosines = self.halves @ self.halves.T
         self.known_digests = digests_of_active_facts(agent, persona, [text.digest for text in self.texts])
         self.has_invalidated = Fact.objects.filter(agent=agent, persona=persona, invalidated_at__isnull=False).exists()
-        self.spellings = KnownSpellings(agent=agent, persona=persona, spellings=[fact.subject for fact in self.facts])
-        self.entries = SpellingEntries(agent=agent, persona=persona, known=self.spellings, by=self.by)
+        self.spellings = AliasLookup(agent=agent, persona=persona, spellings=[fact.subject for fact in self.facts])
+        self.entries = AliasWriter(agent=agent, persona=persona, lookup=self.spellings, by=self.by)
         self.known: dict[UUID, KnownSubject] = {}
         self._plan(0)
         last: datetime | None = None
