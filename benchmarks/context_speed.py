@@ -97,7 +97,7 @@ def bare(query: str) -> dict[str, float]:
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch
     from memory.search.collection_counts import counts_read
-    from memory.search.fusion import rarest
+    from memory.search.fusion import rarest_lexemes
     from memory.search.lexical_search import lexical_fetch
     from nousweb.lib.prepared_statements import session_tuned
 
@@ -107,7 +107,7 @@ def bare(query: str) -> dict[str, float]:
     session_tuned("search", TUNING)
     marks = [time.perf_counter()]
     counts = counts_read(view, query)
-    lexemes = rarest(counts.df, counts.statistics)
+    lexemes = rarest_lexemes(counts.df, counts.statistics)
     marks.append(time.perf_counter())
     lexical = lexical_fetch(view, request, counts, lexemes)
     marks.append(time.perf_counter())

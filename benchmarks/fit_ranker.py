@@ -134,14 +134,14 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.search import SearchRequest
     from memory.search.candidates import candidates_fetch
     from memory.search.collection_counts import counts_read
-    from memory.search.fusion import features, gate, rarest
+    from memory.search.fusion import answerability_log_odds, features, rarest_lexemes
     from memory.search.lexical_search import lexical_fetch
     from memory.search.ranking_features import query_of, ranking_features
 
     view = ActorMemory(Agent.objects.get(slug=slug))
     request = SearchRequest(question, GLOBAL, types=types, limit=100, min_score=0.0)
     counts = counts_read(view, question)
-    lexemes = rarest(counts.df, counts.statistics)
+    lexemes = rarest_lexemes(counts.df, counts.statistics)
     lexical = lexical_fetch(view, request, counts, lexemes)
     vector = embedder_named(counts.model).embed_query(question)
     candidates = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
@@ -156,19 +156,19 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
             "id", "item_type", "item_id"
         )
     }
-    return matrix, [held[key] for key in shown], gate(seen, counts.items)
+    return matrix, [held[key] for key in shown], answerability_log_odds(seen, counts.items)
 
 
 def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Trees over the questions, and chances from trees that have not seen them, as the product reads both."""
-    from memory.search.learned_ranker import SIGNS
+    from memory.search.learned_ranker import CUTOFF_FEATURES
 
     asked = [one for one in questions if one.evidence]
     unseen: dict[str, dict[str, Any]] = {}
     for out in folds_of(asked):
         unseen |= dict.fromkeys(out, trees_of([one for one in asked if one.conversation not in out]))
     chance = chance_of(asked, [scored(unseen[one.conversation], one) for one in asked])
-    weights = dict(zip(SIGNS, chance, strict=True))
+    weights = dict(zip(CUTOFF_FEATURES, chance, strict=True))
     return trees_of(asked) | {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": weights}
 
 
@@ -201,29 +201,29 @@ def chance_of(questions: Sequence[QuestionRun], scores: Sequence[Any]) -> list[f
 
 
 def best_first(one: QuestionRun, ranks: Any) -> Any:
-    from memory.search.ranking_features import NAMES
+    from memory.search.ranking_features import FEATURE_NAMES
 
-    return np.lexsort((np.arange(len(ranks)), -one.matrix[:, NAMES.index("close")], -ranks))
+    return np.lexsort((np.arange(len(ranks)), -one.matrix[:, FEATURE_NAMES.index("close")], -ranks))
 
 
 def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
     """What the chances of the candidates follow from, the best first."""
-    from memory.search.ranking_features import NAMES
-    from memory.search.relevance_cutoff import signs
+    from memory.search.ranking_features import FEATURE_NAMES
+    from memory.search.relevance_cutoff import cutoff_features
 
-    close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]
-    return signs(ranks[order], close[order], one.log_odds, bool(many))
+    close, many = one.matrix[:, FEATURE_NAMES.index("close")], one.matrix[0, FEATURE_NAMES.index("wants_many")]
+    return cutoff_features(ranks[order], close[order], one.log_odds, bool(many))
 
 
 def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Trees over the questions, packed: each of SEEDS has its part in the score."""
     import lightgbm
 
-    from memory.search.ranking_features import NAMES
+    from memory.search.ranking_features import FEATURE_NAMES
     from nousweb.lib.boosted_trees import trees_packed
 
     random = np.random.default_rng(1)
-    linear, close = NAMES.index("linear"), NAMES.index("close")
+    linear, close = FEATURE_NAMES.index("linear"), FEATURE_NAMES.index("close")
     corpora = [one.corpus for one in questions]
     rows, labels, groups, weights, begins = [], [], [], [], []
     for one in questions:
@@ -238,7 +238,7 @@ def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:
         groups.append(int(kept.sum()))
         weights.append(np.full(kept.sum(), LIST_WEIGHT[one.corpus] / corpora.count(one.corpus)))
         begins.append(LINEAR * one.matrix[kept][:, linear])
-    directions = [1 if name in RISING else -1 if name in FALLING else 0 for name in NAMES]
+    directions = [1 if name in RISING else -1 if name in FALLING else 0 for name in FEATURE_NAMES]
     parameters = PARAMETERS | {"monotone_constraints": directions}
     data = lightgbm.Dataset(
         np.vstack(rows),
@@ -250,7 +250,7 @@ def trees_of(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     )
     models = [lightgbm.train(parameters | {"seed": seed}, data, num_boost_round=TREES) for seed in SEEDS]
     trees = [tree for model in models for tree in trees_as_read(model, len(SEEDS))]
-    return {"names": list(NAMES), "linear": LINEAR, "trees": trees_packed(trees)}
+    return {"names": list(FEATURE_NAMES), "linear": LINEAR, "trees": trees_packed(trees)}
 
 
 def trees_as_read(model: Any, models: int = 1) -> list[dict[str, list[float]]]:
@@ -284,10 +284,10 @@ def scored(model: dict[str, Any], one: QuestionRun) -> Any:
 
 
 def _ranker(model: dict[str, Any]) -> Any:
-    from memory.search.learned_ranker import SIGNS, ranker_of
+    from memory.search.learned_ranker import CUTOFF_FEATURES, build_ranker
 
-    return ranker_of(
-        {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": dict.fromkeys(SIGNS, 0.0)} | model
+    return build_ranker(
+        {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": dict.fromkeys(CUTOFF_FEATURES, 0.0)} | model
     )
 
 
@@ -302,21 +302,21 @@ def recalls(one: QuestionRun, order: Sequence[int], ks: Sequence[int] = (5, 10, 
 def kept(one: QuestionRun, model: dict[str, Any], ranks: Any, order: Any) -> list[int]:
     """The candidates above the threshold, best first."""
     from memory.search.fusion import RELEVANT, relevance
-    from memory.search.ranking_features import NAMES
-    from memory.search.relevance_cutoff import reach_of
+    from memory.search.ranking_features import FEATURE_NAMES
+    from memory.search.relevance_cutoff import relevance_cutoff
 
     learned = _ranker(model)
-    close, many = one.matrix[:, NAMES.index("close")], one.matrix[0, NAMES.index("wants_many")]
-    reach = reach_of(learned, ranks[order], close[order], one.log_odds, bool(many))
-    value = relevance(ranks[order[0]] - ranks, one.log_odds, learned.half_gap, reach)
+    close, many = one.matrix[:, FEATURE_NAMES.index("close")], one.matrix[0, FEATURE_NAMES.index("wants_many")]
+    cutoff = relevance_cutoff(learned, ranks[order], close[order], one.log_odds, bool(many))
+    value = relevance(ranks[order[0]] - ranks, one.log_odds, learned.half_gap, cutoff)
     return [place for place in order if value[place] >= RELEVANT]
 
 
 def check(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """MEASURES by corpus and kind: of simple scores, and fitted without what is measured."""
-    from memory.search.ranking_features import NAMES
+    from memory.search.ranking_features import FEATURE_NAMES
 
-    linear, cosine = NAMES.index("linear"), NAMES.index("cosine")
+    linear, cosine = FEATURE_NAMES.index("linear"), FEATURE_NAMES.index("cosine")
     found: dict[str, Any] = {
         "cosine": _measured(questions, lambda one: (one.matrix[:, cosine], None)),
         "linear alone": _measured(questions, lambda one: (one.matrix[:, linear], None)),

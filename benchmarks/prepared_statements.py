@@ -136,7 +136,7 @@ def compared(measures: dict[str, Callable[[str], object]], rounds: int, each: in
     times: dict[str, dict[str, list[float]]] = {}
     queries = queries_made()
     # Each way asks the same questions.
-    query_prefetch._recent = RecentQueries(most=1, seconds=0)
+    query_prefetch._recent = RecentQueries(max_size=1, seconds=0)
     for turn in range(rounds):
         for name in WAYS:
             with way(name):

@@ -92,10 +92,10 @@ class System:
 
     def embed_all(self) -> int:
         """Do the worker's part of indexing here and now; returns how many rows became ready."""
-        from memory.services.indexing import embeddings_make
+        from memory.services.indexing import embed_pending_rows
 
         made = 0
-        while done := embeddings_make(seconds=3600):
+        while done := embed_pending_rows(seconds=3600):
             made += done
         collections_index()
         return made

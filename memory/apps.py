@@ -19,7 +19,7 @@ class MemoryConfig(AppConfig):
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
         from memory.services.import_erasure import imports_erase
-        from memory.services.job_erasure import questions_erase
+        from memory.services.job_erasure import jobs_erase
         from memory.transfer.export_runs import exports_erase
         from memory.transfer.import_runs import imports_stop
         from memory.types import MEMORY_TYPES
@@ -32,5 +32,5 @@ class MemoryConfig(AppConfig):
         bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})
-        erasers.extend([questions_erase, imports_erase, imports_stop, exports_erase])
+        erasers.extend([jobs_erase, imports_erase, imports_stop, exports_erase])
         post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.reaper")

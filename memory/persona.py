@@ -1,4 +1,4 @@
-"""The only ways to read memory: a view per persona, which cannot be widened by anything in a request.
+"""Access to memory: one class per persona. Nothing in a request can widen it, and memory is read in no other way.
 
 Source: seed "Agentic Memory System", Isolation Enforcement.
 """
@@ -42,32 +42,33 @@ Row = TypeVar("Row", bound=Model)
 
 
 class PersonaMemory:
-    """What one persona of one agent may read: its own rows, and for the subconscious the actor's too."""
+    """The memory that one persona of one agent may read: its own rows, and for the subconscious the actor's too."""
 
     persona: ClassVar[str]
     personas: ClassVar[tuple[str, ...]]
     search_tables: ClassVar[tuple[str, ...]]
-    """The physical collections that searches of this view touch."""
+    """The search index tables that searches read."""
 
-    def __init__(self, agent: Agent, projects: Collection[str] | None = None, *, shows_held: bool = False) -> None:
+    def __init__(
+        self, agent: Agent, projects: Collection[str] | None = None, *, include_quarantined: bool = False
+    ) -> None:
         self.agent = agent
         self.projects = projects
-        """The projects of which a token may read, beside global memory; None for all."""
-        self.shows_held = shows_held
-        """Whether it shows what is held back until a person has read it: pages do, prompts and agents never."""
+        """The projects that a token may read, besides global memory; None for all."""
+        self.include_quarantined = include_quarantined
+        """Whether quarantined memories are included: on pages for people, never in prompts and for agents."""
 
     def shows_project(self, project: str) -> bool:
-        """Whether this view reads memory of a project; "" is global memory."""
+        """Whether memory of a project may be read; "" is global memory."""
         return self.projects is None or not project or project in self.projects
 
     def rows(self, model: type[Row]) -> QuerySet[Row]:
-        """The rows of a table of memory: one that names its agent and persona."""
+        """The readable rows of a model with the fields `agent` and `persona`."""
         return model._default_manager.filter(self._within(model), agent=self.agent, persona__in=self.personas)
 
     def _within(self, model: type[Model]) -> Q:
-        """The condition on rows by what is held back, and by the project that they carry themselves, or through their
-        event."""
-        within = Q() if self.shows_held else self._unheld(model)
+        """The condition on rows: no quarantined ones, and only readable projects (of the row or of its event)."""
+        within = Q() if self.include_quarantined else self._not_quarantined(model)
         if self.projects is None:
             return within
         shown = ("", *sorted(self.projects))
@@ -76,7 +77,7 @@ class PersonaMemory:
             return within & Q(project__in=shown)
         return within & Q(event__project__in=shown) if "event" in names else within
 
-    def _unheld(self, model: type[Model]) -> Q:
+    def _not_quarantined(self, model: type[Model]) -> Q:
         if issubclass(model, OriginFields):
             return Q(held=False)
         if model is Event:
@@ -104,7 +105,7 @@ class PersonaMemory:
         return cast("EpisodeQuerySet", self.rows(Episode))
 
     def transcript(self, episode: Episode) -> EventQuerySet:
-        """The events of an episode in the order in which they happened; others have theirs in `detail`."""
+        """The events of an episode, in order of time. Episodes without events have a text in `detail` instead."""
         members = EpisodeEvent.objects.filter(agent=self.agent, episode=episode).values("event")
         return self.events.filter(pk__in=members).order_by("ts", "id")
 
@@ -138,7 +139,7 @@ class PersonaMemory:
 
 
 class ActorMemory(PersonaMemory):
-    """The interactive persona: never sees or infers anything of the subconscious."""
+    """The interactive persona: it cannot read or infer anything of the subconscious."""
 
     persona = Persona.ACTOR
     personas = (Persona.ACTOR,)
@@ -146,7 +147,7 @@ class ActorMemory(PersonaMemory):
 
 
 class SubconsciousMemory(PersonaMemory):
-    """The maintenance persona: sees all layers of both."""
+    """The maintenance persona: it reads the memory of both personas."""
 
     persona = Persona.SUBCONSCIOUS
     personas = (Persona.ACTOR, Persona.SUBCONSCIOUS)
@@ -156,41 +157,41 @@ class SubconsciousMemory(PersonaMemory):
 VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUBCONSCIOUS: SubconsciousMemory}
 
 
-def memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> PersonaMemory:
-    """The memory that `by` may read: a token's persona and projects decide, and nothing in the request.
+def memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> PersonaMemory:
+    """The memory that `by` may read, by the persona and the projects of the token; nothing in the request matters.
 
-    People read the actor's memory here; `subconscious_memory_of` is for those with the right to more. `with_held` shows
-    people what is held back too, where nothing that they see becomes part of a prompt.
+    People read the actor's memory here; `subconscious_memory_of` needs a permission of its own. With
+    `include_quarantined`, people see quarantined memories too; use it only where nothing becomes part of a prompt.
     """
-    return VIEWS[by.persona](agent, by.projects, shows_held=with_held and by.is_person)
+    return VIEWS[by.persona](agent, by.projects, include_quarantined=include_quarantined and by.is_person)
 
 
-def subconscious_memory_of(agent: Agent, by: Principal, *, with_held: bool = False) -> SubconsciousMemory:
-    """All of an agent's memory, for people with the permission of its own; `with_held` as for `memory_of`."""
+def subconscious_memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> SubconsciousMemory:
+    """All of an agent's memory, for people with the permission of its own; `include_quarantined` as for `memory_of`."""
     by.require(VIEW_SUBCONSCIOUS, agent)
-    return SubconsciousMemory(agent, shows_held=with_held and by.is_person)
+    return SubconsciousMemory(agent, include_quarantined=include_quarantined and by.is_person)
 
 
 def persona_memory(agent: Agent, by: Principal, persona: str | None = None) -> PersonaMemory:
-    """The memory that a prompt for `by` is made of; people with the right may name the subconscious."""
+    """The memory for a prompt for `by`. People with the permission may name the subconscious as `persona`."""
     if by.is_person and persona == Persona.SUBCONSCIOUS:
         return subconscious_memory_of(agent, by)
     return memory_of(agent, by)
 
 
-class Owned(Protocol):
-    """Any row of memory: it belongs to one persona of one agent."""
+class PersonaOwned(Protocol):
+    """A row of memory, which belongs to one persona of one agent."""
 
     agent: Agent
     persona: str
 
 
-def change_check(memory: Owned, by: Principal, permission: str) -> None:
-    """Raise unless `by` holds `permission` and may change `memory`: a token changes only its own persona's, and only
-    within its projects.
+def change_check(memory: PersonaOwned, by: Principal, permission: str) -> None:
+    """Raise unless `by` has `permission` and may change `memory`: a token may only change memory of its own persona and
+    projects.
 
-    The subconscious may read the actor's memory, but a change by it would carry what it knows across.
-    Raises NotFound for what `by` must not even know of, else NotAllowed.
+    The subconscious may read the actor's memory but not change it, since a change could reveal its own knowledge.
+    Raises NotFound if `by` may not know that the memory exists, else NotAllowed.
     """
     by.require(permission, memory.agent)
     project = getattr(memory, "project", "")

@@ -39,9 +39,9 @@ MAX_ACTIVE_CENSORS = 500
 MAX_ACTIVE_TOKEN_CENSORS = 100
 """Active censors that the tokens of one persona of an agent have made; they take no room from people's."""
 
-MAX_WAITING_REVIEWS_PER_ENDORSED_FACT = 3
+MAX_PENDING_REVIEWS_PER_ENDORSED_FACT = 3
 """Reviews of one fact of people's that wait; a token opens no further one."""
-MAX_WAITING_REVIEWS_PER_TOKEN = 2_000
+MAX_PENDING_REVIEWS_PER_TOKEN = 2_000
 MAX_REVIEWS_PER_TOKEN_AND_WINDOW = 5_000
 REVIEW_WINDOW = timedelta(hours=24)
 REVIEW_RETRY_SECONDS = 3_600
@@ -57,13 +57,13 @@ WEB_SOURCE = r"(?i)\b(?:https?|ftp)://|\bwww\."
 SOURCE_FIELDS = ("source", "url", "link", "href")
 """Fields of an event's metadata, or of a document, that name a source."""
 
-MAX_WAITING_HOLDS = 500
-"""Questions about texts that are held back, of one persona, that wait; further texts are held back without one."""
-MAX_HELD_ITEMS_PER_REVIEW = 1_000
-"""Memories of the same words that one question names."""
+MAX_PENDING_QUARANTINE_REVIEWS = 500
+"""Pending reviews of quarantined texts, per persona. Further texts are quarantined without a review."""
+MAX_ITEMS_PER_QUARANTINE_REVIEW = 1_000
+"""Memories with the same words in one review."""
 
 MAX_PROJECTS = 50
-"""Other projects that one reader asks for."""
+"""Other projects in one request."""
 
 MAX_CONTENT_CHARACTERS = 8_000
 MAX_REMARK_CHARACTERS = 2_000
@@ -71,11 +71,11 @@ MAX_REMARK_CHARACTERS = 2_000
 MAX_DETAIL_CHARACTERS = 100_000
 """An episode's free text, and a text to be checked against censors."""
 MAX_DOCUMENT_CHARACTERS = 100_000
+"""A document's value, written as JSON."""
 MAX_NUMBER_CHARACTERS = 40
-"""Of a fraction in a document, which the database writes out in full."""
+"""A fraction in a document, which the database writes out in full."""
 MAX_DOCUMENT_DEPTH = 32
-"""Of objects and lists in each other: well below what the readers of feeds and of exported files follow."""
-"""Of a document's value, written as JSON."""
+"""Nesting of objects and lists: well below the limit of the readers of feeds and of exported files."""
 MAX_DOCUMENT_KEY_CHARACTERS = 300
 MAX_NAMESPACE_CHARACTERS = 100
 MAX_NAMESPACE_LABELS = 10
@@ -95,4 +95,4 @@ MAX_EVENTS_PER_APPEND = 1_000
 MAX_WORKING_ITEMS = 100
 MAX_OPEN_THREADS = 50
 MAX_FACTS_OF_SPLIT = 500
-"""Facts that one split of a subject names one by one."""
+"""Facts that one split of a subject can list."""

@@ -55,4 +55,4 @@ def pairs_read_once() -> Iterator[None]:
 
 def questions_forgotten() -> None:
     """As a minute later: no vector of a question is known."""
-    query_prefetch._recent = RecentQueries(most=500, seconds=60)
+    query_prefetch._recent = RecentQueries(max_size=500, seconds=60)

@@ -44,11 +44,11 @@ FUNCTIONS = {
         "alike": "lambda olds, news: False",
     },
     "differences": {
-        "one_slot": "lambda old, new: ()",
-        "adds": "lambda old, new, names: False",
+        "single_difference": "lambda old, new: ()",
+        "only_adds_details": "lambda old, new, names: False",
         "is_more_exact": "lambda old, new: False",
-        "is_of_another": "lambda old, new: False",
-        "is_beside": "lambda old, new: False",
+        "is_other_instance": "lambda old, new: False",
+        "is_other_object": "lambda old, new: False",
     },
     "snapshot": {"_ENDING": "re.compile('(?!)()')"},
     "change_score": {"_is_doubted": "lambda *given: False"},
@@ -56,8 +56,8 @@ FUNCTIONS = {
 }
 """What is one rule each, with what takes nothing from a text and adds nothing to it."""
 
-WITHOUT_SIGN = "all_signs = signs_of\ndef signs_of(*given):\n    return all_signs(*given) | {{{!r}: {}}}"
-WITHOUT_EMBEDDINGS = "ChangeModel.signs = lambda *given: (UNKNOWN,) * len(EMBEDDED)"
+WITHOUT_SIGN = "all_signs = change_features\ndef change_features(*given):\n    return all_signs(*given) | {{{!r}: {}}}"
+WITHOUT_EMBEDDINGS = "ChangeModel.pair_features = lambda *given: (UNKNOWN,) * len(EMBEDDING_FEATURES)"
 _VARIED_WORDS = "not never no now only the a always about has been was will to in from of by and or if May Bob 2 's , ?"
 _VARIATIONS = 2
 """Of each sentence."""
@@ -118,7 +118,7 @@ def _rules() -> Iterator[tuple[str, dict[str, str]]]:
                 yield f"{phrase} ({value[phrase]})", {"lexicon": f"del {name}[{phrase!r}]"}
     score = vars(_rebuilt({})["change_score"])
     for sign in score["change_model"]().names:
-        nothing = score["UNKNOWN"] if sign in score["EMBEDDED"] else 0.0
+        nothing = score["UNKNOWN"] if sign in score["EMBEDDING_FEATURES"] else 0.0
         yield f"{sign} (sign)", {"change_score": WITHOUT_SIGN.format(sign, nothing)}
     yield "embeddings", {"change_score": WITHOUT_EMBEDDINGS}
     for module, functions in FUNCTIONS.items():

@@ -102,7 +102,7 @@ def main() -> int:
     import django
 
     django.setup()
-    from memory.comparison.change_score import EMBEDDED, FILE, UNKNOWN
+    from memory.comparison.change_score import EMBEDDING_FEATURES, FILE, UNKNOWN
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL
 
@@ -115,7 +115,7 @@ def main() -> int:
     pairs += list(_copies(pairs)) + told + Maker(SEED).pairs(EACH)
     pairs += _observations(json.loads(given.locomo.read_text()), embedder)
     table = _table(pairs, embedder)
-    read = np.zeros((len(pairs), len(EMBEDDED)))
+    read = np.zeros((len(pairs), len(EMBEDDING_FEATURES)))
     groups = sorted(set(table.group))
     fold = np.array([groups.index(group) % FOLDS for group in table.group])
     for one in range(FOLDS):
@@ -127,11 +127,11 @@ def main() -> int:
         return _check(table, signs)
     held = _encoded(_reader(table, np.full(len(pairs), True)))
     trees = trees_as_read(_trees(table, signs, np.full(len(pairs), True)))
-    known = len(table.names) + EMBEDDED.index("topic")
+    known = len(table.names) + EMBEDDING_FEATURES.index("topic")
     bounds = [-BLIND_BOUND] * 4 + [-BOUND] * 4
     trees.append({"features": [known] * 7, "thresholds": [UNKNOWN / 2] * 7, "leaves": bounds})
     FILE.write_text(
-        json.dumps({"names": [*table.names, *EMBEDDED], **held, "trees": trees}, separators=(",", ":")) + "\n"
+        json.dumps({"names": [*table.names, *EMBEDDING_FEATURES], **held, "trees": trees}, separators=(",", ":")) + "\n"
     )
     print(f"{FILE.name}: {FILE.stat().st_size} bytes from {len(pairs)} pairs", flush=True)
     return 0
@@ -178,9 +178,13 @@ def _table(pairs: list[dict[str, Any]], embedder: Any) -> Table:
         old = FactSnapshot(pair["old"], subject, moment=learned)
         new = FactSnapshot(pair["new"], subject, moment=learned + timedelta(days=1))
         codes = {reason.code for reason in compare._differences(old, new, same=False)}
-        signs = change_score.signs_of(old, new, codes, cosine, thresholds)
+        signs = change_score.change_features(old, new, codes, cosine, thresholds)
         rows.append(
-            {name: value for name, value in signs.items() if name not in (*change_score.EMBEDDED, "loose", "beside")}
+            {
+                name: value
+                for name, value in signs.items()
+                if name not in (*change_score.EMBEDDING_FEATURES, "loose", "beside")
+            }
         )
         compare.change_scores = lambda pairs, loose=signs["loose"]: [-1.0 if loose else 1.0 for _ in pairs]
         found = compare.compare_facts(old, new, cosine, thresholds)
@@ -272,28 +276,30 @@ def _encoded(reader: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(reader: dict[str, Any], old: Any, new: Any) -> Any:
-    from memory.comparison.change_score import model_of
+    from memory.comparison.change_score import build_change_model
 
-    model = model_of(
+    model = build_change_model(
         {
             "names": [],
             "trees": [{"features": [0] * 7, "thresholds": [0.0] * 7, "leaves": [0.0] * 8}],
             **_encoded(reader),
         }
     )
-    return np.array([model.signs(model.read(one), model.read(other)) for one, other in zip(old, new, strict=True)])
+    return np.array(
+        [model.pair_features(model.project(one), model.project(other)) for one, other in zip(old, new, strict=True)]
+    )
 
 
 def _trees(table: Table, signs: Any, rows: Any) -> Any:
     import lightgbm
 
-    from memory.comparison.change_score import EMBEDDED, UNKNOWN
+    from memory.comparison.change_score import EMBEDDING_FEATURES, UNKNOWN
 
     weights = _weights(table, TREE_WEIGHTS)
     chosen = np.flatnonzero(rows & table.free & (weights > 0))
     unread = np.random.default_rng(1).choice(chosen, int(UNREAD * len(chosen)), replace=False)
     blind = signs[unread].copy()
-    blind[:, -len(EMBEDDED) :] = UNKNOWN
+    blind[:, -len(EMBEDDING_FEATURES) :] = UNKNOWN
     weights = np.r_[weights[chosen], UNREAD_WEIGHT * weights[unread]]
     data = lightgbm.Dataset(np.r_[signs[chosen], blind], table.asked[np.r_[chosen, unread]], weight=weights)
     return lightgbm.train(PARAMETERS, data, ROUNDS)

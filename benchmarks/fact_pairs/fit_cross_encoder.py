@@ -122,7 +122,7 @@ def _start(jax: Any, jnp: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
     nothing = {f"{layer}{part}.{side}": np.zeros((1, 1), np.int8) for layer in range(c.LAYERS) for part in c.MATRICES
                for side in ("down", "up")}  # fmt: skip
     nothing |= {f"{name}_scale": np.zeros((1, 1), np.float32) for name in nothing}
-    plain = c.encoder_of(nothing | {"segments": 0, "head": 0, "head_bias": 0})
+    plain = c.build_encoder(nothing | {"segments": 0, "head": 0, "head_bias": 0})
     table = f"{c.EMBEDDINGS}{{}}_embeddings.weight"
     whole = {kind: plain.weights[f"{table.format(kind)}_q"] * plain.weights[f"{table.format(kind)}_scale"]
              for kind in ("word", "position")}  # fmt: skip

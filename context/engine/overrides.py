@@ -14,7 +14,7 @@ from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
-from memory.search.found_wrong import FoundWrong
+from memory.search.invalidated_matches import InvalidatedFact
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -91,7 +91,7 @@ class Overrides:
     that would be stored again about another subject, by the id of the fact that holds them already: what finds the one
     finds the other. `merged` are subjects, each with the one that it would be merged into: which facts are found by
     which names only the registry tells, so the material after the change is loaded while it is so
-    (`memory.services.subjects.merge.subjects_merged_on_trial`). `found_wrong` is what people would have found wrong:
+    (`memory.services.subjects.merge.subjects_merged_in_dry_run`). `found_wrong` is what people would have found wrong:
     whatever says it again is left out too.
     """
 
@@ -105,7 +105,7 @@ class Overrides:
     endorsed: frozenset[str] = frozenset()
     added: Mapping[str, "RepeatedFact"] = field(default_factory=lambda: MappingProxyType({}))
     merged: tuple[tuple[UUID, UUID], ...] = ()
-    found_wrong: tuple[FoundWrong, ...] = ()
+    found_wrong: tuple[InvalidatedFact, ...] = ()
 
     @classmethod
     def together(cls, parts: Iterable["Overrides"]) -> "Overrides":

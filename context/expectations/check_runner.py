@@ -30,7 +30,7 @@ from context.expectations.target_memories import (
 from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory
-from memory.services.subjects.merge import subjects_merged_on_trial
+from memory.services.subjects.merge import subjects_merged_in_dry_run
 from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
@@ -75,7 +75,7 @@ def expectations_impact(
     for group, material in _materials(view, expectations, others):
         before = _record(group[0], material)
         first = [_check(one, before, surroundings) for one in group]
-        with subjects_merged_on_trial(view.agent, overrides.merged):
+        with subjects_merged_in_dry_run(view.agent, overrides.merged):
             after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
             then = [_check(one, after, changed) for one in group]
         yield from map(ImpactCheck, group, first, then)

@@ -23,8 +23,8 @@ from identity.services.audit import audit_record
 from memory.models import Trust
 from memory.persona import persona_memory
 from memory.services.events import events_record
-from memory.services.holds import finding_of
 from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
+from memory.services.quarantine import scan_agent_text
 from nousweb.lib.errors import DomainError, NotFound
 
 TALK = "context.talk_to_agent"
@@ -113,7 +113,7 @@ def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
 
 def _is_held(agent: Agent, text: str) -> bool:
     """Whether words of this agent would be held back until a person has read them."""
-    return finding_of(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
+    return scan_agent_text(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
 
 
 def _keep(

@@ -31,7 +31,7 @@ from identity.models import Agent, IdentityVersion
 from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import Censor, Fact
-from memory.models.facts import PEOPLES_FIRST
+from memory.models.facts import HUMAN_VERIFIED_FIRST
 from memory.models.project_scope import GLOBAL
 from memory.persona import VIEWS, PersonaMemory
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
@@ -224,13 +224,13 @@ def _core_read(
     core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
     if len(agents) == 1:
         # The first of many are found without all being put in order.
-        first = core.peoples_first().values("pk")[:most]
+        first = core.human_verified_first().values("pk")[:most]
     else:
-        place = Window(RowNumber(), partition_by="agent", order_by=PEOPLES_FIRST)
+        place = Window(RowNumber(), partition_by="agent", order_by=HUMAN_VERIFIED_FIRST)
         first = core.annotate(place=place).filter(place__lte=most).order_by().values("pk")
     ids = [key for agent in agents for key in pinned[agent.pk]]
     # The names of subjects are read for those alone that are chosen.
-    chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().peoples_first()
+    chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().human_verified_first()
     found: Rows = defaultdict(list)
     for key, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):
         found[key].append(row)

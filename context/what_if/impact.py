@@ -15,7 +15,7 @@ from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, exp
 from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import persona_memory
-from memory.services.subjects.merge import subjects_merged_on_trial
+from memory.services.subjects.merge import subjects_merged_in_dry_run
 from nousweb.lib.errors import Invalid, NotFound
 
 MAX_RUNS = 50
@@ -134,7 +134,7 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
     others = list(overrides.metadata)
     material = material_load(view, resolved, others=others)
     before = record_of(material)
-    with subjects_merged_on_trial(agent, overrides.merged):
+    with subjects_merged_in_dry_run(agent, overrides.merged):
         after = record_of(material_after(view, material, overrides, others), overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return BlastRow(

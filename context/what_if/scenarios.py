@@ -13,8 +13,8 @@ from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
-from memory.search.found_wrong import FoundWrong
-from memory.services.facts.repeated_facts import fields_of
+from memory.search.invalidated_matches import InvalidatedFact
+from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import Conflict, Invalid
@@ -53,7 +53,7 @@ def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Over
     again = others.exclude(pk__in={fact.pk, *beside})
     if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
-    return replace(overrides, found_wrong=(FoundWrong(fact.content, fact.project, fact.task),))
+    return replace(overrides, found_wrong=(InvalidatedFact(fact.content, fact.project, fact.task),))
 
 
 def metadata_overrides(
@@ -218,7 +218,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         return Overrides(merged=merged, endorsed=known)
     if answer != Resolution.BOTH or not review.facts:
         return Overrides()
-    given = fields_of(review)
+    given = unstored_fact_fields(review)
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=given.get("subject", ""))
     project, task = given.get("project", ""), given.get("task", "")
     again = RepeatedFact(

@@ -1,4 +1,4 @@
-"""What the routers of memory share."""
+"""Shared helpers of the memory API."""
 
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ def caller(request: HttpRequest, slug: str, permission: str) -> tuple[Agent, Pri
     by = principal(request)
     agent = agent_for(by, slug)
     by.require(permission, agent)
-    return agent, by, memory_of(agent, by, with_held=True)
+    return agent, by, memory_of(agent, by, include_quarantined=True)
 
 
 def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:

@@ -31,8 +31,8 @@ def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaM
     """
     by.require("memory.view_event", agent)
     if by.token is None and persona == "subconscious":
-        return subconscious_memory_of(agent, by, with_held=True), (persona,)
-    memory = memory_of(agent, by, with_held=True)
+        return subconscious_memory_of(agent, by, include_quarantined=True), (persona,)
+    memory = memory_of(agent, by, include_quarantined=True)
     if persona and persona not in memory.personas:
         raise NotAllowed(f"The memory of the {persona} is not for this caller.")
     return memory, (persona,) if persona else memory.personas

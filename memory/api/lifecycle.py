@@ -1,4 +1,4 @@
-"""What the lifecycle has run, over HTTP."""
+"""The jobs of the memory lifecycle over HTTP."""
 
 from typing import Any
 

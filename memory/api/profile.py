@@ -37,7 +37,9 @@ def profile_get(
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)
     section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
-    facts = memory.facts.active().profile().filter(scope_check(ProjectScope(project, task), by).q).peoples_first()
+    facts = (
+        memory.facts.active().profile().filter(scope_check(ProjectScope(project, task), by).q).human_verified_first()
+    )
     in_category = [F("category")]
     ranked = facts.annotate(
         place=Window(RowNumber(), partition_by=in_category, order_by=cast("Any", facts.query.order_by)),

@@ -1,7 +1,7 @@
-"""Whether a text reads like an instruction to the agent, or holds a secret: a sum of weights, sentence by sentence.
+"""Scan a text for prompt injection and secrets: a sum of weights for each sentence.
 
-It knows what `injection_table` declares and nothing else, asks no model, and gives the same for the same words. All
-patterns of all features are one automaton of RE2, whose time grows with the text and with nothing else.
+The rules are those of `injection_table`; no model is used, and the same words have the same result. The patterns of all
+features form one automaton of RE2, whose time is linear in the length of the text.
 """
 
 import base64
@@ -16,24 +16,24 @@ from functools import lru_cache
 import re2
 
 from memory.censoring.injection_table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
-from memory.censoring.readable_text import text_read
+from memory.censoring.readable_text import readable_text
 from nousweb.lib.lookalikes import as_latin
 
 MAX_CHARACTERS = 200_000
 BLOCK_CHARACTERS = 4_000
-"""So much is looked at together, to leave out at once what has too few features for any rule."""
+"""Size of the blocks of which a whole one is skipped if it has too few features for any rule."""
 SHORT_LINE = 30
-"""A line so short may be a part of a sentence that was broken to be missed."""
+"""A line shorter than this may be part of a sentence that was split to evade the scan."""
 SET_BYTES = 64 << 20
 BROKEN_LINE = 60
-"""So long a line without a stop may go on in the next one."""
+"""A line up to this length without a full stop may continue in the next line."""
 LOWERED = 2.0
-"""By so much less counts what two sentences have only together."""
+"""Subtracted from the score if the features are spread over two sentences."""
 DISGUISE = 1.5
-"""What a text counts more where it was spelled so that people or filters miss it."""
+"""Added to the score if the text is disguised, so that people or filters would miss it."""
 MAX_DECODED = 20
 MANY_LEET = 5
-"""With so many words spelled with digits, those of digits alone are words too."""
+"""From this number of words spelled with digits on, numbers are read as words too."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]?\s+|[。！？]|\n+|(?<=;)\s")
 _MARKED_LATIN = {
@@ -60,8 +60,8 @@ _SECRET_HINT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a text was found to be: codes of KINDS, the weightiest first, its score, and the sentence that has it."""
+class InjectionMatch:
+    """Result of a scan: the matched `codes` of KINDS (highest weight first), the score, and the matching sentence."""
 
     codes: tuple[str, ...]
     score: float
@@ -69,7 +69,7 @@ class Finding:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What was found, for people."""
+        """The matched kinds in words for people."""
         return tuple(KINDS[code] for code in self.codes)
 
 
@@ -92,78 +92,81 @@ def _secrets() -> tuple[tuple[str, re2._Regexp], ...]:
     return tuple((name, re2.compile(pattern)) for name, pattern in SECRETS.items())
 
 
-def text_screen(text: str, trust: str) -> Finding | None:
-    """What in `text`, of trust class `trust`, keeps it from prompts until a person has read it; None for nothing."""
+def scan_text(text: str, trust: str) -> InjectionMatch | None:
+    """Scan a text of trust class `trust`; returns the match for which it must be quarantined, or None.
+
+    Only the first MAX_CHARACTERS are read.
+    """
     threshold = THRESHOLDS.get(trust)
     text = text[:MAX_CHARACTERS]
     if threshold is None or not text:
         return None
     if secret := secret_in(text):
-        return Finding(("secret",), threshold, secret)
-    best: Finding | None = None
+        return InjectionMatch(("secret",), threshold, secret)
+    best: InjectionMatch | None = None
     plain = 0.0
-    for reading, disguised in _readings(text):
-        found = _score(reading, threshold, trust)
+    for readable, disguised in _variants(text):
+        found = _best_match(readable, threshold, trust)
         if found is None:
             continue
-        # What reads so plainly too is no disguise.
+        # A score that the plain text reaches too is not due to a disguise.
         hides = disguised and found.score > plain
         plain = max(plain, found.score) if not disguised else plain
         score = found.score + (DISGUISE if hides else 0)
         codes = (*found.codes, "hidden") if hides and "hidden" not in found.codes else found.codes
         if score >= threshold and (best is None or score > best.score):
-            best = Finding(codes, score, found.sentence)
+            best = InjectionMatch(codes, score, found.sentence)
     return best
 
 
 def secret_in(text: str) -> str:
-    """What kind of secret a text holds, "" for none."""
+    """The kind of secret that a text contains, "" for none."""
     if not _SECRET_HINT.search(text):
         return ""
     return next((name for name, pattern in _secrets() if pattern.search(text)), "")
 
 
-def features_of(text: str) -> frozenset[str]:
-    """The features of a text, which reads as `folded` gives it."""
+def features_in(text: str) -> frozenset[str]:
+    """The names of the features of a text that was folded by `fold_text`."""
     automaton, names = _automaton()
     return frozenset(names[place] for place in automaton.Match(text) or ())
 
 
-def folded(text: str) -> str:
-    """A text as features read it: lower case, Latin letters without marks."""
+def fold_text(text: str) -> str:
+    """Fold a text for matching: lower case, Latin letters without diacritics."""
     lowered = text.lower() if text.isascii() else text.translate(_MARKED_LATIN).lower()
     return lowered.replace("’", "'")
 
 
-def _score(text: str, threshold: float, trust: str) -> Finding | None:
-    """The sentence of a reading that weighs most, or two that stand side by side."""
-    best: Finding | None = None
+def _best_match(text: str, threshold: float, trust: str) -> InjectionMatch | None:
+    """The match of the sentence, or of two adjacent sentences, with the highest score."""
+    best: InjectionMatch | None = None
     for start in range(0, len(text), BLOCK_CHARACTERS):
-        # A sentence across the end of a block is read with the next one too.
+        # Blocks overlap, so that a sentence across the end of a block is scanned in the next one.
         block = text[max(start - 300, 0) : start + BLOCK_CHARACTERS]
-        held = features_of(block)
+        held = features_in(block)
         if sum(rule.weight for rule in RULES if rule.features <= held) < threshold - DISGUISE:
             continue
         before: tuple[str, frozenset[str]] = ("", frozenset())
         for sentence in _sentences(block):
-            own = features_of(sentence)
+            own = features_in(sentence)
             for words, features, less in (
                 (sentence, own, 0.0),
                 (f"{before[0]} {sentence}", own | before[1], LOWERED),
             )[: 2 if before[0] else 1]:
-                found = _weighed(words, features, less, trust)
+                found = _sentence_match(words, features, less, trust)
                 if found is not None and (best is None or found.score > best.score):
                     best = found
-            # What ended is not gone on with by what follows.
+            # A complete sentence does not continue in the next one.
             before = (sentence, own) if len(sentence) <= BROKEN_LINE and sentence[-1] not in ".!?" else ("", own)
     return best
 
 
-def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -> Finding | None:
+def _sentence_match(sentence: str, features: frozenset[str], less: float, trust: str) -> InjectionMatch | None:
     counted = [rule for rule in RULES if rule.features <= features]
     if not counted:
         return None
-    # Of each kind the weightiest rule counts in full and the others by half: they say the same in other words.
+    # The rule with the highest weight of each kind counts in full, the others by half: they overlap in meaning.
     best: dict[str, float] = {}
     total = 0.0
     for rule in sorted(counted, key=lambda rule: -rule.weight):
@@ -171,11 +174,11 @@ def _weighed(sentence: str, features: frozenset[str], less: float, trust: str) -
         best.setdefault(rule.code, rule.weight)
     if trust == "agent" and "about_attacks" in features:
         total += ABOUT_ATTACKS
-    return Finding(tuple(best), total - less, sentence[:300])
+    return InjectionMatch(tuple(best), total - less, sentence[:300])
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a text; short lines that end without a stop are one with the next."""
+    """The sentences of a text; short lines without a full stop are joined with the next line."""
     held = ""
     for part in _SENTENCE.split(text):
         part = part.strip()
@@ -190,27 +193,27 @@ def _sentences(text: str) -> Iterator[str]:
         yield held
 
 
-def _readings(text: str) -> Iterator[tuple[str, bool]]:
-    """The text as it reads, and what it says otherwise spelled: whether it was disguised goes with each."""
-    read = text_read(text)
-    shown = folded(read.text if read else text)
+def _variants(text: str) -> Iterator[tuple[str, bool]]:
+    """The folded text and its decoded or respelled variants, each with whether it was disguised."""
+    read = readable_text(text)
+    shown = fold_text(read.text if read else text)
     yield shown, False
     if read is not None and _disguised(text, read.text):
         yield shown, True
-    if not text.isascii() and _MIXED.search(plain := folded(text)):
+    if not text.isascii() and _MIXED.search(plain := fold_text(text)):
         yield as_latin(plain), True
     if tagged := _TAGGED.findall(text):
-        yield folded(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
+        yield fold_text(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
     if _MANY_INTRA.search(shown) or _SPACED.search(shown):
         yield _unspaced(shown), True
     if (words := len(_LEET.findall(shown))) >= 3:
         yield _leet_read(shown, with_numbers=words >= MANY_LEET), True
     for decoded in _decoded(text):
-        yield folded(decoded), True
+        yield fold_text(decoded), True
 
 
 def _disguised(text: str, shown: str) -> bool:
-    """Whether a text reads otherwise in more than a few letters."""
+    """Whether the normalised text differs from the raw one in more than eight letters."""
     if text.isascii():
         return False
     changed = len(text) - len(shown)
@@ -220,7 +223,7 @@ def _disguised(text: str, shown: str) -> bool:
 
 
 def _leet_read(text: str, *, with_numbers: bool) -> str:
-    """Words spelled with digits as they are meant; `with_numbers`: words of digits alone, too."""
+    """Replace digits by letters in words spelled with digits; `with_numbers`: in numbers too."""
 
     def read(found: re.Match[str]) -> str:
         word = found.group()
@@ -230,7 +233,7 @@ def _leet_read(text: str, *, with_numbers: bool) -> str:
 
 
 def _unspaced(text: str) -> str:
-    """Letters that stand apart put together; where words are parted more widely, they stay apart."""
+    """Join letters that are separated by blanks or signs; wider gaps separate words."""
 
     def joined(found: re.Match[str]) -> str:
         words = re.split(r"\s{2,}", found.group())
@@ -240,7 +243,7 @@ def _unspaced(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What stands in a text in base64, in hexadecimal, as percent or backslash escapes or as entities."""
+    """Decoded parts of a text: base64, hexadecimal, percent or backslash escapes, and HTML entities."""
     runs: list[tuple[str, Sequence[str]]] = [("base64", _BASE64.findall(text)), ("hex", _HEX.findall(text))]
     for way, found in runs:
         for run in found[:MAX_DECODED]:

@@ -1,4 +1,4 @@
-"""The table of `injection_rules.toml`: what is known of texts that read like instructions to the agent."""
+"""The screening rules of `injection_rules.toml`, by which texts that read like instructions are recognised."""
 
 import hashlib
 import json
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 READING = 1
-"""Counts what the code that reads texts by the table has come to: raise it where that gives other answers."""
+"""Version of the scanning code: raise it if the same rules give other results."""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("injection_rules.toml").read_text(encoding="utf-8"))
 
 RULES_NAME = hashlib.sha256(f"{READING}{json.dumps(_TABLE, sort_keys=True)}".encode()).hexdigest()[:12]
-"""Names these rules: another one wherever a text may be answered otherwise."""
+"""Version of the rules: it differs whenever a text may have another result."""
 THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
-"""The least sum of weights that holds a text back, by trust class."""
+"""Minimum sum of weights for which a text is quarantined, by trust class."""
 ABOUT_ATTACKS: float = _TABLE["about_attacks"]
 KINDS: Mapping[str, str] = _TABLE["kinds"]
-"""What a rule finds, in words for people."""
+"""The kinds of matches, in words for people, by code."""
 SECRETS: Mapping[str, str] = _TABLE["secrets"]
-"""What secrets look like, by what each is called."""
+"""Patterns of secrets, by name."""
 FEATURES: Mapping[str, tuple[str, ...]] = {
     name: (
         *patterns,
@@ -32,19 +32,19 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     )
     for name, patterns in _TABLE["features"].items()
 }
-"""By name, the patterns of which one is enough."""
+"""Patterns of each feature, by name; one match is enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """Counts `weight` where a sentence has all of `features`; `code` is one of KINDS."""
+class InjectionRule:
+    """Adds `weight` if a sentence has all of `features`; `code` is one of KINDS."""
 
     code: str
     weight: float
     features: frozenset[str]
 
 
-RULES: tuple[Rule, ...] = tuple(
-    Rule(code, float(weight), frozenset(features.split())) for code, weight, features in _TABLE["rules"]
+RULES: tuple[InjectionRule, ...] = tuple(
+    InjectionRule(code, float(weight), frozenset(features.split())) for code, weight, features in _TABLE["rules"]
 )
 assert all(rule.code in KINDS and rule.features <= FEATURES.keys() for rule in RULES)  # noqa: S101

@@ -1,4 +1,4 @@
-"""A text cut at the places where censors matched, for showing it with those places marked."""
+"""Split a text at the matches of censors, to show it with the matches highlighted."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from memory.censoring.matching import STRICTNESS, Match
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of the text. `severity` is the strictest of the matches that cover it, "" for none.
+class HighlightedPiece:
+    """A part of the text. `severity`: the strictest of the matches that cover it, "" for none.
 
-    `numbers` are the places in the list, from 1, of the matches that begin here.
+    `numbers`: the numbers, from 1, of the matches that begin here.
     """
 
     text: str
@@ -20,21 +20,21 @@ class Piece:
     numbers: tuple[int, ...] = ()
 
 
-def marked(text: str, matches: Sequence[Match]) -> list[Piece]:
-    """The pieces of `text`, in order and complete; matches that overlap share pieces."""
+def highlight_matches(text: str, matches: Sequence[Match]) -> list[HighlightedPiece]:
+    """Split all of `text` into pieces, in order; overlapping matches share pieces."""
     begins: dict[int, list[int]] = defaultdict(list)
     ends: dict[int, list[int]] = defaultdict(list)
     for number, match in enumerate(matches, 1):
         for span in match.spans:
             begins[span.start].append(number)
             ends[span.end].append(number)
-    # How many of the spans that are open here are of which severity.
+    # Number of the open spans by severity.
     open_spans = dict.fromkeys(STRICTNESS, 0)
-    pieces: list[Piece] = []
+    pieces: list[HighlightedPiece] = []
     for start, end in pairwise(sorted({0, len(text), *begins, *ends})):
         for numbers, step in ((ends[start], -1), (begins[start], 1)):
             for number in numbers:
                 open_spans[matches[number - 1].rule.severity] += step
         severity = next((name for name in STRICTNESS if open_spans[name]), "")
-        pieces.append(Piece(text[start:end], severity, tuple(begins[start])))
+        pieces.append(HighlightedPiece(text[start:end], severity, tuple(begins[start])))
     return pieces

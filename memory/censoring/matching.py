@@ -1,4 +1,4 @@
-"""What a text triggers: censors as plain values in, matches with their places and reasons out."""
+"""Match a text against censors, given as plain values; returns matches with their spans and reasons."""
 
 import re
 import time
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import re2
 
 from memory.censoring.patterns import pattern_compile
-from memory.censoring.readable_text import Reading, text_read
+from memory.censoring.readable_text import ReadableText, readable_text
 from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
 
 MAX_SPANS = 20
@@ -20,7 +20,7 @@ NAMED_UNVERIFIED = 5
 
 ALLOW, WARN, BLOCK = "allow", "warn", "block"
 VERDICTS = {"warn": WARN, "block": BLOCK, "absolute": BLOCK}
-"""What a text that triggers a censor of a severity may do."""
+"""The verdict on a text that triggers a censor, by severity."""
 STRICTNESS = ("absolute", "block", "warn")
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*|[.!?]+")
@@ -39,11 +39,11 @@ class Similarities(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A censor as matching needs it. `threshold`, a cosine, counts only for a semantic one.
+class CensorRule:
+    """The values of a censor for matching. `threshold` is a cosine, for semantic censors only.
 
-    `binding`: people or the product made it, or people confirmed it. It is checked before those that are not, in time
-    that they cannot use, and when it cannot be checked the text is kept back.
+    `binding`: people or the product made the censor, or people confirmed it. Binding censors are checked first, with a
+    time budget of their own; if one cannot be checked, the text is blocked.
     """
 
     id: str
@@ -55,8 +55,8 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Characters `start` to before `end` of the text."""
+class MatchSpan:
+    """The characters from `start` to before `end` of the text."""
 
     start: int
     end: int
@@ -64,37 +64,37 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A triggered censor. `similarity` is the best cosine of a semantic one; `more` says that spans were left out."""
+    """A triggered censor. `similarity`: best cosine of a semantic censor. `more`: further spans were left out."""
 
-    rule: Rule
-    spans: tuple[Span, ...]
+    rule: CensorRule
+    spans: tuple[MatchSpan, ...]
     why: str
     more: bool = False
     similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TimedOut:
-    """A censor that was not, or not wholly, checked: it is reported, and blocks the text where it is binding."""
+class UncheckedCensor:
+    """A censor that was not checked, or not completely. It is reported, and blocks the text if it is binding."""
 
-    rule: Rule
+    rule: CensorRule
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CensorOutcome:
     verdict: str
     matches: tuple[Match, ...]
-    timed_out: tuple[TimedOut, ...]
+    timed_out: tuple[UncheckedCensor, ...]
 
     @property
-    def unverified(self) -> tuple[TimedOut, ...]:
-        """The binding censors that could not be checked: each of them blocks the text by itself."""
+    def unverified(self) -> tuple[UncheckedCensor, ...]:
+        """The binding censors that could not be checked; each of them blocks the text."""
         return tuple(missed for missed in self.timed_out if missed.rule.binding)
 
     @property
     def unverified_reason(self) -> str:
-        """Why a text is kept back that nothing matched: which binding censors were not checked; "" where all were."""
+        """Why a text without a match is blocked: the binding censors that were not checked; "" if all were."""
         missed = self.unverified
         if not missed:
             return ""
@@ -103,85 +103,86 @@ class Outcome:
         return f"Blocked: what people set could not be checked: {named}{more}. {missed[0].why}"
 
 
-def text_match(
+def match_censors(
     text: str,
-    rules: Sequence[Rule],
+    rules: Sequence[CensorRule],
     *,
     similarities: Similarities,
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Outcome:
-    """Match `text` against `rules`: the binding ones first and alone, the strictest of each first.
+) -> CensorOutcome:
+    """Match `text` against `rules`: first the binding ones, then the others, each group from the strictest on.
 
-    The binding ones have BINDING_CENSOR_CHECK_SECONDS for their patterns and as long for their meanings, the others
-    CENSOR_CHECK_SECONDS for each, or both `seconds`: these cannot use up the time of those. One search of a pattern
-    is not interrupted: RE2 bounds it by the length of the text. What is not reached in time is listed; where it is
-    binding the verdict is "block", else it counts as no match.
+    Patterns and meanings of binding censors have BINDING_CENSOR_CHECK_SECONDS each, those of the others
+    CENSOR_CHECK_SECONDS each; `seconds` replaces both. So other censors cannot use up the time of binding ones. The
+    search of one pattern is not interrupted: RE2 bounds its time by the length of the text. Censors that are not
+    reached in time are listed; the verdict is "block" if one of them is binding, else they count as no match.
 
-    A pattern may match the text as it is or as it reads (memory.censoring.readable_text); its meanings are as it reads.
+    Patterns are matched against the raw text and its normalised form (memory.censoring.readable_text), meanings against
+    the normalised form only.
     """
-    reading = text_read(text)
+    readable = readable_text(text)
     matches: list[Match] = []
-    timed_out: list[TimedOut] = []
+    timed_out: list[UncheckedCensor] = []
     budgets = (BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS) if seconds is None else (seconds, seconds)
     for binding, budget in zip((True, False), budgets, strict=True):
         alike = [rule for rule in rules if rule.binding is binding]
         if alike:
-            found, missed = _match_group(alike, text, reading, similarities, budget, clock)
+            found, missed = _match_group(alike, text, readable, similarities, budget, clock)
             matches += found
             timed_out += missed
     matches.sort(key=lambda match: STRICTNESS.index(match.rule.severity))
     verdict = VERDICTS[matches[0].rule.severity] if matches else ALLOW
     if any(missed.rule.binding for missed in timed_out):
         verdict = BLOCK
-    return Outcome(verdict, tuple(matches), tuple(timed_out))
+    return CensorOutcome(verdict, tuple(matches), tuple(timed_out))
 
 
 def _match_group(
-    rules: Sequence[Rule],
+    rules: Sequence[CensorRule],
     text: str,
-    reading: Reading | None,
+    readable: ReadableText | None,
     similarities: Similarities,
     seconds: float,
     clock: Callable[[], float],
-) -> tuple[list[Match], list[TimedOut]]:
+) -> tuple[list[Match], list[UncheckedCensor]]:
     matches: list[Match] = []
-    timed_out: list[TimedOut] = []
+    timed_out: list[UncheckedCensor] = []
     deadline = clock() + seconds
     ordered = sorted(rules, key=lambda rule: STRICTNESS.index(rule.severity))
     for rule in ordered:
         if rule.semantic:
             continue
         if clock() >= deadline:
-            timed_out.append(TimedOut(rule, "The time for this check was used up before its turn."))
+            timed_out.append(UncheckedCensor(rule, "The time for this check was used up before its turn."))
             continue
         try:
             compiled = pattern_compile(rule.pattern)
         except re2.error:
-            # Creation refuses such a pattern; one that came another way must not stop the rest.
-            timed_out.append(TimedOut(rule, "The pattern cannot be read."))
+            # Such a pattern cannot be created; an imported one must not prevent the other checks.
+            timed_out.append(UncheckedCensor(rule, "The pattern cannot be read."))
             continue
         found = _match_pattern(rule, compiled, text, None, lambda: clock() >= deadline)
-        if found is None and reading is not None:
+        if found is None and readable is not None:
             if clock() >= deadline:
-                timed_out.append(TimedOut(rule, "The time for this check was used up before its turn."))
+                timed_out.append(UncheckedCensor(rule, "The time for this check was used up before its turn."))
                 continue
-            found = _match_pattern(rule, compiled, reading.text, reading, lambda: clock() >= deadline)
+            found = _match_pattern(rule, compiled, readable.text, readable, lambda: clock() >= deadline)
         if found is not None:
             matches.append(found)
     semantic = [rule for rule in ordered if rule.semantic]
     if semantic:
-        found_by_meaning, unchecked = _match_meanings(semantic, text, reading, similarities, seconds, clock)
+        found_by_meaning, unchecked = _match_meanings(semantic, text, readable, similarities, seconds, clock)
         matches += found_by_meaning
         timed_out += unchecked
     return matches, timed_out
 
 
 def _match_pattern(
-    rule: Rule, compiled: Any, text: str, reading: Reading | None, is_late: Callable[[], bool]
+    rule: CensorRule, compiled: Any, text: str, readable: ReadableText | None, is_late: Callable[[], bool]
 ) -> Match | None:
-    """`text` is that of `reading`, if any: then places are those in the original."""
-    spans: list[Span] = []
+    """Match one pattern. With `readable`, `text` is its text, and spans are mapped to the original."""
+    spans: list[MatchSpan] = []
     more = False
     quote = ""
     for found in compiled.finditer(text):
@@ -190,9 +191,9 @@ def _match_pattern(
         if len(spans) == MAX_SPANS:
             more = True
             break
-        span = Span(found.start(), found.end())
+        span = MatchSpan(found.start(), found.end())
         quote = quote or _quote(text, span)
-        span = _original(reading, span)
+        span = _original(readable, span)
         if span not in spans:
             spans.append(span)
         if is_late():
@@ -200,28 +201,28 @@ def _match_pattern(
             break
     if not spans:
         return None
-    as_read = "" if reading is None else ", as the text reads without what does not show"
+    as_read = "" if readable is None else ", as the text reads without what does not show"
     return Match(rule, tuple(spans), f"The pattern matches {quote} at {spans[0].start}{as_read}.", more)
 
 
-def _original(reading: Reading | None, span: Span) -> Span:
-    return span if reading is None else Span(*reading.place(span.start, span.end))
+def _original(readable: ReadableText | None, span: MatchSpan) -> MatchSpan:
+    return span if readable is None else MatchSpan(*readable.original_span(span.start, span.end))
 
 
 def _match_meanings(
-    rules: Sequence[Rule],
+    rules: Sequence[CensorRule],
     text: str,
-    reading: Reading | None,
+    readable: ReadableText | None,
     similarities: Similarities,
     seconds: float,
     clock: Callable[[], float],
-) -> tuple[list[Match], list[TimedOut]]:
-    best: dict[str, tuple[float, list[Span]]] = {}
+) -> tuple[list[Match], list[UncheckedCensor]]:
+    best: dict[str, tuple[float, list[MatchSpan]]] = {}
     why_not = ""
-    text = text if reading is None else reading.text
+    text = text if readable is None else readable.text
     passages = list(_passages(text))
     try:
-        # The first call may load a model, which is no time of this text's.
+        # The first call may load a model, which must not count as time for this text.
         similarities([rule.pattern for rule in rules], [])
         deadline = clock() + seconds
         for start in range(0, len(passages), PASSAGES_A_BATCH):
@@ -242,23 +243,23 @@ def _match_meanings(
         if rule.id in best:
             top, spans = best[rule.id]
             why = f"{_quote(text, spans[0])} means about the same: {top:.2f}, from {rule.threshold:.2f} on it counts."
-            places = tuple(_original(reading, span) for span in spans[:MAX_SPANS])
+            places = tuple(_original(readable, span) for span in spans[:MAX_SPANS])
             matches.append(Match(rule, places, why, len(spans) > MAX_SPANS, top))
-    return matches, [TimedOut(rule, why_not) for rule in rules if why_not and rule.id not in best]
+    return matches, [UncheckedCensor(rule, why_not) for rule in rules if why_not and rule.id not in best]
 
 
-def _passages(text: str) -> Iterator[Span]:
-    """The sentences of `text`, long ones in pieces, without the blanks around them."""
+def _passages(text: str) -> Iterator[MatchSpan]:
+    """Spans of the sentences of `text`, long ones in pieces, without surrounding blanks."""
     for sentence in _SENTENCE.finditer(text):
         for start in range(sentence.start(), sentence.end(), MAX_PASSAGE_CHARACTERS):
             end = min(start + MAX_PASSAGE_CHARACTERS, sentence.end())
             piece = text[start:end]
             lead = len(piece) - len(piece.lstrip())
             if kept := piece.strip():
-                yield Span(start + lead, start + lead + len(kept))
+                yield MatchSpan(start + lead, start + lead + len(kept))
 
 
-def _quote(text: str, span: Span) -> str:
+def _quote(text: str, span: MatchSpan) -> str:
     return _shortened(text[span.start : span.end])
 
 

@@ -1,4 +1,4 @@
-"""Comparing meanings with the embedder that the settings choose."""
+"""Compare meanings by the configured embedding model."""
 
 from collections.abc import Sequence
 
@@ -25,12 +25,12 @@ def semantic_similarities(meanings: Sequence[str], passages: Sequence[str]) -> l
 
 
 def default_threshold() -> float:
-    """The cosine from which a text of the embedder in use is no longer foreign to what a censor describes."""
+    """The minimum cosine of the configured model at which a text counts as related to a censor's description."""
     return thresholds_of(configured_name()).unrelated
 
 
 def _vector(embedder: Embedder, meaning: str) -> Vectors:
-    """The vector of a censor's text, which stays the same from check to check."""
+    """The cached vector of a censor's description."""
     key = (embedder.name, meaning)
     vector = _vectors.get(key)
     if vector is None:

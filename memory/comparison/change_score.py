@@ -1,8 +1,8 @@
-"""How likely a new fact ends an old one of the same subject, in whatever words: small trees over plain signs.
+"""Score how likely a new fact contradicts or ends an old one of the same subject: boosted trees over simple features.
 
-Of the words only those count that say by themselves that something is new; the other signs are what both share, how
-they are built, and whether their embeddings are about the same. benchmarks/fact_pairs/fit.py fits the trees and how
-embeddings are read, and writes change_model.json: numbers only, the same output on every machine.
+The only features of single words are words that express a change by themselves. Other features are the shared words,
+the sentence structure, and whether the embeddings have the same topic. benchmarks/fact_pairs/fit.py fits the trees and
+the projections of embeddings, and writes change_model.json: numbers only, the same output on every machine.
 """
 
 import json
@@ -20,7 +20,7 @@ from rapidfuzz.distance import Prefix
 
 from memory.comparison import lexicon as w
 from memory.comparison.cross_encoder import CHARACTERS, cross_scores, sentence_of
-from memory.comparison.differences import subject_of
+from memory.comparison.differences import words_before_verb
 from memory.comparison.snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
 from memory.embedding.thresholds import Thresholds
@@ -28,66 +28,70 @@ from nousweb.lib.boosted_trees import BoostedTrees
 
 FILE = Path(__file__).with_name("change_model.json")
 CODES = ("number", "negation", "antonym", "name", "quantity", "time", "value", "detail")
-EMBEDDED, UNKNOWN = ("topic", "ending", "change", "apart", "about"), -99.0
-"""Signs of embeddings, and what each is where these are not known: below every bound of the trees."""
+EMBEDDING_FEATURES, UNKNOWN = ("topic", "ending", "change", "apart", "about"), -99.0
+"""Names of the embedding features, and their value without embeddings: below every threshold of the trees."""
 DOUBT, NEAR = -3.0, 0.2
-"""From which score of the trees the cross-encoder is asked, and from which cosine where they read nothing."""
+"""The cross-encoder is used from this score of the trees on, or from this cosine on for pairs without a score."""
 MIN_WORDS = 3
-"""Words that a new fact has for the cross-encoder to read it."""
+"""Minimum number of words of a new fact for the cross-encoder."""
 BOTH_TRUE_BELOW = -2.0
-"""Below these log-odds of the cross-encoder both are true, though their words differ. No labelled pair that changes and
-that words alone ask about lies below."""
-CROSS_SHARE, LEAST, CROSS_BOUND = 0.7, -1.5, -1.1
-"""Share of the cross-encoder's log-odds in the score; the least that trees say against it; and the bound of both."""
-_SAID = {
+"""Below these log-odds of the cross-encoder, both facts are true although their words differ. No labelled changed pair
+that a comparison of words alone would review is below."""
+CROSS_SHARE, MIN_TREE_SCORE, CROSS_BOUND = 0.7, -1.5, -1.1
+"""Weight of the cross-encoder's log-odds in the score; minimum score of the trees in the sum; and its threshold."""
+_CHANGE_WORDS = {
     "now": r"\b(now|no longer|any ?more|any longer|these days|instead|from now on|used to|as of|already|finally"
     r"|recently|after all|again|since|nowadays)\b",
     "perfect": r"\b(ha[sd]|have|'ve)\s+(\w+\s)?\w+(ed|en|ne|wn|eft|ade|ut|ot)\b",
     "past": r"\b\w{2,}ed\b",
     "more": r"\b(also|too|another|as well|both|besides)\b",
 }
-SAID = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _SAID.items()}
+CHANGE_WORDS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _CHANGE_WORDS.items()}
 _BESIDE = re.compile(r"\balso\b|\b(too|as well)(?=\W*$|,)", re.IGNORECASE)
 _STATES = frozenset({"be", "be+pl"})
 _SPEAKER = frozenset({"i", "my", "me", "we", "our", "us"})
 Numbers = NDArray[np.float64]
 Pair = tuple[FactSnapshot, FactSnapshot, Set[str], float, Thresholds]
-"""What `change_scores` is given of each: old, new, `codes`, `cosine`, `thresholds`."""
+"""Input of `change_scores`: old and new fact, codes of differences, cosine, and thresholds of the embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeModel:
-    """`old` and `new` read of an embedding, less the `mean` of all, what a sentence is about: near each other where one
-    may end the other. `told` has two columns, how much it sounds like what ends, and like a change. `apart` weighs
-    where two embeddings differ. A score over 0 asks."""
+    """Linear projections and boosted trees that score whether a new sentence contradicts an old one.
+
+    `old` and `new` project an embedding, centred by `mean`, to its topic as the old and as the new sentence of a pair.
+    `tone` has two columns: how much a sentence sounds like something that ends, and like a change. `apart` projects the
+    difference of two embeddings. Scores above 0 open a review.
+    """
 
     names: tuple[str, ...]
     mean: Numbers
     old: Numbers
     new: Numbers
-    told: Numbers
+    tone: Numbers
     apart: Numbers
     trees: BoostedTrees
 
-    def read(self, vector: Numbers) -> "Reading":
-        """What an embedding says by itself."""
+    def project(self, vector: Numbers) -> "EmbeddingProjection":
+        """Project one embedding; done once per sentence."""
         centred = vector - self.mean
-        told = centred @ self.told
-        return Reading(
-            vector, centred @ self.old, centred @ self.new, float(told[0]), float(told[1]), vector @ self.apart
+        tone = centred @ self.tone
+        return EmbeddingProjection(
+            vector, centred @ self.old, centred @ self.new, float(tone[0]), float(tone[1]), vector @ self.apart
         )
 
-    def signs(self, old: "Reading", new: "Reading") -> tuple[float, ...]:
-        """What two embeddings say of how far the one is about what the other is about."""
+    def pair_features(self, old: "EmbeddingProjection", new: "EmbeddingProjection") -> tuple[float, ...]:
+        """Features of an (old, new) pair, in the order of EMBEDDING_FEATURES: topic similarity, ending, change,
+        distance, combination."""
         topic, between = float(old.as_old @ new.as_new), old.apart - new.apart
         about = topic + old.ending + new.change + 4 * float(old.vector @ new.vector)
         return topic, old.ending, new.change, -float(between @ between), about
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """An embedding as a ChangeModel reads it: what it is about as the old one of two and as the new one, how much it
-    sounds like what ends and like a change, and where it may differ from others."""
+class EmbeddingProjection:
+    """Projections of one embedding by a ChangeModel: its topic as the old and as the new sentence of a pair, its tone
+    (`ending`, `change`), and the vector for differences."""
 
     vector: Numbers
     as_old: Numbers
@@ -99,46 +103,47 @@ class Reading:
 
 @cache
 def change_model() -> ChangeModel:
-    """The one that is shipped."""
-    return model_of(json.loads(FILE.read_text()))
+    """Load the bundled model (cached)."""
+    return build_change_model(json.loads(FILE.read_text()))
 
 
-def model_of(held: Mapping[str, Any]) -> ChangeModel:
-    """The model that a file holds: matrices of bytes, each with the size of one step."""
+def build_change_model(stored: Mapping[str, Any]) -> ChangeModel:
+    """Build a model from the content of its file: matrices of 8-bit integers, each with its scale."""
 
     def matrix(name: str) -> Numbers:
-        numbers = np.frombuffer(b64decode(held[name]["bytes"]), np.int8).reshape(held[name]["shape"])
-        return np.asarray(numbers * float(held[name]["step"]))
+        numbers = np.frombuffer(b64decode(stored[name]["bytes"]), np.int8).reshape(stored[name]["shape"])
+        return np.asarray(numbers * float(stored[name]["step"]))
 
-    mean, old, new, told, apart = map(matrix, ("mean", "old", "new", "told", "apart"))
-    return ChangeModel(tuple(held["names"]), mean, old, new, told, apart, BoostedTrees.of(held["trees"]))
+    mean, old, new, tone, apart = map(matrix, ("mean", "old", "new", "told", "apart"))
+    return ChangeModel(tuple(stored["names"]), mean, old, new, tone, apart, BoostedTrees.of(stored["trees"]))
 
 
 def change_scores(pairs: Sequence[Pair]) -> list[float]:
-    """The log-odds of each, less a bound; `codes` are of the differences, `cosine` of the embeddings of a model with
-    these `thresholds`. People are asked from 0, never where nothing says that both speak of one thing, nor where the
-    new one says that it is true beside others. The trees read all of them at once, and the cross-encoder what they
-    leave in doubt."""
+    """The score of each pair: log-odds of a change, minus a threshold. Scores from 0 on open a review.
+
+    A pair gets UNKNOWN if nothing shows that both facts have the same subject, or if the new fact states that it is
+    true in addition ("also"). The trees score all other pairs; the cross-encoder adds its score for uncertain ones.
+    """
     model, scores = change_model(), [UNKNOWN] * len(pairs)
-    signs = [signs_of(*pair) for pair in pairs]
-    asked = [place for place, each in enumerate(signs) if not each["loose"]]
-    if asked:
-        rows = np.array([[signs[place][name] for name in model.names] for place in asked], float)
-        for place, score in zip(asked, model.trees.sums(rows), strict=True):
+    features = [change_features(*pair) for pair in pairs]
+    scored = [place for place, each in enumerate(features) if not each["loose"]]
+    if scored:
+        rows = np.array([[features[place][name] for name in model.names] for place in scored], float)
+        for place, score in zip(scored, model.trees.sums(rows), strict=True):
             scores[place] = float(score)
-    doubted = [place for place, pair in enumerate(pairs) if _is_doubted(pair, signs[place], scores[place])]
+    doubted = [place for place, pair in enumerate(pairs) if _is_doubted(pair, features[place], scores[place])]
     for place, score in zip(doubted, cross_scores([pairs[place][:2] for place in doubted]), strict=True):
-        scores[place] = (1 - CROSS_SHARE) * max(scores[place], LEAST) + CROSS_SHARE * score - CROSS_BOUND
+        scores[place] = (1 - CROSS_SHARE) * max(scores[place], MIN_TREE_SCORE) + CROSS_SHARE * score - CROSS_BOUND
     return scores
 
 
-def _is_doubted(pair: Pair, signs: Mapping[str, float], score: float) -> bool:
-    """Whether the cross-encoder is asked: both embeddings are known, and the new fact does not say that it is true
-    beside others. Where no word for a thing is shared, the trees read nothing, and both have to be near. Two words or
-    less say too little of a change: it has learned from sentences."""
+def _is_doubted(pair: Pair, features: Mapping[str, float], score: float) -> bool:
+    """Whether the cross-encoder scores a pair: both embeddings are known, and the new fact does not state that it is
+    true in addition. Pairs without a score of the trees must have similar embeddings. New facts with fewer than
+    MIN_WORDS words are excluded: the cross-encoder was fitted on sentences."""
     old, new, _, cosine, _ = pair
     near = score >= DOUBT if score != UNKNOWN else cosine >= NEAR
-    return near and _is_readable(old, new) and not signs["beside"]
+    return near and _is_readable(old, new) and not features["beside"]
 
 
 def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
@@ -146,34 +151,34 @@ def _is_readable(old: FactSnapshot, new: FactSnapshot) -> bool:
 
 
 def both_true(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[bool]:
-    """Of each pair whether the cross-encoder is sure that neither ends nor repeats the other.
+    """For each pair: whether the cross-encoder is certain that neither fact contradicts or repeats the other.
 
-    It is not asked where it would not read both whole, nor where one says a word of change or a condition, such as
-    "instead" or "only when".
+    False for pairs that it would not read to their end, or with a word of change or condition, such as "instead" or
+    "only when".
     """
-    held = [False] * len(pairs)
-    read = [
+    results = [False] * len(pairs)
+    readable = [
         place
         for place, (old, new) in enumerate(pairs)
         if _is_readable(old, new)
-        and not _sentence(new).said["now"]
+        and not _sentence(new).change_words["now"]
         and w.CONDITIONS.isdisjoint(old.texts + new.texts)
         and all(len(sentence_of(fact, whole=True)) <= CHARACTERS for fact in (old, new))
     ]
-    for place, score in zip(read, cross_scores([pairs[place] for place in read]), strict=True):
-        held[place] = score < BOTH_TRUE_BELOW
-    return held
+    for place, score in zip(readable, cross_scores([pairs[place] for place in readable]), strict=True):
+        results[place] = score < BOTH_TRUE_BELOW
+    return results
 
 
 class _Sentence:
-    """What a fact says by itself, each thing read when it is first asked for."""
+    """Features of one fact, each computed when it is first used."""
 
     def __init__(self, fact: FactSnapshot) -> None:
         self._fact = fact
 
     @cached_property
-    def said(self) -> dict[str, bool]:
-        return {name: bool(one.search(self._fact.content)) for name, one in SAID.items()}
+    def change_words(self) -> dict[str, bool]:
+        return {name: bool(one.search(self._fact.content)) for name, one in CHANGE_WORDS.items()}
 
     @cached_property
     def beside(self) -> bool:
@@ -185,7 +190,7 @@ class _Sentence:
 
     @cached_property
     def subject(self) -> tuple[str, ...]:
-        return subject_of(self._fact.texts)
+        return words_before_verb(self._fact.texts)
 
     @cached_property
     def owner(self) -> frozenset[str]:
@@ -224,8 +229,8 @@ class _Sentence:
         return self._fact.content_words - self.subjects
 
     @cached_property
-    def reading(self) -> Reading | None:
-        return None if self._fact.vector is None else change_model().read(self._fact.vector)
+    def projection(self) -> EmbeddingProjection | None:
+        return None if self._fact.vector is None else change_model().project(self._fact.vector)
 
 
 def _sentence(fact: FactSnapshot) -> _Sentence:
@@ -234,10 +239,10 @@ def _sentence(fact: FactSnapshot) -> _Sentence:
     return cast("_Sentence", fact.memo["sentence"])
 
 
-def signs_of(
+def change_features(
     old: FactSnapshot, new: FactSnapshot, codes: Set[str], cosine: float, thresholds: Thresholds
 ) -> dict[str, float]:
-    """Each about 0 to 1, besides those of the embeddings."""
+    """Features of a fact pair for the change model, by name. Except for counts and embeddings, scaled to about 0–1."""
     olds, news, one, other = old.texts, new.texts, _sentence(old), _sentence(new)
     subject, subjects = one.subject, one.subjects
     words = one.own_words, new.content_words - subjects
@@ -248,7 +253,7 @@ def signs_of(
     has_subject, beside = bool(old.subject.strip()), other.beside and not one.restricted
     signs: dict[str, float] = {
         "near": min((cosine - thresholds.unrelated) / (thresholds.check - thresholds.unrelated), 1.2),
-        **{name: said and not one.said[name] for name, said in other.said.items()},
+        **{name: said and not one.change_words[name] for name, said in other.change_words.items()},
         "number before": one.has_number, "number now": other.has_number,
         "begin": Prefix.similarity(olds, news) / max(1, min(len(olds), len(news))),
         "verb": bool(subject) and news[: len(subject) + 1] == olds[: len(subject) + 1],
@@ -261,6 +266,8 @@ def signs_of(
         "loose": not (has_subject or named or common) or beside, "beside": beside,
         **{code: code in codes for code in CODES},
     }  # fmt: skip
-    if one.reading is None or other.reading is None:
-        return signs | dict.fromkeys(EMBEDDED, UNKNOWN)
-    return signs | dict(zip(EMBEDDED, change_model().signs(one.reading, other.reading), strict=True))
+    if one.projection is None or other.projection is None:
+        return signs | dict.fromkeys(EMBEDDING_FEATURES, UNKNOWN)
+    return signs | dict(
+        zip(EMBEDDING_FEATURES, change_model().pair_features(one.projection, other.projection), strict=True)
+    )

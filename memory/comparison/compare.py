@@ -1,7 +1,8 @@
-"""Whether a new fact says the same as an old one, changes it, or differs in something that matters.
+"""Compare a new fact with an old one: is it the same, a change, or a relevant difference?
 
-Pure. The cosine finds candidates and is never the verdict: many changes score above 0.95. "Same" is proven by words:
-each not known to be harmless has to be on both sides, in the same role. Source: seed 009.1, deduplication.
+Pure functions. The cosine finds candidates but is never the verdict: many changes have cosines above 0.95. "Same" is
+proven by words: each word that is not known to be harmless must be in both texts, in the same role. Source: seed 009.1,
+deduplication.
 """
 
 import enum
@@ -23,15 +24,15 @@ _MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 
 _EXCHANGED = -0.1
 
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
-"""`same`: only harmless differences. `changed`: the same attribute has explicitly another value. `differs`: something
-that matters differs. `close`: alike, and nothing that differs has a name. `unrelated`."""
+"""`same`: only harmless differences. `changed`: the same attribute explicitly has another value. `differs`: a relevant
+difference. `close`: similar, without a named difference. `unrelated`."""
 Outcome = enum.StrEnum("Outcome", ["CONFIRMED", "SUPERSEDED", "QUEUED", "STORED"])
-"""What happens to the new fact without a judge."""
+"""The outcome for the new fact without a judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that differs. `code` is for machines, REASONS for people; `old` and `new` quote the evidence."""
+    """One difference. `code` is for programs, REASONS for people; `old` and `new` quote the differing words."""
 
     code: str
     old: str = ""
@@ -40,9 +41,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`attribute`, `old_value` and `new_value` are set for `changed` only; `overlap` is the share, 0 to 1, of content
-    words that both hold; `later`: whether the new fact is known to be of a later moment than the old one; `faint`:
-    whether nothing but the score of a change speaks for asking."""
+    """The result of a comparison.
+
+    `attribute`, `old_value`, `new_value`: for `changed` only. `overlap`: share of common content words, 0 to 1.
+    `later`: the new fact certainly has a later time. `faint`: only the change score relates the facts.
+    """
 
     kind: Kind
     cosine: float
@@ -56,7 +59,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """What is safe without a judge: confirm what is the same, supersede what certainly changed later, else ask."""
+        """The safe outcome without a judge: confirm the same, supersede a certain later change, else open a review."""
         certain = {Kind.SAME: Outcome.CONFIRMED, Kind.UNRELATED: Outcome.STORED}
         changed = Outcome.SUPERSEDED if self.kind is Kind.CHANGED and self.later else Outcome.QUEUED
         return certain.get(self.kind, changed)
@@ -74,47 +77,50 @@ REASONS = {
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
 ALWAYS_ASKED = frozenset({"number", "negation", "antonym", "roles"})
-"""Differences that people are asked about whatever else reads the two."""
+"""Differences that open a review whatever the cross-encoder's score."""
 OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "value"})
-"""Differences that make two facts about the same thing compete, however far apart their embeddings are."""
+"""Differences with which two facts about the same thing contradict each other, whatever their cosine."""
 
 
 def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison:
-    """Compare `new`, which was learned later, with `old`; `cosine` is of their embeddings, -1 to 1, and `thresholds` of
-    its model: below `check`, only what competes by its words is related. "same" is symmetric and needs no cosine. Time
-    is bounded by the length of the texts."""
+    """Compare `new`, which was learned later, with `old`.
+
+    `cosine`: of their embeddings, -1 to 1. `thresholds`: of the embedding model; below `check`, facts are only related
+    if their words contradict each other. "same" is symmetric and needs no cosine. The time is bounded by the length of
+    the texts.
+    """
     return facts_compare([(old, new, cosine)], thresholds)[0]
 
 
 def facts_compare(
     pairs: Sequence[tuple[FactSnapshot, FactSnapshot, float]], thresholds: Thresholds
 ) -> list[Comparison]:
-    """As `compare_facts` of each; the scores of all of them are read at once."""
+    """`compare_facts` for each pair, with the models called once for all."""
     steps = [_comparing(*pair, thresholds) for pair in pairs]
-    found = [_advanced(each) for each in steps]
-    asked = [(place, each) for place, each in enumerate(found) if not isinstance(each, Comparison)]
-    for (place, _), score in zip(asked, change_scores([each for _, each in asked]), strict=True):
-        found[place] = _advanced(steps[place], score)
-    compared = [each for each in found if isinstance(each, Comparison)]
-    doubted = [place for place, each in enumerate(compared) if _is_asked_by_words(each)]
+    results = [_advanced(each) for each in steps]
+    unscored = [(place, each) for place, each in enumerate(results) if not isinstance(each, Comparison)]
+    for (place, _), score in zip(unscored, change_scores([each for _, each in unscored]), strict=True):
+        results[place] = _advanced(steps[place], score)
+    compared = [each for each in results if isinstance(each, Comparison)]
+    doubted = [place for place, each in enumerate(compared) if _is_uncertain(each)]
     for place, true in zip(doubted, both_true([pairs[place][:2] for place in doubted]), strict=True):
         if true:
             compared[place] = replace(compared[place], kind=Kind.UNRELATED)
     return compared
 
 
-def _is_asked_by_words(found: Comparison) -> bool:
-    """Whether words alone speak for asking, and none of those that say so plainly."""
-    asked = found.kind in (Kind.DIFFERS, Kind.CLOSE) and not found.faint
-    return asked and ALWAYS_ASKED.isdisjoint(reason.code for reason in found.reasons)
+def _is_uncertain(comparison: Comparison) -> bool:
+    """Whether a review is due to words only, without one of the differences in ALWAYS_ASKED."""
+    differs = comparison.kind in (Kind.DIFFERS, Kind.CLOSE) and not comparison.faint
+    return differs and ALWAYS_ASKED.isdisjoint(reason.code for reason in comparison.reasons)
 
 
 Comparing = Generator[Pair, float, Comparison]
-"""A comparison that asks for the score of a change, once, where it depends on that."""
+"""A comparison as a generator: it yields its pair at most once, if it needs the change score."""
 
 
 def _advanced(steps: Comparing, score: float | None = None) -> Pair | Comparison:
-    """What a comparison asks for next, or comes to."""
+    """Advance a comparison: the pair that it needs scored, or its result."""
     try:
         return next(steps) if score is None else steps.send(score)
     except StopIteration as done:
@@ -134,9 +140,9 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
         reason = Reason(change[0], *change[2:])
         return Comparison(Kind.CHANGED, cosine, overlap, (reason,), *change[1:], later)
     codes = {reason.code for reason in found}
-    texts, many = (old.texts, new.texts), d.is_beside(old.texts, new.texts)
+    texts, many = (old.texts, new.texts), d.is_other_object(old.texts, new.texts)
     alike = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
-    # Two opposites among a few words about the same thing must meet.
+    # Short sentences about the same thing with opposite words are related too.
     brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
     exchanged = "value" in codes and cosine - thresholds.check >= _EXCHANGED
     competing = (alike and codes & OPPOSING) or (brief and ("antonym" in codes or exchanged))
@@ -144,12 +150,12 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
     updates = {each.key for each in new.statements if each.update}
     competing = competing or not updates.isdisjoint(each.key for each in old.statements)
     near = cosine >= thresholds.check or equal or competing
-    # What is worded otherwise altogether still may be a change: of that nothing but the score tells.
+    # Completely different words can still express a change: only the change score shows that.
     turned = (not near or codes == {"wording"}) and (yield (old, new, codes, cosine, thresholds)) >= 0
     unlike = not near and not turned
     if not unlike and not subjects_clash(old, new):
         names = {token.text for token in new.tokens if token.name}
-        added = d.adds(*texts, names) or d.is_more_exact(*texts) or d.is_of_another(*texts)
+        added = d.only_adds_details(*texts, names) or d.is_more_exact(*texts) or d.is_other_instance(*texts)
         unlike = (added and "roles" not in codes) or (many and codes <= {"value", "name"})
     if unlike:
         return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
@@ -160,7 +166,7 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
 
 def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
     """Reason code, attribute, old value and new value of an explicit change."""
-    # Of whom a sentence with a pronoun speaks is known only by its subject.
+    # For a sentence with a pronoun, only the subject field shows whom it is about.
     has_subjects = bool(old.subject.strip() and new.subject.strip())
     if subjects_clash(old, new) or (not has_subjects and w.PRONOUNS & {*old.texts, *new.texts}):
         return None
@@ -173,16 +179,16 @@ def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] |
 
 
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:
-    """What differs, the weightiest first; `same`: whether the words prove the same, so only what they point at may."""
+    """The differences, the most relevant first. `same`: the words are the same, so only subject and time can differ."""
     days = {fact.moment and fact.moment.date() for fact in (old, new)}
     found = [Reason("subject", old.subject, new.subject)] if subjects_clash(old, new) else []
     relative = len(days) > 1 and not all(w.RELATIVE_TIMES.isdisjoint(fact.texts) for fact in (old, new))
     found += [Reason("relative_time")] if relative else []
     if same:
         return found
-    # The words that stand more often in the one than in the other.
+    # The words that occur more often in the one than in the other.
     only = [{*(one.counts - other.counts)} for one, other in ((old, new), (new, old))]
-    # Read once: what is asked of them are a few of all words.
+    # Computed once for all checks.
     differing = [
         [token for token in fact.tokens if token.text in each] for fact, each in zip((old, new), only, strict=True)
     ]
@@ -190,7 +196,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     def quote(chosen: Callable[[Token], object]) -> list[str]:
         return [_quote(filter(chosen, tokens)) for tokens in differing]
 
-    bases, slot = [sorted({*map(base_form, each)}) for each in only], d.one_slot(old.texts, new.texts)
+    bases, slot = [sorted({*map(base_form, each)}) for each in only], d.single_difference(old.texts, new.texts)
     said, quotes = {*bases[0], *bases[1]}, [_quote(tokens) for tokens in differing]
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
     evidence: dict[str, Sequence[str]] = {
@@ -214,11 +220,11 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
 
 
 def _opposites(olds: Sequence[str], news: Sequence[str]) -> Sequence[str]:
-    """The first of the old words with the first of the new ones that says the opposite."""
+    """The first old word with an opposite among the new words, and that opposite; () without one."""
     opposed = ((one, other) for one in olds if one in w.OPPOSITES for other in news if other in w.OPPOSITES[one])
     return next(opposed, ())
 
 
 def _quote(tokens: Iterable[Token]) -> str:
-    """The words as they were written."""
+    """The words in their original spelling."""
     return " ".join(dict.fromkeys(token.raw for token in tokens))[:200]

@@ -1,9 +1,9 @@
-"""How likely a new fact ends or repeats an old one, read from both by the local embedder's own layers, side by side.
+"""Cross-encoder: score how likely a new fact contradicts or repeats an old one, with the layers of the local embedder.
 
-A cross-encoder: the words of each sentence attend to those of the other one, so that "I rent a studio" and "I bought a
-flat" meet although nothing in either is alike. Its weights are those of the installed embedder with a low-rank change
+The words of each sentence attend to those of the other, so that "I rent a studio" and "I bought a flat" are recognised
+as related although they share no words. Its weights are those of the installed embedding model with a low-rank change
 of each matrix (LoRA, Hu et al., ICLR 2022), which benchmarks/fact_pairs/fit_cross_encoder.py fits and
-cross_encoder.npz holds. numpy computes it, in single precision: a second session of onnxruntime would hold twice as
+cross_encoder.npz contains. numpy computes it in single precision: a second session of onnxruntime would use twice as
 much memory in each process that learns facts. A pair takes about 15 ms of a core.
 """
 
@@ -26,22 +26,22 @@ Whole = NDArray[np.int64]
 FILE = Path(__file__).with_name("cross_encoder.npz")
 LAYERS, HEADS, HEAD_SIZE, SIZE = 6, 12, 32, 384
 CHARACTERS = 240
-"""Of each sentence so many are read: the time grows with the length."""
+"""Maximum number of characters that are read of each sentence: the time grows with the length."""
 EMBEDDINGS, LAYER = "inner.embeddings.", "inner.encoder.layer.{}."
 _FIRST, _STEP = 122, 71
 MATRICES = {
     "q": ("attention.self.query", 49, 0), "k": ("attention.self.key", 57, 8), "v": ("attention.self.value", 65, 16),
     "o": ("attention.output.dense", 105, 54), "i": ("intermediate.dense", 109, 58), "f": ("output.dense", 118, 67),
 }  # fmt: skip
-"""Each matrix of a layer: the name of its bias, and the numbers by which the exported model calls the matrix itself, in
-its first layer and beyond those of a later one."""
+"""Each matrix of a layer: the name of its bias, the number of the matrix in the exported model in the first layer, and
+the offset of its number in later layers."""
 _LOADING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoder:
-    """`matrices` and `weights` by name; `segments`: what tells the tokens of the old sentence from the new one's;
-    `head`: three columns, changed, the same, and both true."""
+    """`matrices` and `weights`: by name. `segments`: embeddings of the tokens of the old and the new sentence.
+    `head`: three columns, for changed, the same, and both true."""
 
     matrices: Mapping[str, Floats]
     weights: Mapping[str, NDArray[Any]]
@@ -50,8 +50,10 @@ class CrossEncoder:
     head_bias: Floats
 
     def score(self, tokens: Whole, segment: Whole) -> float:
-        """The log-odds that the second sentence ends the first one or repeats it, which either way are not both told;
-        `segment` is 0 and 1 for their tokens."""
+        """Log-odds that the second sentence contradicts or repeats the first, so that only one should be kept.
+
+        `segment` is 0 for tokens of the first sentence and 1 for tokens of the second.
+        """
         last = self._layers(tokens, segment)
         old, new = last[segment == 0].mean(0), last[segment == 1].mean(0)
         changed, same, true = np.concatenate([old, new, old * new, np.abs(old - new), last[0]]) @ self.head
@@ -87,7 +89,7 @@ class CrossEncoder:
 
 
 def cross_scores(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[float]:
-    """The log-odds that the second fact of each pair ends the first one or repeats it."""
+    """For each pair, the log-odds that the second fact contradicts or repeats the first."""
     with _LOADING:
         encoder = cross_encoder()
     scores = []
@@ -98,7 +100,8 @@ def cross_scores(pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]) -> list[flo
 
 
 def sentence_of(fact: FactSnapshot, *, whole: bool = False) -> str:
-    """As the cross-encoder was fitted: behind the subject, where that is a name; to its end only where `whole`."""
+    """The input of the cross-encoder for a fact: the content after its subject, if that is a name; truncated unless
+    `whole`."""
     subject = "" if fact.subject in ("", "user") else f"{fact.subject}: "
     sentence = subject + fact.content
     return sentence if whole else sentence[:CHARACTERS]
@@ -106,12 +109,12 @@ def sentence_of(fact: FactSnapshot, *, whole: bool = False) -> str:
 
 @lru_cache(maxsize=1)
 def cross_encoder() -> CrossEncoder:
-    """The one that is shipped, loaded at first use."""
-    return encoder_of(np.load(FILE))
+    """Load the bundled cross-encoder (cached)."""
+    return build_encoder(np.load(FILE))
 
 
-def encoder_of(change: Mapping[str, NDArray[Any]]) -> CrossEncoder:
-    """The local embedder with a `change`: of each matrix two thin ones in 8 bits, `down` and `up`, and their scales."""
+def build_encoder(change: Mapping[str, NDArray[Any]]) -> CrossEncoder:
+    """Build the cross-encoder: the local embedding model plus int8 low-rank (LoRA) weights `down` and `up`."""
     weights = model_weights(memoryview(verified_file(*MODEL_FILE, MODEL_SHA256)))
     matrices = {}
     for layer in range(LAYERS):
@@ -121,7 +124,7 @@ def encoder_of(change: Mapping[str, NDArray[Any]]) -> CrossEncoder:
             down, up = (change[each] * change[f"{each}_scale"] for each in thin)
             whole = weights[f"{name}_q"] * weights[f"{name}_scale"] + down @ up
             matrices[f"{layer}{part}"] = np.asarray(whole, np.float32)
-    # Copies, so that the file they are read from need not be held.
+    # Copies, so that the file is not kept in memory.
     others = {name: array.copy() for name, array in weights.items() if not name.startswith("val_")}
     segments = weights[f"{EMBEDDINGS}token_type_embeddings.weight"] + change["segments"]
     return CrossEncoder(matrices, others, np.asarray(segments, np.float32), change["head"], change["head_bias"])

@@ -1,16 +1,16 @@
-"""What the comparison of facts knows of English, as data. Whatever is not listed here counts as a difference.
+"""English word lists of the comparison of facts. Words that are not listed here count as differences.
 
 A synonym or filler can confirm a fact, so each must hold in every sentence. docs/benchmarks.md: what each list decides.
 """
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of `text`, with blanks between them."""
+    """The set of the blank-separated words of `text`."""
     return frozenset(text.split())
 
 
 def mapping(text: str) -> dict[str, str]:
-    """`form/form=meaning` as each form to its meaning, in which `_` stands between words."""
+    """Parse `form/form=meaning` pairs into a dict from each form to its meaning."""
     pairs = [pair.split("=") for pair in text.split()]
     return {form: meaning for forms, meaning in pairs for form in forms.split("/")}
 

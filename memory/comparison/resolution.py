@@ -1,7 +1,7 @@
-"""What becomes of a new fact, given the old ones that resemble it. Pure: nothing is read, asked or written here.
+"""Decide about a new fact, given the comparisons with similar old ones. Pure functions: no reads, calls or writes.
 
-The order of the questions: is it the same as an old one; what did a judge say; is it certainly a newer value; else it
-is stored, with a question about each old fact that it competes with. Source: seed 009.1, parts 1 and 2.
+In this order: is it the same as an old fact; what is the judge's verdict; is it certainly a newer value; else it is
+stored, with a review for each old fact that it contradicts or resembles. Source: seed 009.1, parts 1 and 2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,34 +11,39 @@ from uuid import UUID
 from memory.comparison.compare import REASONS, Comparison, Kind
 from memory.models.relation import Relation, RelationOpinion
 
-MAX_QUESTIONS, MAX_FAINT_QUESTIONS = 5, 2
-"""Old facts that one new fact is questioned against, and of these the ones that only their score relates to it.
+MAX_REVIEWS, MAX_FAINT_REVIEWS = 5, 2
+"""Maximum number of old facts that are reviewed with one new fact, and of those related by the change score only.
 Source: seed 009.1, "limit=5"."""
 MIN_VERDICT_CONFIDENCE = 0.7
-"""A judge less sure than this decides nothing; its verdict is shown to the person who does."""
+"""Minimum confidence at which a judge's verdict is applied; others are only shown to the reviewer."""
 NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "subject"})
-"""Differences with which two facts are not confirmed as one, whatever a judge says: a person decides."""
+"""Differences with which two facts are never the same, whatever the judge's verdict: a person decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactMatch:
-    """An old fact beside the new one. `exact_match`: in the very same words. `replaceable`: the learner may replace it.
-    `only_asked`: whatever the comparison says, people are asked. `elsewhere`: in the very same words, and of another
-    subject."""
+    """The comparison of the new fact with an old one.
+
+    `exact_match`: the same words. `replaceable`: the learner may replace the old fact. `review_only`: the pair
+    is always reviewed, whatever the comparison. `elsewhere`: the same words about another subject.
+    """
 
     fact_id: UUID
     comparison: Comparison
     exact_match: bool = False
     replaceable: bool = True
-    only_asked: bool = False
+    review_only: bool = False
     elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
-    """`confirm`: the old fact that says it already, then nothing is stored. Else the new fact is stored, takes the
-    place of those in `supersede`, and `ask` are those about which somebody has to be asked. Where `repeats` says it of
-    another subject, nothing is stored until people have said whether it holds of both."""
+class LearnDecision:
+    """What to do with a new fact.
+
+    `confirm`: the old fact with the same statement; nothing is stored. Otherwise the new fact is stored and replaces
+    those in `supersede`; those in `ask` need a judge or a review. `repeats`: the old fact with the same words about
+    another subject; nothing is stored until people decide whether it is true of both.
+    """
 
     confirm: FactMatch | None = None
     supersede: tuple[FactMatch, ...] = ()
@@ -51,43 +56,43 @@ class Resolution:
         return "confirmed" if self.confirm else stored
 
 
-def resolve(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationOpinion]) -> Resolution:
-    """Decide about a new fact; `verdicts` are of a judge, by the old fact that it was asked about."""
+def decide_learning(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationOpinion]) -> LearnDecision:
+    """Decide about a new fact; `verdicts` are the judge's, by id of the old fact."""
     related = [each for each in compared if is_related(each)]
     related.sort(
         key=lambda each: (not each.exact_match, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id))
     )
-    faint = [each for each in related if each.comparison.faint and not each.only_asked]
-    related = [each for each in related if each not in faint[MAX_FAINT_QUESTIONS:]]
+    faint = [each for each in related if each.comparison.faint and not each.review_only]
+    related = [each for each in related if each not in faint[MAX_FAINT_REVIEWS:]]
     resolutions = [auto_resolution(each.comparison, verdicts.get(each.fact_id)) for each in related]
     supersede, ask = [], []
     for each, kind in zip(related, resolutions, strict=True):
-        if not each.only_asked and (each.exact_match or kind is Kind.SAME):
-            return Resolution(confirm=each)
-    for each, kind in zip(related[:MAX_QUESTIONS], resolutions, strict=False):
-        if each.only_asked or (kind is not Kind.UNRELATED and not (kind is Kind.CHANGED and each.replaceable)):
+        if not each.review_only and (each.exact_match or kind is Kind.SAME):
+            return LearnDecision(confirm=each)
+    for each, kind in zip(related[:MAX_REVIEWS], resolutions, strict=False):
+        if each.review_only or (kind is not Kind.UNRELATED and not (kind is Kind.CHANGED and each.replaceable)):
             ask.append(each)
         elif kind is Kind.CHANGED:
             supersede.append(each)
     repeats = next((each for each in compared if each.elsewhere), None)
-    return Resolution(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats)
+    return LearnDecision(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats)
 
 
 def is_related(each: FactMatch) -> bool:
-    """Whether the two facts have anything to do with each other. Source: seed 009.1, part 2, tests."""
+    """Whether the two facts are related. Source: seed 009.1, part 2, tests."""
     if each.elsewhere:
         return False
     clash = any(reason.code == "subject" for reason in each.comparison.reasons)
-    return each.exact_match or each.only_asked or (each.comparison.kind is not Kind.UNRELATED and not clash)
+    return each.exact_match or each.review_only or (each.comparison.kind is not Kind.UNRELATED and not clash)
 
 
 def needs_judge(each: FactMatch) -> bool:
-    """Whether a judge is asked about the pair: what is certain without one is not."""
+    """Whether the pair needs a judge: it is related, and not certain without one."""
     return is_related(each) and not each.exact_match and auto_resolution(each.comparison, None) is None
 
 
 def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> Kind | None:
-    """What the pair certainly is: `same`, `changed`, `unrelated` (both are true), or None when a person is asked."""
+    """The certain relation of the pair: `same`, `changed` or `unrelated` (both are true); None if it needs a review."""
     if comparison.kind is Kind.SAME or (comparison.kind is Kind.CHANGED and comparison.later):
         return comparison.kind
     if verdict is None or verdict.confidence < MIN_VERDICT_CONFIDENCE:

@@ -23,9 +23,12 @@ _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no
 
 @dataclass(frozen=True)
 class FactSnapshot:
-    """What comparison and judge know of a fact. `moment`: since when it is true, else when it was learned. What calls
-    the `known_subject` otherwise is read as its name. `vector`: its embedding, if it is known and of the local model.
-    Words are read once, with however many they are compared; `memo` is for what a rule reads of this fact alone."""
+    """The data of a fact for comparisons and for a judge.
+
+    `moment`: `valid_from`, else the recorded time. `known_subject`: the registered subject; its aliases in the content
+    are read as its name. `vector`: the embedding, if it is known and of the local model. Tokens are computed once, for
+    all comparisons; `memo` caches further features of this fact.
+    """
 
     content: str
     subject: str = ""
@@ -50,14 +53,14 @@ class FactSnapshot:
 
     @cached_property
     def ended(self) -> tuple[str, ...]:
-        """What it says is true no longer, as `number_free`; () where it says nothing of the kind."""
+        """The statement that the fact says is no longer true, as `number_free`; () without one."""
         rest, endings = _ENDING.subn(r"\1", " ".join(self.number_free))
         before = number_free(canonical(tuple(rest.split()))) if endings == 1 else ()
         return before if len(before) > 2 else ()
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often each word stands there."""
+        """The count of each word."""
         return Counter(self.texts)
 
     @cached_property
@@ -66,7 +69,7 @@ class FactSnapshot:
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """How the words for things begin, by which "insured" and "insurance" are one."""
+        """The first STEM letters of words that are no verbs, so that "insured" and "insurance" are equal."""
         return frozenset(text[:STEM] for text in {*map(base_form, self.texts[:1]), *self.content_words} - VERBS)
 
     @cached_property

@@ -56,7 +56,7 @@ class LocalEmbedder:
         self._loading = threading.Lock()
         self._session: Any = None
         self._query_session: Any = None
-        self._queries = QueryBatches(self._embed_queries, runs=RUNS, most=BATCH)
+        self._queries = QueryBatches(self._embed_queries, runs=RUNS, max_batch=BATCH)
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ BATCH = 64
 MAX_CHARACTERS = 24_000
 """Of one text: models of this kind read about 8,000 tokens and refuse more."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-LONGEST_PAUSE_SECONDS = 5.0
+MAX_RETRY_AFTER_SECONDS = 5.0
 
 
 class OpenAIEmbedder:
@@ -70,17 +70,17 @@ class OpenAIEmbedder:
         return self._ask([text], self._query_timeout, 0)[0]
 
     def _ask(self, texts: Sequence[str], timeout: float, retries: int) -> Vectors:
-        """One request, tried again after a pause when the endpoint is busy, failing or silent."""
+        """One request, with retries if the endpoint is busy, failing or unreachable."""
         body: dict[str, Any] = {"model": self.model, "input": [text[:MAX_CHARACTERS] or " " for text in texts]}
         if self._asked_dimension:
             body["dimensions"] = self._asked_dimension
         for attempt in range(retries + 1):
             try:
                 return self._vectors(self._post(json.dumps(body).encode(), timeout), len(texts))
-            except _Busy as busy:
+            except _Retryable as busy:
                 if attempt == retries:
                     raise EmbeddingUnavailable(str(busy)) from busy
-                time.sleep(min(busy.pause or 0.2 * 2**attempt, LONGEST_PAUSE_SECONDS))
+                time.sleep(min(busy.retry_after or 0.2 * 2**attempt, MAX_RETRY_AFTER_SECONDS))
         raise AssertionError("unreachable")
 
     def _post(self, body: bytes, timeout: float) -> bytes:
@@ -95,13 +95,13 @@ class OpenAIEmbedder:
             error.close()
             said = f"The embeddings endpoint answered {error.code}."
             if error.code in (408, 409, 425, 429) or error.code >= 500:
-                raise _Busy(said, _pause(error.headers.get("Retry-After"))) from None
-            # The same request will be refused again; a wrong key or address is for the operator to mend.
+                raise _Retryable(said, _retry_after_seconds(error.headers.get("Retry-After"))) from None
+            # The same request would be refused again; the operator must correct a wrong key or address.
             wrong_setting = error.code in (401, 403, 404)
             raise (EmbeddingUnavailable if wrong_setting else EmbeddingRefused)(said) from None
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or type(error).__name__
-            raise _Busy(f"The embeddings endpoint cannot be reached ({why}).") from error
+            raise _Retryable(f"The embeddings endpoint cannot be reached ({why}).") from error
         if len(answer) > MAX_ANSWER_BYTES:
             raise EmbeddingUnavailable("The embeddings endpoint answered with more than is plausible.")
         return answer
@@ -127,15 +127,15 @@ def _vector(raw: Any) -> Any:
     return np.frombuffer(base64.b64decode(raw), np.float32) if isinstance(raw, str) else raw
 
 
-class _Busy(Exception):
-    """Worth another try, after `pause` seconds when the endpoint named a time."""
+class _Retryable(Exception):
+    """A temporary error: retry, after `retry_after` seconds if the endpoint named a time."""
 
-    def __init__(self, said: str, pause: float | None = None) -> None:
-        super().__init__(said)
-        self.pause = pause
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
-def _pause(retry_after: str | None) -> float | None:
+def _retry_after_seconds(retry_after: str | None) -> float | None:
     try:
         return max(0.0, float(retry_after or ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What every embedder offers, and how it fails."""
+"""The interface of embedding models, and their errors."""
 
 from collections.abc import Sequence
 from typing import Protocol

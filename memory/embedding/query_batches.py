@@ -1,7 +1,7 @@
-"""Short texts that are asked for at the same time, embedded in one run of a model.
+"""Embed short texts of several threads in one run of a model.
 
-A run takes most of its time to go through the model's weights, whatever the number of texts: eight at once take half as
-long as one after the other.
+Most of the time of a run is spent on reading the model's weights, whatever the number of texts: eight texts in one run
+take half as long as one after the other.
 """
 
 import threading
@@ -14,7 +14,7 @@ from memory.embedding.protocol import Vectors
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class QueryText:
-    """A text with its vector, as soon as there is one, or with what went wrong."""
+    """A text with its vector, once it is computed, or with the error."""
 
     text: str
     vector: Vectors | None = None
@@ -26,28 +26,28 @@ class QueryText:
 
 
 class QueryBatches:
-    """Runs `embed` for the texts of many threads, at most `runs` times at once, for at most `most` texts each.
+    """Calls `embed` with the texts of many threads: at most `runs` calls at once, with at most `max_batch` texts each.
 
-    A text is embedded at once while fewer runs go on; else it waits with others for the next run that ends. One that is
-    only announced waits until it is asked for, or takes part in a run before that.
+    A text is embedded at once if fewer calls are running; else it waits with others until a call ends. An announced
+    text is embedded with the next call, or at the latest when it is requested.
     """
 
-    def __init__(self, embed: Callable[[Sequence[str]], Vectors], *, runs: int, most: int) -> None:
+    def __init__(self, embed: Callable[[Sequence[str]], Vectors], *, runs: int, max_batch: int) -> None:
         self._embed = embed
         self._free = runs
-        self._most = most
+        self._max_batch = max_batch
         self._waiting: list[QueryText] = []
         self._announced: WeakValueDictionary[str, QueryText] = WeakValueDictionary()
         self._turn = threading.Condition()
 
     def announce(self, text: str) -> QueryText:
-        """Let a text take part in the next run, while who will ask for it keeps what is returned."""
+        """Add a text to the next call, as long as the caller keeps the returned object."""
         with self._turn:
-            asked = self._announced.get(text)
-            if asked is None:
-                asked = self._announced[text] = QueryText(text)
-                self._waiting.append(asked)
-        return asked
+            query = self._announced.get(text)
+            if query is None:
+                query = self._announced[text] = QueryText(text)
+                self._waiting.append(query)
+        return query
 
     def vector_of(self, text: str) -> Vectors:
         """The vector of one text. Raises what `embed` raises."""
@@ -66,8 +66,8 @@ class QueryBatches:
         return mine.vector
 
     def _run(self) -> None:
-        """Embed those that wait, the first of them. Called with the lock, which others have meanwhile."""
-        batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        """Embed the first waiting texts. Called with the lock held, which is released during the call."""
+        batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
         self._free -= 1
         self._turn.release()
         try:

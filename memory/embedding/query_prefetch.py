@@ -1,8 +1,8 @@
-"""Embedding a query while its asker goes on: a model computes outside of Python's lock, a database waits.
+"""Embed a query in a thread while the caller continues with database statements.
 
-Which model will be asked for stands in the database, and is known only later: the last one is the best guess. Where
-more searches are under way than this process has cores for the model, nothing is won by being early: queries wait for
-each other instead, and one run embeds them all.
+The name of the current model is in the database and is known only later, so the model of the last search is used. If
+more searches are running than this process has cores for the model, starting early has no advantage: the queries are
+collected instead and embedded in one run.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,22 +16,22 @@ from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.tracing import carried
 
 THREADS = 16
-"""As many queries are embedded at once as a web process answers; local models take turns on its cores by themselves."""
+"""Queries that are embedded at once; local models limit their own use of the cores."""
 KEPT_QUERIES = 500
 KEPT_SECONDS = 60.0
-"""How long the vector of a question is known to the process that embedded it."""
+"""How long the process that embedded a query caches its vector."""
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
 _last_model = ""
-_under_way: "WeakSet[EmbeddingAhead]" = WeakSet()
-"""The searches of this process that have begun and are not over, as far as each lets go of its own."""
-_recent = RecentQueries(most=KEPT_QUERIES, seconds=KEPT_SECONDS)
+_under_way: "WeakSet[PrefetchedEmbedding]" = WeakSet()
+"""The running searches of this process; an object is removed when its search releases it."""
+_recent = RecentQueries(max_size=KEPT_QUERIES, seconds=KEPT_SECONDS)
 
 
-class EmbeddingAhead:
-    """The vector of one query, on its way since this was made when it is known by which model.
+class PrefetchedEmbedding:
+    """The vector of one query. If a model is known, its computation begins when the object is created.
 
-    `text` is what is read of the query. What `asker` asked within the last minute is known.
+    `text` is the part of the query that is embedded. Vectors of queries by `asker` are cached for KEPT_SECONDS.
     """
 
     def __init__(self, query: str, asker: Asker) -> None:
@@ -48,7 +48,7 @@ class EmbeddingAhead:
             self._future = _pool.submit(carried(_embed), asker, self._model, text)
 
     def of_model(self, name: str) -> Vectors:
-        """The vector by the model called `name`. Raises EmbeddingFailed and EmbeddingUnavailable."""
+        """The vector by the model with this name; waits for it. Raises EmbeddingFailed and EmbeddingUnavailable."""
         global _last_model
         if self._future is not None and self._model == name:
             return self._future.result()

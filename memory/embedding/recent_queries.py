@@ -1,8 +1,8 @@
-"""The vectors of questions that were just asked: one comes again when a call is repeated, when a turn looks up what its
-context asked for, and whenever expectations are checked.
+"""Cache of the vectors of recent queries. A query comes again when a call is repeated, when a turn recalls memories
+with the query of its context, and when expectations are checked.
 
-A vector follows from the model and the text alone, so that two processes cannot disagree about it. What one persona of
-an agent asked makes no answer to another quicker, who could tell from that what was asked.
+A vector depends on the model and the text only, so processes cannot have different ones. Each persona of an agent has
+its own entries, so that response times do not reveal the queries of another one.
 """
 
 import hashlib
@@ -13,37 +13,38 @@ from collections import OrderedDict
 from memory.embedding.protocol import Vectors
 
 Asker = tuple[int, str]
-"""An agent's id, and a persona."""
+"""The id of an agent, and a persona."""
 
 
 class RecentQueries:
-    """The vectors of at most so many questions, for so many seconds, to whoever asked them. Texts are not kept: each is
-    known by a digest."""
+    """A cache of at most `max_size` vectors, each for `seconds`, separate for each asker. Thread-safe.
 
-    def __init__(self, *, most: int, seconds: float) -> None:
-        self._most = most
+    Keys are digests; texts are not stored."""
+
+    def __init__(self, *, max_size: int, seconds: float) -> None:
+        self._max_size = max_size
         self._seconds = seconds
-        # In the order in which they were kept, with the moment by the monotonic clock.
+        # In the order of insertion, with the time by the monotonic clock.
         self._kept: OrderedDict[bytes, tuple[float, Vectors]] = OrderedDict()
         self._turn = threading.Lock()
 
     def vector_of(self, asker: Asker, model: str, text: str) -> Vectors | None:
-        """The vector of a text by the model of this name; None for one that was not asked of late."""
+        """The cached vector of a text by this model, else None."""
         with self._turn:
             at, vector = self._kept.get(_digest(asker, model, text), (0.0, None))
         return vector if at > time.monotonic() - self._seconds else None
 
     def keep(self, asker: Asker, model: str, text: str, vector: Vectors) -> None:
-        """Know a vector from now on, and let go of those whose time is over."""
+        """Add a vector, and remove expired ones and those over `max_size`."""
         key, now = _digest(asker, model, text), time.monotonic()
         with self._turn:
             self._kept.pop(key, None)
-            while self._kept and (len(self._kept) >= self._most or self._first() <= now - self._seconds):
+            while self._kept and (len(self._kept) >= self._max_size or self._first() <= now - self._seconds):
                 self._kept.popitem(last=False)
             self._kept[key] = now, vector
 
     def _first(self) -> float:
-        """When the oldest was kept."""
+        """The time at which the oldest entry was added."""
         return next(iter(self._kept.values()))[0]
 
 

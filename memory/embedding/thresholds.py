@@ -1,4 +1,4 @@
-"""What a cosine means, model by model: the same number says different things in different models."""
+"""Thresholds of cosines by embedding model, since equal cosines mean different things in different models."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Messages to the worker. They are hints: what they are about stands in tables, where it also looks by itself."""
+"""Messages to the worker. They only trigger work sooner: the tables are authoritative, and the worker polls them."""
 
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,10 @@ from nousweb.lib import clock
 
 
 def message_send(task: str, *args: Any) -> None:
-    """Let the worker run `task`, a dotted path, with `args`, which are ids.
+    """Queue the task with the dotted path `task` and `args`, which are ids, for the worker.
 
-    In the database the message joins the transaction. Elsewhere it is sent after the commit, as it could arrive before
-    what it is about; a Redis that cannot be reached then costs the message and not the write.
+    With the database as broker, the message is part of the transaction. With another broker it is sent after the
+    commit, so that it cannot arrive before the data; if the broker cannot be reached, only the message is lost.
     """
     if settings.BROKER == "orm":
         async_task(task, *args)
@@ -26,12 +26,12 @@ def message_send(task: str, *args: Any) -> None:
 
 
 def messages_waiting() -> tuple[int, datetime | None]:
-    """How many messages wait for a worker, and since when the oldest, where the broker knows it.
+    """The number of messages that wait for a worker, and the time of the oldest (None if the broker does not know it).
 
-    Raises what the client of a Redis raises when it cannot be reached.
+    Raises the errors of the Redis client if Redis cannot be reached.
     """
     if settings.BROKER != "orm":
         return get_broker().queue_size(), None
-    # A message's lock lies in the past once it is due; one under way has a lock to come.
+    # The lock of a due message is in the past; that of a message in progress is in the future.
     due = OrmQ.objects.filter(lock__lte=clock.now()).aggregate(count=Count("pk"), oldest=Min("lock"))
     return due["count"], due["oldest"]

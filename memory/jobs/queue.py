@@ -1,4 +1,4 @@
-"""The outbox of the lifecycle: a job and its message, made in the transaction of the write that they react to."""
+"""The outbox of jobs: a job and its message, created in the transaction of the write that causes them."""
 
 from django.db import connection, models
 
@@ -18,9 +18,9 @@ TASK = "memory.tasks.lifecycle_run"
 
 
 def job_queue(handler: str, *, agent: Agent, persona: str, subject: models.Model, key: str = "") -> Job | None:
-    """Let `handler` react to `subject` once; returns the job, or None when this key has one already.
+    """Queue a job of `handler` for `subject`; returns it, or None if a job with this key exists.
 
-    `key` is what makes it once, by default the handler and the subject. Called inside the transaction of the write.
+    `key` makes the job unique; the default is the handler and the subject. Call it in the transaction of the write.
     """
     key = key or f"{handler}:{subject.pk}"
     now = clock.now()
@@ -34,5 +34,5 @@ def job_queue(handler: str, *, agent: Agent, persona: str, subject: models.Model
 
 
 def job_notify(job_id: int) -> None:
-    """Send a worker the message of a job."""
+    """Send the message of a job to the worker."""
     message_send(TASK, job_id)

@@ -1,4 +1,4 @@
-"""How long jobs and embeddings are leased, and when and how often they are tried again, declared as data."""
+"""Leases and retries of jobs and embeddings."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,13 +12,13 @@ JOB_LEASE = LeasePolicy(
     backoff_initial=timedelta(seconds=15),
     backoff_max=timedelta(hours=1),
 )
-"""A sign of life that comes late, or one database error, costs a worker no job."""
+"""A worker keeps its job despite a late renewal or one database error."""
 EMBEDDING_LEASE = replace(JOB_LEASE, max_attempts=8, backoff_max=timedelta(minutes=15))
 LOST_AFTER = timedelta(seconds=30)
-"""A queued job that nobody took up for so long, though no message waits, has lost its message, and gets another."""
+"""A queued job that no worker has started after this time, while no messages wait, gets another message."""
 LOST_IN_BACKLOG = timedelta(minutes=5)
-"""The same while messages wait, of which one may be its own; a second one does no harm, but makes the queue longer."""
+"""The same while messages wait, of which one may be its own. A second message is harmless, but lengthens the queue."""
 REQUEUE_EVERY = timedelta(seconds=5)
-"""How often each worker looks for jobs that are due, beside its tasks; the clock of the schedules ticks in minutes."""
+"""Interval at which each worker looks for due jobs, besides its tasks; schedules run at most once a minute."""
 REQUEUE_BATCH = 500
 KEEP_DONE_JOBS = timedelta(days=90)

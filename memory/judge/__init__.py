@@ -5,13 +5,13 @@ from memory.judge.protocol import (
     ExtractedFact,
     ExtractedFacts,
     Judge,
-    Judged,
     JudgeFailed,
+    JudgeResult,
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
 )
-from memory.judge.registry import judge_in_force
+from memory.judge.registry import configured_judge
 
 __all__ = [
     "EpisodeSummary",
@@ -19,9 +19,9 @@ __all__ = [
     "ExtractedFacts",
     "Judge",
     "JudgeFailed",
+    "JudgeResult",
     "JudgeUnavailable",
-    "Judged",
     "MergedFact",
     "RelationVerdict",
-    "judge_in_force",
+    "configured_judge",
 ]

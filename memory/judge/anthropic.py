@@ -1,4 +1,4 @@
-"""The judge that speaks Anthropic's Messages API through its SDK: one forced tool call for each question."""
+"""A judge that uses Anthropic's Messages API through its SDK: one forced tool call per task."""
 
 import time
 from collections.abc import Sequence
@@ -17,34 +17,34 @@ from memory.judge import prompts
 from memory.judge.budget import budget_check, call_record
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
-    Answer,
     EpisodeSummary,
     ExtractedFacts,
-    Judged,
     JudgeFailed,
+    JudgeReply,
+    JudgeResult,
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
 )
 from nousweb.lib.tracing import Value, span
 
-LONGEST_PAUSE_SECONDS = 10.0
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_QUESTION_SECONDS = 100.0
-"""No further try begins that could end later: a task of the worker is ended after 120 seconds."""
+MAX_RETRY_AFTER_SECONDS = 10.0
+BACKOFF_INITIAL_SECONDS = 0.5
+MAX_CALL_SECONDS = 100.0
+"""No attempt begins that could end later: tasks of the worker are stopped after 120 seconds."""
 
-RESTS_AFTER = 3
-REST_SECONDS = 60.0
-"""After so many questions in a row without an answer none is asked for a minute: who asks waits in vain, and in the
-worker everything else waits too."""
+MAX_CONSECUTIVE_FAILURES = 3
+COOLDOWN_SECONDS = 60.0
+"""After MAX_CONSECUTIVE_FAILURES calls without a reply, no call is made for this time, since requests and tasks of
+the worker would wait in vain."""
 
-T = TypeVar("T", bound=Answer)
+T = TypeVar("T", bound=JudgeReply)
 
 
 class AnthropicJudge:
-    """`timeout` is seconds of one try; `retries` come after the first one, for what may pass by itself.
+    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors.
 
-    The SDK's own retries are off: it sleeps for as long as a server's Retry-After says, be it a day.
+    The SDK's own retries are off, since it sleeps for any time in a server's Retry-After, even a day.
     """
 
     def __init__(
@@ -55,50 +55,54 @@ class AnthropicJudge:
         base_url: str,
         timeout: float,
         retries: int,
-        first_pause: float = FIRST_PAUSE_SECONDS,
+        backoff_initial: float = BACKOFF_INITIAL_SECONDS,
     ) -> None:
         self.model = model
         self._timeout = timeout
         self._retries = retries
-        self._first_pause = first_pause
-        self._unanswered = 0
-        self._rests_until = 0.0
+        self._backoff_initial = backoff_initial
+        self._consecutive_failures = 0
+        self._cooldown_until = 0.0
         self._client = anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
 
     @property
     def name(self) -> str:
         return f"anthropic:{self.model}"
 
-    def relation(self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot) -> Judged[RelationVerdict]:
+    def relation(
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+    ) -> JudgeResult[RelationVerdict]:
         return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
 
-    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> Judged[EpisodeSummary]:
+    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
         return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
 
-    def extract_facts(self, *, agent: Agent, persona: str, summary: str, transcript: str) -> Judged[ExtractedFacts]:
+    def extract_facts(
+        self, *, agent: Agent, persona: str, summary: str, transcript: str
+    ) -> JudgeResult[ExtractedFacts]:
         prompt = prompts.extract_prompt(summary, transcript)
         return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
 
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> Judged[MergedFact]:
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
         return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
 
-    def _ask(self, agent: Agent, persona: str, task: Task, answer: type[T], prompt: str) -> Judged[T]:
-        """Ask until there is an answer, within the tries, and keep a record of it, whatever came of it."""
+    def _ask(self, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str) -> JudgeResult[T]:
+        """Call the model until it gives a valid reply, within the retries, and record the call in any case."""
         budget_check()
-        rest = self._rests_until - time.monotonic()
+        rest = self._cooldown_until - time.monotonic()
         if rest > 0:
             raise JudgeUnavailable("The judge did not answer lately, and is given a rest.", retry_at=_in(rest))
-        asking = _Asking(max_tokens=task.max_tokens, began=time.monotonic())
+        call_state = _Call(max_tokens=task.max_tokens, began=time.monotonic())
         value: T | None = None
         error = ""
         try:
-            value = self._tried(asking, task, answer, prompt)
-            self._unanswered = 0
+            value = self._with_retries(call_state, task, reply_type, prompt)
+            self._consecutive_failures = 0
         except JudgeFailed as failed:
             error = str(failed)
-            self._unanswered = self._unanswered + 1 if isinstance(failed, JudgeUnavailable) else 0
-            if self._unanswered >= RESTS_AFTER:
-                self._rests_until = time.monotonic() + REST_SECONDS
+            self._consecutive_failures = self._consecutive_failures + 1 if isinstance(failed, JudgeUnavailable) else 0
+            if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
+                self._cooldown_until = time.monotonic() + COOLDOWN_SECONDS
             raise
         except Exception as problem:
             error = f"Unexpected {type(problem).__name__}."
@@ -109,89 +113,93 @@ class AnthropicJudge:
                 persona=persona,
                 task=task.name,
                 model=self.model,
-                attempts=asking.attempts,
-                tokens_in=asking.tokens_in,
-                tokens_out=asking.tokens_out,
-                duration_ms=round((time.monotonic() - asking.began) * 1000),
-                verdict=_kept(value) if value is not None else None,
+                attempts=call_state.attempts,
+                tokens_in=call_state.tokens_in,
+                tokens_out=call_state.tokens_out,
+                duration_ms=round((time.monotonic() - call_state.began) * 1000),
+                verdict=_recorded_verdict(value) if value is not None else None,
                 error=error,
             )
-        return Judged(
+        return JudgeResult(
             value=value,
             call_id=call.pk,
             model=self.model,
             prompt_version=call.prompt_version,
-            tokens=asking.tokens_in + asking.tokens_out,
+            tokens=call_state.tokens_in + call_state.tokens_out,
         )
 
-    def _tried(self, asking: "_Asking", task: Task, answer: type[T], prompt: str) -> T:
+    def _with_retries(self, call_state: "_Call", task: Task, reply_type: type[T], prompt: str) -> T:
         while True:
             try:
-                return _checked(self._sent(asking, task, prompt), asking, task, answer)
-            except _Busy as busy:
-                pause = self._first_pause * 2 ** (asking.attempts - 1) if busy.pause is None else busy.pause
-                if not self._may_try_again(asking, pause) or pause > LONGEST_PAUSE_SECONDS:
-                    retry_at = None if busy.pause is None else _in(busy.pause)
+                return _checked(self._send(call_state, task, prompt), call_state, task, reply_type)
+            except _Retryable as busy:
+                delay = (
+                    self._backoff_initial * 2 ** (call_state.attempts - 1)
+                    if busy.retry_after is None
+                    else busy.retry_after
+                )
+                if not self._may_retry(call_state, delay) or delay > MAX_RETRY_AFTER_SECONDS:
+                    retry_at = None if busy.retry_after is None else _in(busy.retry_after)
                     raise JudgeUnavailable(str(busy), retry_at=retry_at) from busy
-                time.sleep(pause)
-            except _Unusable as unusable:
-                if not self._may_try_again(asking):
+                time.sleep(delay)
+            except _InvalidReply as unusable:
+                if not self._may_retry(call_state):
                     raise JudgeFailed(str(unusable), retryable=True) from unusable
 
-    def _may_try_again(self, asking: "_Asking", pause: float = 0.0) -> bool:
-        ends = time.monotonic() - asking.began + pause + self._timeout
-        return asking.attempts <= self._retries and ends <= LONGEST_QUESTION_SECONDS
+    def _may_retry(self, call_state: "_Call", delay: float = 0.0) -> bool:
+        ends = time.monotonic() - call_state.began + delay + self._timeout
+        return call_state.attempts <= self._retries and ends <= MAX_CALL_SECONDS
 
-    def _sent(self, asking: "_Asking", task: Task, prompt: str) -> Message:
+    def _send(self, call_state: "_Call", task: Task, prompt: str) -> Message:
         tool: ToolParam = {
             "name": task.tool,
             "description": task.description,
             "input_schema": task.schema(),
             "strict": True,
         }
-        asking.attempts += 1
+        call_state.attempts += 1
         about: dict[str, Value] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "anthropic",
             "gen_ai.request.model": self.model,
-            "gen_ai.request.max_tokens": asking.max_tokens,
+            "gen_ai.request.max_tokens": call_state.max_tokens,
             "nous.judge.task": task.name,
-            "nous.judge.attempt": asking.attempts,
+            "nous.judge.attempt": call_state.attempts,
         }
         with span(f"chat {self.model}", about, kind="client") as within:
-            message = self._message(asking, task, tool, prompt)
+            message = self._message(call_state, task, tool, prompt)
             within.set_attributes(_telemetry(message))
         return message
 
-    def _message(self, asking: "_Asking", task: Task, tool: ToolParam, prompt: str) -> Message:
+    def _message(self, call_state: "_Call", task: Task, tool: ToolParam, prompt: str) -> Message:
         try:
             message = self._client.messages.create(
                 model=self.model,
-                max_tokens=asking.max_tokens,
+                max_tokens=call_state.max_tokens,
                 system=SYSTEM,
                 messages=[{"role": "user", "content": prompt}],
                 tools=[tool],
                 tool_choice={"type": "tool", "name": task.tool, "disable_parallel_tool_use": True},
             )
         except anthropic.APITimeoutError as error:
-            # It was waited for long enough; the run that asks is tried again later.
+            # No retry here: the job that called is retried later.
             raise JudgeUnavailable("The judge did not answer in time.") from error
         except anthropic.APIConnectionError as error:
-            raise _Busy("The judge cannot be reached.") from error
+            raise _Retryable("The judge cannot be reached.") from error
         except anthropic.APIStatusError as error:
             raise _status_failure(error) from error
         except (anthropic.APIError, ValueError) as error:
-            raise _Unusable("The judge answered with something else than a message.") from error
-        # A server that is none of Anthropic's may answer anything; the SDK does not check it.
+            raise _InvalidReply("The judge answered with something else than a message.") from error
+        # A compatible server may answer anything; the SDK does not check it.
         if not isinstance(message, Message) or not isinstance(getattr(message, "content", None), list):
-            raise _Unusable("The judge answered with something else than a message.")
-        asking.count(message)
+            raise _InvalidReply("The judge answered with something else than a message.")
+        call_state.count(message)
         return message
 
 
 @dataclass(slots=True)
-class _Asking:
-    """What one question has cost so far, and how long its answer may become."""
+class _Call:
+    """State of one call: its attempts and tokens so far, and the maximum length of its reply."""
 
     max_tokens: int
     began: float
@@ -207,16 +215,16 @@ class _Asking:
 
 
 def _usage(message: Message) -> tuple[int, int]:
-    """Tokens in, those of caches included, and out."""
+    """Input tokens, cached ones included, and output tokens."""
     usage = getattr(message, "usage", None)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     counts = [getattr(usage, name, 0) for name in names]
-    *taken, given = [count if isinstance(count, int) and count > 0 else 0 for count in counts]
-    return sum(taken), given
+    *tokens_in, tokens_out = [count if isinstance(count, int) and count > 0 else 0 for count in counts]
+    return sum(tokens_in), tokens_out
 
 
 def _telemetry(message: Message) -> dict[str, Value]:
-    """What a trace says of an answer, of which it has no word."""
+    """Attributes of a reply for tracing, without its text."""
     tokens_in, tokens_out = _usage(message)
     model, answer_id = getattr(message, "model", ""), getattr(message, "id", "")
     return {
@@ -228,51 +236,51 @@ def _telemetry(message: Message) -> dict[str, Value]:
     }
 
 
-class _Busy(Exception):
-    """Worth another try, after `pause` seconds where the server named a time."""
+class _Retryable(Exception):
+    """A temporary error: retry, after `retry_after` seconds if the server named a time."""
 
-    def __init__(self, said: str, pause: float | None = None) -> None:
-        super().__init__(said)
-        self.pause = pause
-
-
-class _Unusable(Exception):
-    """An answer, and not what was asked for: a model may do better at the next try."""
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
-def _checked(message: Message, asking: _Asking, task: Task, answer: type[T]) -> T:
+class _InvalidReply(Exception):
+    """A reply in the wrong form: another attempt may succeed."""
+
+
+def _checked(message: Message, call_state: _Call, task: Task, reply_type: type[T]) -> T:
     if message.stop_reason == "refusal":
         raise JudgeFailed("The judge refused to answer.", retryable=False)
     if message.stop_reason == "model_context_window_exceeded":
         raise JudgeFailed("The question is too long for the judge.", retryable=False)
     if message.stop_reason == "max_tokens":
-        # A cut answer is never used, not even where it can be parsed.
-        if asking.widened:
+        # A truncated reply is never used, even if it can be parsed.
+        if call_state.widened:
             raise JudgeFailed("The judge's answer was cut off.", retryable=False)
-        asking.widened, asking.max_tokens = True, asking.max_tokens * 2
-        raise _Unusable("The judge's answer was cut off.")
+        call_state.widened, call_state.max_tokens = True, call_state.max_tokens * 2
+        raise _InvalidReply("The judge's answer was cut off.")
     calls = [block for block in message.content if getattr(block, "type", "") == "tool_use"]
     if len(calls) != 1 or getattr(calls[0], "name", "") != task.tool:
-        raise _Unusable("The judge did not answer in the form that was asked for.")
+        raise _InvalidReply("The judge did not answer in the form that was asked for.")
     try:
-        return answer.model_validate(cast(Any, calls[0]).input)
+        return reply_type.model_validate(cast(Any, calls[0]).input)
     except ValidationError as error:
-        # The message of the error itself quotes the answer, and so the memories.
+        # The error's own message quotes the reply, and so the memories.
         fields = ", ".join(sorted({".".join(map(str, found["loc"])) or "input" for found in error.errors()})[:5])
-        raise _Unusable(f"The judge's answer is not valid: {fields}.") from None
+        raise _InvalidReply(f"The judge's answer is not valid: {fields}.") from None
 
 
 def _status_failure(error: anthropic.APIStatusError) -> Exception:
     said = f"The judge answered {error.status_code}."
     if error.status_code in (408, 409, 429) or error.status_code >= 500:
-        return _Busy(said, _pause(error.response.headers.get("retry-after")))
+        return _Retryable(said, _retry_after_seconds(error.response.headers.get("retry-after")))
     if error.status_code in (401, 402, 403, 404):
-        # A wrong key, address or model is for the operator to mend; the question stays good.
+        # A wrong key, address or model must be corrected by the operator; then the same call can succeed.
         return JudgeUnavailable(said)
     return JudgeFailed(said, retryable=False)
 
 
-def _pause(retry_after: str | None) -> float | None:
+def _retry_after_seconds(retry_after: str | None) -> float | None:
     try:
         return min(max(0.0, float(retry_after or "")), 24 * 3600.0)
     except ValueError:
@@ -283,11 +291,11 @@ def _in(seconds: float) -> datetime:
     return timezone.now() + timedelta(seconds=seconds)
 
 
-def _kept(value: Answer) -> dict[str, Any]:
-    """What a record keeps of an answer: the verdict, and of texts only how much there was.
+def _recorded_verdict(value: JudgeReply) -> dict[str, Any]:
+    """The part of a reply that is stored with its JudgeCall: the verdict, and only the lengths of texts.
 
-    A text tells of memories, and nothing leads from a memory that is erased to the records of the questions about it. A
-    reason is kept with the question or the change that it led to, and is erased with these.
+    Texts contain memories, and an erasure cannot find the calls about an erased memory. A reason is stored with the
+    review or the change that it led to, and is erased with them.
     """
     if isinstance(value, RelationVerdict):
         return value.model_dump(mode="json", exclude={"reason"}) | {"reason": {"characters": len(value.reason)}}

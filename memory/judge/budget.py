@@ -1,4 +1,4 @@
-"""What a judge may spend in a day of UTC, and the record of what it spent."""
+"""The judge's token budget per day (UTC), and the records of its calls."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,14 +14,14 @@ from nousweb.lib import clock
 
 
 def today_start() -> datetime:
-    """Midnight in UTC at which the present day began. An import that tells of the past spends today's tokens too."""
+    """Start of the current day in UTC. Calls for an import with past dates count for today too."""
     return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def budget_check() -> None:
-    """Raises JudgeUnavailable when the day's tokens are spent, RuntimeError inside a transaction.
+    """Raise JudgeUnavailable if the tokens of the day are spent, RuntimeError inside a transaction.
 
-    Calls that are under way are not counted yet, so a day can end above its budget by as many calls as run at once.
+    Running calls are not counted yet, so concurrent calls can exceed the budget.
     """
     with outside_transaction():
         if not settings.JUDGE_DAILY_TOKENS:
@@ -32,10 +32,10 @@ def budget_check() -> None:
 
 
 def outside_transaction() -> transaction.Atomic:
-    """A transaction that refuses, with RuntimeError, to be part of another one: no model is asked inside of one.
+    """A transaction that raises RuntimeError inside another one, so that no model is called within a transaction.
 
-    A model may take a minute, during which a transaction would hold its locks. The transaction that Django's
-    test cases wrap around a test does not count.
+    A call may take a minute, for which the transaction would keep its locks. The transaction of a Django test case does
+    not count.
     """
     return transaction.atomic(durable=True)
 
@@ -53,7 +53,7 @@ def call_record(
     verdict: dict[str, Any] | None = None,
     error: str = "",
 ) -> JudgeCall:
-    """Keep one question with its answer or its error."""
+    """Store the record of one call, with its verdict or its error."""
     return JudgeCall.objects.create(
         agent=agent,
         persona=persona,

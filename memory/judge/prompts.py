@@ -12,9 +12,9 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.judge.protocol import (
     EXTRACTABLE_CATEGORIES,
     MAX_EXTRACTED_FACTS,
-    Answer,
     EpisodeSummary,
     ExtractedFacts,
+    JudgeReply,
     MergedFact,
     Relation,
     RelationVerdict,
@@ -88,7 +88,7 @@ class Task:
     tool: str
     description: str
     properties: dict[str, Any]
-    answer: type[Answer]
+    answer: type[JudgeReply]
     max_tokens: int
 
     def schema(self) -> dict[str, Any]:

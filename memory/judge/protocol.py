@@ -1,6 +1,6 @@
-"""What a judge can be asked, how its answers look once they are checked, and how it fails.
+"""The interface of a judge: its tasks, its validated replies and its errors.
 
-Nothing here knows a model. A judge is asked outside of every transaction and leaves a JudgeCall for each question.
+It is independent of the model. A judge is called outside of transactions, and each call is recorded as a JudgeCall.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ MAX_EXTRACTED_FACTS = 5
 """Source: seed 009.1, fact extraction."""
 
 EXTRACTABLE_CATEGORIES = tuple(name for name in KNOWN_CATEGORIES if name not in CATEGORY_PERMISSIONS)
-"""A category that needs a right of its own is never given by a model."""
+"""A model cannot assign a category that has a permission of its own."""
 
 
 class JudgeFailed(Exception):
-    """The judge gave no usable answer; the message is one sentence without secrets or quoted memories.
+    """The judge gave no usable reply; the message is one sentence without secrets or quoted memories.
 
-    `retryable`: whether the same question may be answered when it is asked again.
+    `retryable`: whether the same call may succeed later.
     """
 
-    def __init__(self, said: str, *, retryable: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
         self.retryable = retryable
 
 
 class JudgeUnavailable(JudgeFailed):
-    """The judge cannot be asked now: it is down, busy, misconfigured, or the day's tokens are spent.
+    """The judge cannot be called now: it is down, busy, misconfigured, or the tokens of the day are spent.
 
-    `retry_at`: when to ask again at the earliest, where that is known.
+    `retry_at`: the earliest time for another call, None if unknown.
     """
 
-    def __init__(self, said: str, *, retry_at: datetime | None = None) -> None:
-        super().__init__(said, retryable=True)
+    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
+        super().__init__(message, retryable=True)
         self.retry_at = retry_at
 
 
@@ -68,48 +68,48 @@ Text = Annotated[str, BeforeValidator(_stripped), AfterValidator(_storable)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Answer(BaseModel):
-    """Base of every answer: what the model made up beside the asked fields is refused."""
+class JudgeReply(BaseModel):
+    """Base of all replies. Additional fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RelationVerdict(Answer):
+class RelationVerdict(JudgeReply):
     relation: Relation
     confidence: Share
     reason: Annotated[Text, Field(min_length=1, max_length=1000)]
 
 
-class EpisodeSummary(Answer):
+class EpisodeSummary(JudgeReply):
     """`title` of 5 to 10 words, `summary` of 100 to 150 words or fewer for a short episode. Never an outcome."""
 
     title: Annotated[Text, Field(min_length=1, max_length=200)]
     summary: Annotated[Text, Field(min_length=1, max_length=4000)]
 
 
-class ExtractedFact(Answer):
+class ExtractedFact(JudgeReply):
     subject: Annotated[Text, Field(max_length=200)]
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
     category: Annotated[str, BeforeValidator(_known_category)]
     confidence: Share
 
 
-class ExtractedFacts(Answer):
+class ExtractedFacts(JudgeReply):
     """At most five; what a model adds beyond them is dropped."""
 
     facts: Annotated[list[ExtractedFact], BeforeValidator(_at_most_five)]
 
 
-class MergedFact(Answer):
+class MergedFact(JudgeReply):
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
 
 
-T = TypeVar("T", bound=Answer)
+T = TypeVar("T", bound=JudgeReply)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Generic[T]):
-    """A checked answer and where it comes from. `call_id` is the key of its JudgeCall, `tokens` those in and out."""
+class JudgeResult(Generic[T]):
+    """A validated reply and its origin. `call_id`: key of the JudgeCall. `tokens`: sum of input and output tokens."""
 
     value: T
     call_id: int
@@ -127,18 +127,22 @@ class Judge(Protocol):
         """`<kind>:<model>`."""
         ...
 
-    def relation(self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot) -> Judged[RelationVerdict]:
-        """What `new`, which was learned later, is to `old`."""
+    def relation(
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+    ) -> JudgeResult[RelationVerdict]:
+        """Classify the relation of `new`, which was learned later, to `old`."""
         ...
 
-    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> Judged[EpisodeSummary]:
-        """Title and summary of an episode."""
+    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
+        """Write the title and the summary of an episode."""
         ...
 
-    def extract_facts(self, *, agent: Agent, persona: str, summary: str, transcript: str) -> Judged[ExtractedFacts]:
-        """The durable facts of an episode, at most five, the most important first."""
+    def extract_facts(
+        self, *, agent: Agent, persona: str, summary: str, transcript: str
+    ) -> JudgeResult[ExtractedFacts]:
+        """Extract the durable facts of an episode, at most five, the most important first."""
         ...
 
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> Judged[MergedFact]:
-        """One text that says what all of `facts` say, and nothing more."""
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
+        """Write one text that states everything in `facts` and nothing more."""
         ...

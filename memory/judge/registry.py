@@ -1,4 +1,4 @@
-"""Which judge the settings ask for, made once a process."""
+"""The judge of the settings, created once per process."""
 
 import os
 import threading
@@ -13,11 +13,11 @@ _made: dict[tuple[object, ...], Judge] = {}
 _making = threading.Lock()
 
 
-def judge_in_force(*, waiting: bool = False) -> Judge | None:
-    """The judge of the settings, or None where questions go to people.
+def configured_judge(*, waiting: bool = False) -> Judge | None:
+    """The judge of the settings, or None if there is none and people resolve all reviews.
 
-    With `waiting`, somebody waits for the answer: it is asked once and briefly, and what it does not answer then is
-    asked again by the worker.
+    With `waiting`, a request waits for the reply: the judge has a short timeout and no retries. If it fails, the worker
+    calls it again.
     """
     if settings.JUDGE == "none":
         return None

@@ -9,7 +9,7 @@ from memory.models import EventKind
 MAX_EVENTS_PER_CALL = 1_000
 MAX_EVENT_CHARACTERS = 200_000
 MAX_METADATA_BYTES = 64 * 1024
-"""Of an event's metadata as compact JSON in UTF-8."""
+"""Maximum size of an event's metadata as compact JSON in UTF-8."""
 MAX_METADATA_DEPTH = 10
 MAX_LOOP_ID_CHARACTERS = 100
 MAX_KEY_CHARACTERS = 200
@@ -48,7 +48,7 @@ MAX_PROSE_CHARACTERS = 2_000
 """Most characters of a long-term entry, its speaker not counted."""
 OUTPUT_HEAD_CHARACTERS = 800
 OUTPUT_TAIL_CHARACTERS = 600
-"""What is kept of long tool output and stack traces: their beginning and their end."""
+"""Lengths to which long tool output and stack traces are shortened: beginning and end."""
 MAX_SPEAKER_CHARACTERS = 100
 
 OUTPUT_KINDS = frozenset({EventKind.TOOL_RESULT, EventKind.ERROR})

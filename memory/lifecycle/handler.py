@@ -1,4 +1,4 @@
-"""What a handler of the lifecycle is."""
+"""The type of the handlers of jobs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from memory.models import Job
 
 
 class Defer(Exception):
-    """What a handler needs cannot be had now; it is tried again at `retry_at`, which counts as no failure."""
+    """A handler cannot run now. The job is retried at `retry_at`; this does not count as a failure."""
 
-    def __init__(self, said: str, *, retry_at: datetime | None = None) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
+        super().__init__(message)
         self.retry_at = retry_at
 
 
@@ -22,9 +22,12 @@ def nothing(job: Job) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`prepare` runs outside of every transaction, may ask models and may run more than once. `apply` makes the effect
-    out of what was prepared, in the transaction that marks the job done, so once; it returns the job's result, ready
-    for JSON and without quoting memories. What is an `activity` of the subconscious is logged as a loop of its own."""
+    """The two steps of a job.
+
+    `prepare` runs outside of transactions; it may call models and may run more than once. `apply` gets its result and
+    runs in the transaction that marks the job as done, so only once; it returns the job's result as JSON values,
+    without text of memories. An `activity` of the subconscious is logged as a loop of its own.
+    """
 
     apply: Callable[[Job, Any], dict[str, Any]]
     prepare: Callable[[Job], Any] = nothing

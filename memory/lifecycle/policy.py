@@ -1,18 +1,18 @@
-"""Rules of the lifecycle, declared as data."""
+"""Constants of the jobs of the memory lifecycle."""
 
 from datetime import timedelta
 
 ASK_WITHIN_SECONDS = 15.0
-"""After so long in one run no other question to the judge begins: one may take 100 s, a task is ended at 120 s."""
+"""After this time in one job, the judge is not called again: a call may take 100 s, and a task is stopped at 120 s."""
 
 LOW_CONFIDENCE = 0.5
-"""An extracted fact less sure than this is shown to people."""
+"""An extracted fact with a lower confidence opens a review."""
 
 STALE_AFTER = timedelta(days=180)
 STALE_CONFIDENCE_STEP = 0.1
 STALE_CONFIDENCE_FLOOR = 0.3
 NEVER_STALE = ("rule", "preference", "person", "concept")
-"""What people are and want does not fade by not being mentioned. Source: the pitfalls of earlier systems, 12."""
+"""Facts of these categories do not become stale. Source: the pitfalls of earlier systems, 12."""
 
 CORE_CONFIRMATIONS = 5
 CORE_IMPORTANCE = 0.9

@@ -1,7 +1,7 @@
-"""What a worker's process does beside its tasks: looking for jobs that are due, every few seconds.
+"""A thread of each worker process that requeues due jobs every few seconds.
 
-The clock of the schedules ticks in minutes, and a job that waits for its next attempt, or was held by a worker that was
-killed, should not wait so long. Pausing the schedule pauses this as well.
+Schedules run at most once a minute, which is too slow for a job's next attempt or for the job of a killed worker.
+Pausing the schedule pauses this thread too.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ log = structlog.get_logger(__name__)
 
 REQUEUE_TASK = "memory.tasks.sweep_lifecycle"
 job_sources: list[Callable[[], int]] = []
-"""Each looks in its app for what has come due, queues jobs for it, and returns how many are new."""
+"""Functions of other apps that queue jobs for due work of theirs and return how many are new."""
 
 
 def reaper_start(**signal: Any) -> None:
-    """Let this process look for due jobs until it ends; receives django-q's signal that a worker process began."""
+    """Start the thread; receives django-q's signal that a worker process has started."""
     Thread(target=_requeue_forever, daemon=True, name="job-reaper").start()
 
 

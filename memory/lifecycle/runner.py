@@ -1,4 +1,4 @@
-"""Running what the lifecycle has queued: claimed once, done once, tried again with growing pauses, given up visibly."""
+"""Run queued jobs: each is leased by one worker, applied once, and retried with increasing delays until it is dead."""
 
 import time
 from datetime import datetime
@@ -29,17 +29,17 @@ from nousweb.lib.tracing import span
 log = structlog.get_logger(__name__)
 Status = Job.Status
 CHANGE = "memory.change_job"
-PREPARED_AT_MOST = 3
-"""Times that a job is prepared in a row when erasures come in between."""
+MAX_PREPARATIONS = 3
+"""Maximum number of preparations in a row, if erasures invalidate them."""
 
 
 def job_run(job_id: int) -> str:
-    """Run one queued job; returns its new status, or "not ours" when somebody else has it or has done it.
+    """Run one queued job; returns its new status, or "not ours" if another worker has it or has done it.
 
-    1. Claim it, so that of two workers with the same message one goes on.
-    2. Prepare outside of every transaction: this is where models are asked. The claim is renewed meanwhile.
-    3. Apply the effect and mark the job done in one transaction, if the claim still holds. What was prepared before
-       something of the agent was erased may tell of it, and is prepared again.
+    1. Lease it, so that only one of two workers with the same message continues.
+    2. Prepare outside of transactions: models are called here. The lease is renewed meanwhile.
+    3. Apply the result and mark the job as done in one transaction, if the lease is still valid. If something of the
+       agent was erased since the preparation, prepare again, since the result may contain the erased text.
     """
     job = _claim(job_id)
     if job is None:
@@ -56,7 +56,7 @@ def _run(job: Job) -> str:
     try:
         with JOB_LEASE.renewal(partial(_renew, job), name=f"job-{job.pk}"):
             handler = HANDLERS[job.handler]
-            for _ in range(PREPARED_AT_MOST):
+            for _ in range(MAX_PREPARATIONS):
                 prepared = handler.prepare(job)
                 applied = transaction_retried(partial(_apply, job, handler, prepared, began))
                 if applied is not None:
@@ -74,7 +74,7 @@ def _run(job: Job) -> str:
 
 
 def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | None:
-    """Apply what was prepared and finish the job; None when it has to be prepared again, False when it is not ours."""
+    """Apply the prepared result and finish the job. None: prepare again. False: the lease was lost."""
     before = job.result
     try:
         with transaction.atomic(), agent_held(job.agent_id) as erasures:
@@ -91,7 +91,7 @@ def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | No
 
 
 def _log_activity(job: Job) -> None:
-    """Log what the job learned or dreamed. It is done whatever comes of this: `activities_heal` catches up."""
+    """Log the activity of a job. If that fails, the job is done nevertheless, and `activities_heal` logs it later."""
     try:
         transaction_retried(partial(activity_record, job))
     except Exception:
@@ -99,14 +99,14 @@ def _log_activity(job: Job) -> None:
 
 
 def due_jobs_requeue() -> int:
-    """Send the messages of jobs that are due and were not taken up; returns how many.
+    """Send messages for due jobs that no worker has started; returns how many.
 
-    Covers jobs that wait for another attempt, those whose worker was killed, and those whose message was lost. While
-    messages wait their turn, a queued job is taken for lost only after long.
+    These are jobs with a due retry, jobs of killed workers, and jobs whose message was lost. While messages wait, a
+    queued job counts as lost after LOST_IN_BACKLOG only.
     """
     now = clock.now()
     with transaction.atomic():
-        # Who is about to finish holds the row's lock, and is left alone.
+        # Jobs that a worker is finishing are locked, and are skipped.
         due = Job.objects.due(now).select_for_update(skip_locked=True).order_by("next_attempt_at", "id")
         gone = due.filter(status=Status.RUNNING, attempts__gte=JOB_LEASE.max_attempts).values_list("pk", flat=True)
         said = f"Its worker was ended {JOB_LEASE.max_attempts} times."
@@ -114,24 +114,24 @@ def due_jobs_requeue() -> int:
         patience = LOST_IN_BACKLOG if messages_waiting()[0] else LOST_AFTER
         untaken = Q(status=Status.QUEUED, next_attempt_at__lte=now - patience)
         keys = list(due.filter(~Q(status=Status.QUEUED) | untaken).values_list("pk", flat=True)[:REQUEUE_BATCH])
-        # A message is sent now: if nobody takes these up, they get another message after a while, and not each time.
+        # `next_attempt_at` is set, so that the next message follows after a while and not at the next call.
         Job.objects.filter(pk__in=keys).update(next_attempt_at=now, status=Status.QUEUED)
         for key in keys:
             job_notify(key)
     return len(keys)
 
 
-def done_jobs_purge() -> int:
-    """Delete the rows of jobs that were done long ago; returns how many. Those given up stay."""
+def purge_done_jobs() -> int:
+    """Delete jobs that were done KEEP_DONE_JOBS ago; returns how many. Dead jobs stay."""
     old = Job.objects.filter(status=Status.DONE, finished_at__lt=clock.now() - KEEP_DONE_JOBS)
     return old.delete()[0]
 
 
 @agent_transaction(of="job")
 def job_retry(*, job: Job, by: Principal) -> Job:
-    """Let a job that was given up, or waits for its next attempt, be tried now from the start.
+    """Retry a dead or failed job now, with all of its attempts.
 
-    Raises NotAllowed, or Conflict for a job that is not one of these.
+    Raises NotAllowed, or Conflict for a job in another state.
     """
     by.require(CHANGE, job.agent)
     job = Job.objects.select_for_update(of=("self",)).select_related("agent").get(pk=job.pk)

@@ -1,4 +1,4 @@
-"""What the clock starts in the lifecycle, and people's hold on it: pause, resume, run now."""
+"""Scheduled work on jobs, and the control of schedules by people: pause, resume, run now."""
 
 from typing import TypeVar
 
@@ -12,18 +12,18 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
 from memory.jobs.queue import job_queue
-from memory.judge import JudgeFailed, judge_in_force
+from memory.judge import JudgeFailed, configured_judge
 from memory.judge.budget import budget_check
 from memory.lifecycle.handlers import DREAM
-from memory.lifecycle.runner import CHANGE, done_jobs_purge, job_rerun
+from memory.lifecycle.runner import CHANGE, job_rerun, purge_done_jobs
 from memory.models import Job, MemoryReview
 from memory.transfer.export_runs import exports_expire
 from memory.transfer.import_runs import runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 
-JUDGED_AT_ONCE = 100
-"""Of each persona."""
+MAX_JUDGED_PER_PERSONA = 100
+"""Maximum number of reviews, and of episodes, that are queued for the judge at once, per persona."""
 PAUSED = 0
 FOREVER = -1
 
@@ -31,7 +31,7 @@ Row = TypeVar("Row", MemoryReview, Job)
 
 
 def dream_queue() -> int:
-    """Queue today's dream cycle of every agent; what is queued already is left alone. Returns how many are new."""
+    """Queue the jobs of today's dream cycle (daily maintenance) of every agent; returns how many are new."""
     today = clock.now().date().isoformat()
     made = 0
     for agent in Agent.objects.order_by("pk").iterator():
@@ -44,8 +44,8 @@ def dream_queue() -> int:
 
 
 def judgements_retry() -> int:
-    """Queue what still waits for a judge, if one is in force and has tokens left; returns how many."""
-    if judge_in_force() is None:
+    """Queue reviews and episodes that wait for a judge, if one is configured and has tokens left; returns how many."""
+    if configured_judge() is None:
         return 0
     try:
         budget_check()
@@ -68,31 +68,31 @@ def judgements_retry() -> int:
     return queued
 
 
-def done_work_purge() -> int:
-    """Delete rows of jobs that were done long ago, and files of imports and exports; returns how many."""
-    return done_jobs_purge() + runs_expire() + exports_expire()
+def purge_finished_jobs() -> int:
+    """Delete old finished jobs, and files of old imports and exports; returns how many."""
+    return purge_done_jobs() + runs_expire() + exports_expire()
 
 
 def _by_persona(rows: QuerySet[Row]) -> list[Row]:
-    """The first JUDGED_AT_ONCE of each persona, so that many of one do not keep the other waiting."""
-    return [row for persona in Persona.values for row in rows.filter(persona=persona)[:JUDGED_AT_ONCE]]
+    """The first MAX_JUDGED_PER_PERSONA rows of each persona, so that one persona does not delay the other."""
+    return [row for persona in Persona.values for row in rows.filter(persona=persona)[:MAX_JUDGED_PER_PERSONA]]
 
 
 @transaction.atomic
 def schedule_pause(*, schedule: Schedule, by: Principal) -> Schedule:
-    """Let a schedule rest until it is resumed. Raises Conflict when it rests already, NotAllowed."""
+    """Pause a schedule until it is resumed. Raises Conflict if it is paused already, NotAllowed."""
     return _repeat(schedule, by, PAUSED, "schedule.pause", "paused")
 
 
 @transaction.atomic
 def schedule_resume(*, schedule: Schedule, by: Principal) -> Schedule:
-    """Let a paused schedule run again, from now on. Raises Conflict when it is not paused, NotAllowed."""
+    """Resume a paused schedule. Raises Conflict if it is not paused, NotAllowed."""
     return _repeat(schedule, by, FOREVER, "schedule.resume", "running")
 
 
 @transaction.atomic
 def schedule_run(*, schedule: Schedule, by: Principal) -> None:
-    """Run what a schedule runs now, once, beside its own times."""
+    """Run the task of a schedule once now, in addition to its own times."""
     by.require(CHANGE)
     by.require_all_agents()
     message_send(schedule.func)
@@ -107,7 +107,7 @@ def _repeat(schedule: Schedule, by: Principal, repeats: int, action: str, state:
         raise Conflict(f"This schedule is {state} already.")
     schedule.repeats = repeats
     if repeats != PAUSED:
-        # Its own time of the worker's clock, not of ours.
+        # The worker uses the real time, not `nousweb.lib.clock`.
         schedule.next_run = timezone.now()
     schedule.save(update_fields=["repeats", "next_run"])
     audit_record(by=by, action=action, target=schedule, agent=None, after={"state": state}, label=schedule.name)

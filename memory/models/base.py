@@ -1,4 +1,4 @@
-"""What the memory models share."""
+"""Base classes of the models of memory."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""What an agent has decided, and what came of it."""
+"""Decisions of an agent, and their outcomes."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

@@ -1,4 +1,4 @@
-"""What an agent keeps under a key: a JSON value in a namespace, of which each change is a version."""
+"""Documents: a JSON value under a key of a namespace. Each change is a new version."""
 
 import hashlib
 import json

@@ -21,11 +21,11 @@ from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORI
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
-"""Of two texts the same where their words are, however they are spaced and end; written as an index has it."""
+"""SQL of a digest that is equal for texts with equal words, whatever their spacing and end; as in the index."""
 SUBJECT_NAME = Coalesce("subject_alias__subject__name", "subject")
-"""What the registry calls the thing that a fact is about, now; without one what the fact calls it."""
+"""The current name of a fact's subject in the registry, or the fact's own spelling without one."""
 
-PEOPLES_FIRST: tuple[Expression, ...] = (
+HUMAN_VERIFIED_FIRST: tuple[Expression, ...] = (
     F("endorsed").desc(),
     Case(When(category__in=BINDING_CATEGORIES, then=0), default=1, output_field=models.IntegerField()),
     F("confidence").desc(),
@@ -33,7 +33,7 @@ PEOPLES_FIRST: tuple[Expression, ...] = (
     F("recorded_at").desc(),
     F("id").asc(),
 )
-"""What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
+"""The order of `human_verified_first`: facts verified by people first; then rules, then by confidence."""
 
 
 class FactQuerySet(models.QuerySet["Fact"]):
@@ -86,16 +86,16 @@ class FactQuerySet(models.QuerySet["Fact"]):
         )
 
     def as_of(self, moment: datetime) -> "FactQuerySet":
-        """Facts that were known at `moment` and, by what is known today, true then."""
+        """Facts that were recorded at `moment` and valid then, by the valid times of today."""
         return self.recorded_as_of(moment).valid_at(moment)
 
-    def peoples_first(self) -> "FactQuerySet":
-        """What people wrote, confirmed or kept before what only agents wrote; of each rules first, then the surest."""
-        return self.order_by(*PEOPLES_FIRST)
+    def human_verified_first(self) -> "FactQuerySet":
+        """Order: facts verified by people first, then the others; within each, rules first, then by confidence."""
+        return self.order_by(*HUMAN_VERIFIED_FIRST)
 
     def with_subject_name(self, agent: int | None = None) -> "FactQuerySet":
-        """Each with `subject_name`: what the registry calls the thing that it is about, now. Facts of one `agent` find
-        it among the agent's own names alone."""
+        """Annotate facts with `subject_name`, the current name of the subject. With the
+        `agent` of all facts, the query reads only that agent's subjects."""
         if agent is None:
             return self.annotate(subject_name=SUBJECT_NAME)
         spelling = SubjectAlias.objects.filter(pk=OuterRef("subject_alias"), agent=agent, subject__agent=agent)
@@ -187,7 +187,7 @@ class Fact(OriginFields, ProjectKeyFields):
             models.Index(
                 "agent",
                 "persona",
-                *PEOPLES_FIRST,
+                *HUMAN_VERIFIED_FIRST,
                 condition=Q(active=True, category__in=PROFILE_CATEGORIES),
                 name="fact_core",
             ),
@@ -206,7 +206,7 @@ class Fact(OriginFields, ProjectKeyFields):
 
 
 class FactChange(AgentRow, AuthorFields):
-    """What happened to a fact, by whom, and why. Append-only in the database. Its agent is that of the fact."""
+    """One change of a fact, its author and reason. Append-only in the database. Its agent is that of the fact."""
 
     class Action(models.TextChoices):
         STORED = "stored", "Stored"

@@ -1,4 +1,4 @@
-"""What was asked of the judge, what it answered and what that cost."""
+"""Records of calls to models: task, verdict and tokens."""
 
 from datetime import date
 

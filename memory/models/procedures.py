@@ -1,4 +1,4 @@
-"""What an agent knows how to do."""
+"""Procedures: ways of doing something."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -14,7 +14,7 @@ class ProcedureQuerySet(models.QuerySet["Procedure"]):
         return self.filter(active=True)
 
     def effective_from(self, share: float) -> "ProcedureQuerySet":
-        """Those that succeeded in at least `share`, 0 to 1, of the uses whose outcome is known, of at least one."""
+        """Procedures with reported outcomes, of which at least `share` (0 to 1) are successes."""
         known = NullIf(models.F("success_count") + models.F("failure_count"), models.Value(0))
         found = self.alias(effective=Cast("success_count", models.FloatField()) / Cast(known, models.FloatField()))
         return found.filter(effective__gte=share)

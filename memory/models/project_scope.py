@@ -1,7 +1,7 @@
-"""Which projects' and tasks' memory may be read: every search names it, so that no caller can forget it.
+"""Scopes: which projects' and tasks' memory a search reads. Every search requires one, so no caller can forget it.
 
-A memory carries the keys of its writer: none (it is global), a project, a task, or a task of a project. It comes up
-where each key that it carries is the reader's own.
+A memory has the keys of its writer: none (it is global), a project, a task, or a task of a project. A reader sees it if
+every key of the memory equals the reader's.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from nousweb.lib.validation import choice_check
 
 
 class ProjectKeys(Protocol):
-    """Anything that carries the keys of a project and a task; "" for none."""
+    """Anything with the keys of a project and a task; "" for none."""
 
     @property
     def project(self) -> str: ...
@@ -28,7 +28,7 @@ class ProjectKeys(Protocol):
 
 
 def key_check(field: str, value: str) -> str:
-    """The key of a project or a task as it is stored; "" for none. Raises Invalid."""
+    """Normalise the key of a project or a task for storage; "" for none. Raises Invalid."""
     try:
         return key_text(value)
     except ValueError as error:
@@ -37,10 +37,10 @@ def key_check(field: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProjectScope:
-    """The project and the task that somebody reads for; "" for none.
+    """The project and the task of a reader; "" for none.
 
-    `include_projects` are other projects whose memory is asked for too, but not that of their tasks. `all_projects`
-    lets everything pass, tasks included. Raises Invalid, naming the field.
+    `include_projects`: further projects whose memory is read too, without that of their tasks.
+    `all_projects`: read everything, tasks included. Raises Invalid with the name of the field.
     """
 
     project: str = ""
@@ -58,21 +58,21 @@ class ProjectScope:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The keys of projects whose task of this name is the reader's."""
+        """The project keys with which a memory of the reader's task may be stored: the reader's project, and ""."""
         return ("", self.project) if self.project else ("",)
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The keys of projects whose memory is shown, "" among them."""
+        """The keys of all projects whose memory is read, "" (global) included."""
         return tuple(dict.fromkeys((*self.own, *self.include_projects)))
 
     @property
     def is_global(self) -> bool:
-        """Whether nothing that carries a key is shown."""
+        """Whether only global memory is read."""
         return not (self.project or self.task or self.include_projects or self.all_projects)
 
     def shows(self, project: str, task: str) -> bool:
-        """Whether a memory with these keys comes up."""
+        """Whether a memory with these keys is read."""
         if self.all_projects or not (project or task):
             return True
         own_task = not task or (task == self.task and project in self.own)
@@ -80,18 +80,18 @@ class ProjectScope:
 
     @property
     def pattern(self) -> "ProjectScope | None":
-        """A scope whose keys stand in for those of this one in a query that is written once; None for wider ones."""
+        """A scope with placeholder keys, for a statement that is built once; None for scopes of several projects."""
         if self.include_projects or self.all_projects:
             return None
         return GLOBAL if self.is_global else OWN
 
     @property
     def q(self) -> Q:
-        """`shows` for rows of a table."""
+        """`shows` as a condition on rows of a table."""
         return self.q_through("")
 
     def q_through(self, prefix: str) -> Q:
-        """`shows` for rows that have the keys through a relation, such as `event__`."""
+        """`shows` as a condition on rows that have the keys through a relation, such as `event__`."""
         if self.all_projects:
             return Q()
         project, task = f"{prefix}project", f"{prefix}task"
@@ -103,15 +103,15 @@ class ProjectScope:
         return Q(**{f"{project}__in": self.projects}) & tasks
 
     def condition(self, alias: str = "") -> tuple[str, dict[str, Any]]:
-        """`shows` in SQL with its parameters; the columns are those of `alias`.
+        """`shows` in SQL, for the columns of `alias`, and its parameters.
 
-        The text is one of three whatever the keys are, so that its plan can be kept.
+        There are only three different texts, whatever the keys are, so that prepared plans are reused.
         """
         column = f"{alias}." if alias else ""
         if self.all_projects:
             return "true", {}
         if self.is_global:
-            # Written out, so that a plan made once for all knows how many rows it means.
+            # Constants instead of parameters, so that the planner can estimate the number of rows.
             return f"{column}project = '' AND {column}task = ''", {}
         return (
             f"{column}project = ANY(%(s_projects)s::text[]) AND ({column}task = ''"
@@ -124,11 +124,11 @@ GLOBAL = ProjectScope()
 EVERYTHING = ProjectScope(all_projects=True)
 STAND_INS = {"project": "?project", "task": "?task"}
 OWN = ProjectScope(STAND_INS["project"], STAND_INS["task"])
-"""The pattern of all that name a project or a task."""
+"""The pattern of scopes with a project or a task."""
 
 
 def scope_check(scope: ProjectScope, by: Principal) -> ProjectScope:
-    """The scope that `by` asks for. Raises NotAllowed where it is more than a token's projects."""
+    """Return `scope`. Raises NotAllowed if it contains projects that the token `by` does not read."""
     if by.projects is None:
         return scope
     if scope.all_projects:
@@ -139,21 +139,21 @@ def scope_check(scope: ProjectScope, by: Principal) -> ProjectScope:
 
 
 def tier_of(scope: str, project: str, task: str) -> str:
-    """How far a memory reaches, which follows from its keys; without any it is what was said."""
+    """The scope that follows from the keys: TASK or PROJECT, or the given `scope` without keys."""
     return Scope.TASK if task else Scope.PROJECT if project else scope
 
 
 class ScopedMemory(ProjectKeys, Protocol):
-    """A memory with keys and the scope that follows from them."""
+    """A memory with keys and with the scope that follows from them."""
 
     @property
     def scope(self) -> str: ...
 
 
 def keys_changed(memory: ScopedMemory, scope: str | None, project: str | None, task: str | None) -> dict[str, str]:
-    """What a change of scope or keys sets; None leaves one alone. What loses its last key is global.
+    """The fields that a change of scope or keys sets; None keeps a value. A memory that loses its last key is global.
 
-    Raises Invalid, also for a scope alone that does not follow from the keys.
+    Raises Invalid, also for a scope without keys that contradicts the memory's keys.
     """
     if scope is not None:
         choice_check("scope", scope, Scope.values)
@@ -168,27 +168,27 @@ def keys_changed(memory: ScopedMemory, scope: str | None, project: str | None, t
     return {"scope": tier_of(unkeyed, new_project, new_task), "project": new_project, "task": new_task}
 
 
-def covers(wide: ProjectKeys, narrow: ProjectKeys) -> bool:
-    """Whether `wide` comes up wherever `narrow` does."""
+def scope_contains(wide: ProjectKeys, narrow: ProjectKeys) -> bool:
+    """Whether every reader of `narrow` also sees `wide`: the same or a wider scope."""
     return wide.project in ("", narrow.project) and wide.task in ("", narrow.task)
 
 
-def meet(one: ProjectKeys, other: ProjectKeys) -> bool:
-    """Whether one of the two comes up wherever the other does: else no reader, or only some, sees both."""
-    return covers(one, other) or covers(other, one)
+def scopes_overlap(one: ProjectKeys, other: ProjectKeys) -> bool:
+    """Whether one scope contains the other. Otherwise no reader of either sees all of both."""
+    return scope_contains(one, other) or scope_contains(other, one)
 
 
-def covers_sql(alias: str = "") -> str:
-    """Whether a row comes up wherever what carries the keys %(project)s and %(task)s does."""
+def scope_contains_sql(alias: str = "") -> str:
+    """`scope_contains` in SQL: whether a row's scope contains that of the keys %(project)s and %(task)s."""
     column = f"{alias}." if alias else ""
     return f"({column}project IN ('', %(project)s) AND {column}task IN ('', %(task)s))"
 
 
-def meets_sql(alias: str = "") -> str:
-    """`meet` of a row and what carries the keys %(project)s and %(task)s."""
+def scopes_overlap_sql(alias: str = "") -> str:
+    """`scopes_overlap` in SQL: of a row and the keys %(project)s and %(task)s."""
     column = f"{alias}." if alias else ""
-    covered = f"(%(project)s IN ('', {column}project) AND %(task)s IN ('', {column}task))"
-    return f"({covers_sql(alias)} OR {covered})"
+    contained = f"(%(project)s IN ('', {column}project) AND %(task)s IN ('', {column}task))"
+    return f"({scope_contains_sql(alias)} OR {contained})"
 
 
 def same_keys(one: ProjectKeys, other: ProjectKeys) -> bool:
@@ -196,11 +196,11 @@ def same_keys(one: ProjectKeys, other: ProjectKeys) -> bool:
 
 
 def carried_keys(memory: ProjectKeys) -> dict[str, str]:
-    """The keys that a memory carries, for the audit trail."""
+    """The keys of a memory that are not empty, for the audit trail."""
     return {name: value for name, value in (("project", memory.project), ("task", memory.task)) if value}
 
 
-def place_name(memory: ProjectKeys) -> str:
-    """Where a memory belongs, in words; "" for one that is global."""
+def scope_label(memory: ProjectKeys) -> str:
+    """The project and task of a memory in words, as "task t of project p"; "" for a global one."""
     keys = carried_keys(memory)
     return " of ".join(f"{name} {keys[name]}" for name in ("task", "project") if name in keys)

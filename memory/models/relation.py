@@ -1,4 +1,4 @@
-"""What a new fact is to an old one, as somebody says who was asked: a judge, or a person."""
+"""The relation of a new fact to an old one, as a judge or a person states it."""
 
 import enum
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What facts are about: things with a name and other spellings of it, and every change to them."""
+"""Subjects of facts, with a name and aliases, and the history of their changes."""
 
 import uuid
 
@@ -119,7 +119,7 @@ class SubjectAlias(AgentRow):
 
 
 class SubjectChange(AgentRow, AuthorFields):
-    """What happened to a subject, by whom and why; `details` are what is needed to undo it, ready for JSON."""
+    """One change of a subject, its author and reason. `details`: the data for undoing it, as JSON values."""
 
     class Action(models.TextChoices):
         CREATED = "created", "Created"

@@ -1,4 +1,4 @@
-"""What an agent has in mind during one session."""
+"""Working memory: the items of one session."""
 
 from django.db import models
 from django.urls import reverse

@@ -1,4 +1,4 @@
-"""What the API of censors takes and gives."""
+"""Schemas of the API of censors."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
-from memory.schemas.types import CensorMatch, Held, PersonaName, Remark, Severity, TrustName
+from memory.schemas.types import CensorMatch, PersonaName, Quarantined, Remark, Severity, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord
 from nousweb.lib.schemas import Input, optional
 
@@ -55,7 +55,7 @@ class CensorOut(Schema):
     domain: str
     reason: str
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     escalation_threshold: int
     activation_count: int

@@ -1,4 +1,4 @@
-"""What changes of memory are about, for readers of the change feed that ask for bodies."""
+"""The memories that entries of the change feed are about, for readers that request bodies."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 

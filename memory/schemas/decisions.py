@@ -1,4 +1,4 @@
-"""What the API of decisions takes and gives."""
+"""Schemas of the API of decisions."""
 
 from datetime import datetime
 from typing import Annotated
@@ -11,8 +11,8 @@ from memory.policy import MAX_REASONS
 from memory.schemas.types import (
     Content,
     DecisionOutcome,
-    Held,
     PersonaName,
+    Quarantined,
     RemarkEntry,
     RequiredContent,
     ScopeName,
@@ -76,7 +76,7 @@ class DecisionOut(Schema):
     reviewed_at: datetime | None
     reviewed_by: str
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     created_at: datetime
     updated_at: datetime

@@ -1,4 +1,4 @@
-"""What the API of documents takes and gives."""
+"""Schemas of the API of documents."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ from memory.policy import (
     MAX_NAMESPACE_LABELS,
     MAX_SEARCH_LIMIT,
 )
-from memory.schemas.types import Held, PersonaName, Remark, ScopeName, Tags, TrustName
+from memory.schemas.types import PersonaName, Quarantined, Remark, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import (
     MAX_QUERY_CHARACTERS,
     NextCursor,
@@ -78,7 +78,7 @@ class DocumentOut(Schema):
     task: str
     importance: UnitInterval
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     endorsed: bool = Field(description="Whether people wrote, restored or retired it, and only people change it")
     author: str = Field(alias="author_name")

@@ -1,4 +1,4 @@
-"""What the API of episodes takes and gives."""
+"""Schemas of the API of episodes."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,8 +14,8 @@ from memory.schemas.types import (
     Detail,
     EpisodeOutcome,
     EventKindName,
-    Held,
     PersonaName,
+    Quarantined,
     RemarkEntry,
     ScopeName,
     SummaryKind,
@@ -88,7 +88,7 @@ class EpisodeOut(Schema):
     task: str
     importance: UnitInterval
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     started_at: datetime
     ended_at: datetime | None

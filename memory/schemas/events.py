@@ -13,7 +13,7 @@ from memory.layers.event_policy import (
     MAX_LOOP_ID_CHARACTERS,
 )
 from memory.models import EventKind
-from memory.schemas.types import EventKindName, Held, PersonaName, TrustName
+from memory.schemas.types import EventKindName, PersonaName, Quarantined, TrustName
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, NextCursor
 
@@ -97,7 +97,7 @@ class EventOut(Schema):
     content: str
     metadata: dict[str, Any]
     trust: TrustName
-    held: Held
+    held: Quarantined
     key: str | None
 
 

@@ -1,4 +1,4 @@
-"""What the memory API takes and gives."""
+"""Schemas of the API of facts."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
 from memory.policy import DEFAULT_CATEGORY
-from memory.schemas.types import Held, PersonaName, Remark, RequiredContent, ScopeName, Tags, TrustName
+from memory.schemas.types import PersonaName, Quarantined, Remark, RequiredContent, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
 
@@ -47,7 +47,7 @@ class FactOut(Schema):
     importance: UnitInterval
     source: str
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     confirmation_count: int
     last_confirmed_at: datetime | None

@@ -1,4 +1,4 @@
-"""What the API of procedures takes and gives."""
+"""Schemas of the API of procedures."""
 
 from datetime import datetime
 from typing import Annotated
@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
-from memory.schemas.types import Content, Held, PersonaName, Remark, RemarkEntry, ScopeName, Tags, TrustName
+from memory.schemas.types import Content, PersonaName, Quarantined, Remark, RemarkEntry, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, text
 from nousweb.lib.schemas import Input, optional
 
@@ -61,7 +61,7 @@ class ProcedureOut(Schema):
     task: str
     importance: UnitInterval
     trust: TrustName
-    held: Held
+    held: Quarantined
     active: bool
     activation_count: int
     success_count: int

@@ -1,4 +1,4 @@
-"""What the API says of the user of an agent."""
+"""Schemas of the API of the user's profile."""
 
 from datetime import datetime
 

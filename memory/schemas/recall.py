@@ -1,4 +1,4 @@
-"""What searching over HTTP gives."""
+"""Schemas of searches over HTTP."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What the API takes and gives of reviews of memories, and of jobs."""
+"""Schemas of the API of reviews of memories, and of jobs."""
 
 from datetime import datetime
 from typing import Any

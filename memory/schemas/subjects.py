@@ -1,4 +1,4 @@
-"""What the API takes and gives of subjects."""
+"""Schemas of the API of subjects."""
 
 from datetime import datetime
 from typing import Annotated

@@ -27,7 +27,7 @@ JobStatus = Annotated[str, OneOf(*Job.Status.values)]
 TRUST = "Where its words come from, the least trusted of what it rests on; a person's once a person allowed it"
 TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]
 AnyTrust = Annotated[str, OneOf("", *Trust.values), Field(description="Only memories of this trust class")]
-Held = Annotated[bool, Field(description="Held back from prompts and searches until a person has read it")]
+Quarantined = Annotated[bool, Field(description="Held back from prompts and searches until a person has read it")]
 
 # What a search shows of others' projects.
 INCLUDED_PROJECTS = "Other projects whose memory is wanted too, not that of their tasks"

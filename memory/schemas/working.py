@@ -1,4 +1,4 @@
-"""What the API of working memory takes and gives."""
+"""Schemas of the API of working memory."""
 
 from datetime import datetime
 from typing import Annotated

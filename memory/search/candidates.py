@@ -1,7 +1,6 @@
-"""The statement that finds candidates: what is near in meaning or holds the words, its neighbours, and all of them that
-the scoring looks at.
+"""The statement that finds candidates: hits by meaning and by words, their neighbours, and the scored columns of all.
 
-It reads the physical tables of the view only, and of these the agent's own rows.
+It reads only the index tables of the persona, and of these only the agent's own rows.
 """
 
 import json
@@ -21,24 +20,24 @@ from memory.persona import VIEWS, PersonaMemory
 from memory.search.collection_counts import READ_WHOLE
 from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, source_of
-from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
+from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import lexical_statement
 from memory.search.query_context import Counts
-from memory.search.request import MOST_HITS, SearchRequest
+from memory.search.request import MAX_HITS, SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
 
 NEIGHBOURS = 2
-"""Items on each side of a hit that come along; the scoring's window is as wide."""
+"""Number of neighbours on each side of a hit that are fetched; the scoring's window has the same width."""
 ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
     " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
 FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags"
-"""What is fetched of each candidate, besides whether it is a hit and its nearest passages."""
+"""The columns that are fetched of each candidate; whether it is a hit and its nearest passages are added."""
 PASSAGES = 2
-"""Of each candidate so many of the nearest passages are read."""
+"""Number of nearest passages that are read of each candidate."""
 STANDING_HITS = 20
 """So many instructions and preferences are candidates, the nearest, whatever their words and however many others are
 nearer."""
@@ -47,7 +46,7 @@ SPEAKER_OF_KIND = {EventKind.USER_INPUT.value: SAID_BY_PERSON, EventKind.ACTOR_O
 STANDING_LEVEL = {PREFERENCE: 1, INSTRUCTION: 2}
 NAMELESS, SAYS_TIME, WANTED, ASKS, HIT = 1, 2, 4, 8, 16
 SPEAKER_UNIT, STANDING_UNIT = 32, 128
-"""What is said of a candidate is sent as one number: bits, and two numbers from 0 to 3 in these units."""
+"""The flags of a candidate are sent as one number: bits, and two numbers from 0 to 3 in these units."""
 _LEVELS = " ".join(f"WHEN '{said}' THEN {level}" for said, level in STANDING_LEVEL.items())
 _ASKS = f"CASE WHEN text <> '' THEN get_byte(textsend(text), octet_length(text) - 1) = {ord('?')} ELSE false END"
 """Whether a text ends as a question, by its last byte: to find the last character PostgreSQL goes through all."""
@@ -56,10 +55,10 @@ _SPEAKERS = " ".join(f"WHEN '{kind}' THEN {speaker}" for kind, speaker in SPEAKE
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """Candidates with what leads to them: their ids in the index, their types, and whether the filters let each pass.
+    """Candidates with their ids in the index, their types, and whether each passes the filters (`wanted`).
 
-    `cosine` is the model's own. Neighbours of hits need not pass the filters. `excerpts` are where the passage nearest
-    to the query begins and ends in the text of the index, NaN for a text that has none.
+    The cosines are those of the embedding model, not calibrated. Neighbours of hits need not pass the filters.
+    `excerpts`: begin and end of the passage nearest to the query in the text of the index, NaN without passages.
     """
 
     ids: Sequence[int]
@@ -78,9 +77,9 @@ def candidates_fetch(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> CandidateSet:
-    """Hits of the dense and the `lexical` search and their neighbours, one statement for all types of items."""
+    """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types."""
     (
-        ids, types, loops, positions, words, cosines, held, named, flags, long_ids, passages,
+        ids, types, loops, positions, words, cosines, contains, named, flags, long_ids, passages,
     ) = columns_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
     flags = np.asarray(flags, np.int64)
     nearest = np.full((len(ids), PASSAGES, 3), np.nan)
@@ -92,7 +91,7 @@ def candidates_fetch(
         flags & WANTED > 0,
         Candidates(
             cosine=np.asarray(cosines, float),
-            held=bits_read(held, lexemes),
+            contains=bits_read(contains, lexemes),
             named=bits_read(named, lexemes),
             nameless=flags & NAMELESS > 0,
             length=np.asarray(words, float),
@@ -115,7 +114,7 @@ TUNING = {
     "max_parallel_workers_per_gather": "0",
     # An approximate scan goes on until enough rows have passed the filters, in the exact order of their distance.
     "hnsw.iterative_scan": "strict_order",
-    "hnsw.ef_search": str(MOST_HITS),
+    "hnsw.ef_search": str(MAX_HITS),
 }
 
 
@@ -153,7 +152,7 @@ def _fetch_statement(
     }
     if vector is not None:
         values["vector"] = query_vector(vector)
-    spelled = spelled_of(lexemes, counts.spellings)
+    spelled = has_spellings(lexemes, counts.spellings)
     model, dimension = ("", 0) if vector is None else (counts.model, len(vector))
     agent, unindexed = int(view.agent.pk), frozenset(counts.unindexed)
     text = _fetch_text(view.persona, agent, known, wanted, spelled, model, dimension, unindexed, request.hits)
@@ -190,7 +189,7 @@ def _fetch_text(
         found += _dense_passages(view, unindexed, model, nearby, distance, hits=hits)
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
-    held, named = masks_of(spelled)
+    contains, named = masks_of(spelled)
     flags = (
         f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
         f" + {ASKS} * ({_ASKS})::integer + {SPEAKER_UNIT} * CASE kind {_SPEAKERS} ELSE 0 END"
@@ -198,7 +197,7 @@ def _fetch_text(
     )
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
-        f" {cosine} AS cosine, {held} AS held, {named} AS named, persona, passages, {flags} AS flags"
+        f" {cosine} AS cosine, {contains} AS held, {named} AS named, persona, passages, {flags} AS flags"
     )
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
@@ -227,7 +226,7 @@ FROM (
 
 
 def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, distance: str, *, hits: int) -> str:
-    """The nearest items, and the nearest of those that are to be kept to: continues a UNION of ids."""
+    """SQL of the nearest items and the nearest standing instructions and preferences; continues a UNION of ids."""
     every = source_of(view, "id, embedding", condition)
     if unindexed:
         parts = (
@@ -249,7 +248,7 @@ def _dense(view: PersonaMemory, unindexed: Collection[str], condition: str, dist
 def _dense_passages(
     view: PersonaMemory, unindexed: Collection[str], model: str, condition: str, distance: str, *, hits: int
 ) -> str:
-    """The items of the nearest passages: continues a UNION of ids. A passage counts while its item's vector does."""
+    """SQL of the items of the nearest passages; continues a UNION of ids. A passage needs an item with a vector."""
     agent = int(view.agent.pk)
 
     def passages(table: str) -> str:
@@ -270,10 +269,9 @@ def _dense_passages(
 
 
 def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
-    """Of a candidate called `one` the nearest passages, each as its cosine, beginning and end, in one array that ends
-    with NaN where there are fewer.
+    """SQL of the nearest passages of the candidate `one`: an array of cosine, begin and end of each, filled with NaN.
 
-    A text that changed has passages of the one before until it has a vector again.
+    A changed text keeps the passages of the text before until it has a new vector.
     """
     passages = " UNION ALL ".join(
         f"SELECT embedding, begins, ends FROM {PASSAGES_OF_TABLE[table]} WHERE row_id = one.id AND model = {model}"  # noqa: S608
@@ -289,10 +287,10 @@ def _nearest_passages(view: PersonaMemory, model: str, distance: str) -> str:
 
 
 def query_vector(vector: Vectors) -> HalfVector:
-    """A vector as it is compared: in half precision, as those of the index are."""
+    """A vector in half precision, like those of the index."""
     return HalfVector(np.asarray(vector, np.float16))
 
 
 def distance_of(dimension: int) -> str:
-    """The negative cosine of a row's embedding and %(vector)s, which has so many numbers."""
+    """SQL of the negative cosine of a row's embedding and %(vector)s with this dimension."""
     return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec"

@@ -13,10 +13,10 @@ READ_WHOLE = 20_000
 """Of a larger collection whose vector index is not there yet, the vectors of the latest so many items are compared; the
 others are found by words."""
 COUNTED = 2_000
-"""A word that this many items hold is common: counted in the background (memory.search.index_statistics), not here."""
+"""A word in this many items is common: counted in the background (memory.search.index_statistics), not here."""
 MAX_LEXEMES = 64
 MAX_SPELLINGS = 16
-"""Other names of subjects that a query names, so many in all."""
+"""Maximum number of other names of subjects that a query names."""
 
 
 def counts_read(view: PersonaMemory, query: str) -> Counts:

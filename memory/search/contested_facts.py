@@ -82,13 +82,14 @@ _UNDECIDED = (
     f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}')"
     f" AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
 )
-"""As the conditions of the indexes memory_review_old and memory_review_new have it."""
+"""The condition of the indexes memory_review_old and memory_review_new."""
 _SIDES = ("old_id", "new_id")
 
 
-def open_question_sql(key: str, agent: int | str) -> str:
-    """Whether a question is open about the fact of an agent with this key; without one nothing contests it."""
-    # OFFSET 0 keeps a plan that is made once for all from reading the questions about all facts.
+def pending_review_sql(key: str, agent: int | str) -> str:
+    """SQL condition: a contradiction or duplicate review of the fact `key` is pending or expired. Without one, the fact
+    is not contested."""
+    # OFFSET 0 keeps a prepared plan from reading the reviews of all facts.
     return " OR ".join(
         f"EXISTS (SELECT 1 FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
         f" WHERE review.{side} = {key} AND review.agent_id = {agent} AND {_UNDECIDED} OFFSET 0)"
@@ -96,14 +97,14 @@ def open_question_sql(key: str, agent: int | str) -> str:
     )
 
 
-def with_open_question(facts: FactQuerySet, agent: int) -> FactQuerySet:
-    """Each of the facts of an agent with `has_question`, as `open_question_sql` says it."""
-    sql = open_question_sql(f"{Fact._meta.db_table}.id", "%s")
-    return facts.annotate(has_question=RawSQL(sql, [agent] * len(_SIDES), output_field=BooleanField()))  # noqa: S611
+def with_pending_review(facts: FactQuerySet, agent: int) -> FactQuerySet:
+    """Annotate facts of an agent with `has_pending_review` (`pending_review_sql`)."""
+    sql = pending_review_sql(f"{Fact._meta.db_table}.id", "%s")
+    return facts.annotate(has_pending_review=RawSQL(sql, [agent] * len(_SIDES), output_field=BooleanField()))  # noqa: S611
 
 
 def _pairs_of(key: str, columns: str, personas: str) -> str:
-    """The open reviews of the fact `key`; `columns` name the other fact as `other`."""
+    """SQL of the pending and expired reviews of the fact `key`; `{other}` in `columns` is the id of the other fact."""
     return " UNION ALL ".join(
         f"SELECT {columns.format(other=f'review.{other}')} FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
         f" WHERE review.{own} = {key} AND review.agent_id = %(agent)s::bigint AND {_UNDECIDED}"
@@ -125,16 +126,16 @@ _NAME = (
 )
 _READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
 _HIT = (*_FACT.split(", ")[2:], "subject_name")
-"""What a hit has of the row, behind the end of its span and whether people said it."""
+"""The columns that become fields of the hit; `valid_until` and `endorsed` come before them."""
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _statement(personas: tuple[str, ...], shown: str) -> str:
-    """The contested facts of these personas among those that the condition `shown` lets pass.
+    """The statement for the contested facts of these personas among those that fulfil the condition `shown`.
 
-    A plan that is made once for all expects thousands of rows to be reached and would read all facts: OFFSET 0 keeps it
-    to looking up the few. A plan for values that it can see would look cheaper, and be made again each time: hence the
-    SELECT around the ids, and the personas written out.
+    A generic plan expects thousands of reached rows and would read all facts; OFFSET 0 makes it look up the few. A plan
+    for known values would seem cheaper and be made again each time; the SELECT around the ids and the literal personas
+    prevent that.
     """
     written = ", ".join(f"'{persona}'" for persona in personas)
     others = _pairs_of("reached.id", "{other} AS id", written)
@@ -151,15 +152,15 @@ def _statement(personas: tuple[str, ...], shown: str) -> str:
 
 
 Pair = tuple[str, str, Collection[str], str]
-"""Id of the other fact, kind of the review, codes of the differences, what a judge said."""
+"""Id of the other fact, kind of the review, codes of the differences, relation by the judge ("" for none)."""
 
 
 def contested_facts(
     view: PersonaMemory, scope: ProjectScope, facts: Iterable[str], as_of: datetime | None = None
 ) -> tuple[ContestedFact, ...]:
-    """Those of the facts that are contested, with all of `scope` that contest them, directly or through others.
+    """The contested facts among `facts` (ids), and all facts of `scope` that contest them, directly or through others.
 
-    A fact that `scope` does not show contests nothing there. One statement, none without facts; as of a moment a few.
+    A fact outside of `scope` contests nothing. Runs one statement, none without ids, a few with `as_of`.
     """
     keys = sorted(set(facts))
     if not keys:
@@ -171,10 +172,10 @@ def contested_facts(
     found: dict[str, ContestedFact] = {}
     pairs: dict[str, list[Pair]] = {}
     rows = rows_prepared(_statement(tuple(view.personas), shown), values, binary=True)
-    # Read in one piece: most of what a short text takes is the call.
+    # Parsed in one piece: for short texts, the call takes most of the time.
     contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
     for (_, valid_until, endorsed, *columns), own in zip(rows, contests, strict=True):
-        # As the index would have it (memory/types/facts.py).
+        # The same values as in the index row (memory/types/facts.py).
         row: dict[str, Any] = dict(zip(_HIT, columns, strict=True))
         row["happened_at"] = row.pop("valid_from") or row["recorded_at"]
         row["scope"] = tier_of(row["scope"], row["project"], row["task"])
@@ -208,7 +209,7 @@ def _made(found: Mapping[str, ContestedFact], pairs: Mapping[str, Sequence[Pair]
 def _contested_as_of(
     view: PersonaMemory, scope: ProjectScope, keys: Sequence[str], moment: datetime
 ) -> tuple[ContestedFact, ...]:
-    """By the reviews that were open at `moment`, of facts that were held to be true then."""
+    """`contested_facts` by the reviews that were open at `moment`, of facts that were recorded as true then."""
     open_reviews = view.reviews.filter(
         Q(status__in=MemoryReview.UNANSWERED) | Q(resolved_at__gt=moment),
         kind__in=(Kind.CONTRADICTION, Kind.DUPLICATE),
@@ -225,18 +226,18 @@ def _contested_as_of(
         reached |= step
         if not step or len(reached) > MAX_FACTS:
             break
-    answered = _answered_as_of(reviews, moment)
+    resolved = _resolved_as_of(reviews, moment)
     pairs: dict[str, list[Pair]] = defaultdict(list)
     for review in reviews.values():
-        if review.pk in answered:
+        if review.pk in resolved:
             continue
         about = (review.kind, _codes(review.reasons), str(review.verdict.get("relation", "")))
         pairs[str(review.old_id)].append((str(review.new_id), *about))
         pairs[str(review.new_id)].append((str(review.old_id), *about))
     rows = view.facts.recorded_as_of(moment).filter(pk__in=pairs, invalidated_at__isnull=True).with_subject_name()
-    held = facts_as_of(view, list(rows), moment, (*METADATA_FIELDS, *SPAN_FIELDS))
-    # By the spans of then: an answer that came later has ended one of the two since, maybe before that moment.
-    shown = [fact for fact in held if scope.shows(fact.project, fact.task) and _in_span(fact, moment)]
+    facts = facts_as_of(view, list(rows), moment, (*METADATA_FIELDS, *SPAN_FIELDS))
+    # By the valid times as of then: a later resolution may have ended one of the facts, even before that moment.
+    shown = [fact for fact in facts if scope.shows(fact.project, fact.task) and _in_span(fact, moment)]
     return _made({str(fact.pk): _of_fact(fact) for fact in shown}, pairs)
 
 
@@ -245,8 +246,8 @@ def _in_span(fact: Fact, moment: datetime) -> bool:
     return begun and (fact.valid_until is None or fact.valid_until > moment)
 
 
-def _answered_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:
-    """Those of the reviews whose last answer before `moment` had not been taken back then."""
+def _resolved_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:
+    """The reviews that were resolved at `moment`: their last record until then is a resolution, not an undo."""
     trail = AuditEvent.objects.filter(
         object_type="memoryreview",
         object_id__in=[str(key) for key in reviews],

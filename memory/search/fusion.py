@@ -1,7 +1,7 @@
 """Hybrid relevance: dense and lexical evidence about a bounded set of candidates, fused into one absolute score.
 
-Pure functions over plain rows (no database, no model): SQL delivers candidates and counts, this module ranks them
-and says how far each may be believed. docs/search.md tells how the constants were found.
+Pure functions over plain rows (no database, no model): SQL delivers candidates and counts, this module computes their
+ranking features and relevance. docs/search.md explains how the constants were fitted.
 
 Sources of the formulas:
 
@@ -9,7 +9,7 @@ Sources of the formulas:
   "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; the +1 inside the log as in Lucene
 - fusing scores instead of ranks: Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", 2023
 - weights by a listwise softmax loss: Cao et al., "Learning to Rank: From Pairwise to Listwise Approach", 2007
-- the gate is a logistic regression (Platt, 1999), whose sqrt(2 ln N) corrects for taking the best of N items
+- answerability is a logistic regression (Platt, 1999); its sqrt(2 ln N) corrects for taking the best of N items
 """
 
 import math
@@ -25,17 +25,17 @@ Places = NDArray[np.int64]
 
 SAID_BY_PERSON, SAID_BY_AGENT = 1, 2
 RELEVANT = 0.25
-"""The relevance from which a candidate is worth reading, unless the embedding model has a threshold of its own."""
+"""The relevance at which a candidate is relevant, unless the embedding model has a threshold of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class FusionWeights:
     """Every constant of the fusion, fitted for all-MiniLM-L6-v2; cosines of other models are mapped to its scale."""
 
     # Lexical evidence.
     k1: float = 1.2  # BM25's usual value; 0.3 to 2.0 move recall@10 by less than .01.
     b: float = 0.4  # Memories are short: normalise length less than the usual .75.
-    long_words: float = 100.0  # A text of so many words more says a word by chance: it counts half.
+    long_words: float = 100.0  # In a text with this many words more, a word occurs by chance: it counts half.
     prior_items: float = 100.0  # Pretend 100 more items without the term: the idf of 5 items is noise.
     max_terms: int = 32  # A pasted log is no query: keep the rarest terms.
     # (distance, share): a term in the item just before counts in full, for an answer follows its question.
@@ -43,15 +43,15 @@ class Recipe:
     # Rank: linear.
     w_cosine: float = 3.4
     w_lexical: float = 11.5
-    w_name: float = 2.1  # The query names who said it, or whom it is about.
+    w_name: float = 2.1  # The query names the speaker or the subject.
     w_length: float = 1.5  # A longer item says more; chit-chat ("Thanks!") says nothing.
     length_cap: float = 25.0  # No bonus beyond that many words.
     w_loop: float = 6.8  # The conversation around it is about the topic,
     loop_top: int = 3  # measured by its three closest items.
     w_time: float = 2.2  # The query asks when, the item says when.
-    w_agent: float = -2.5  # What the agent recited counts less than what it heard,
-    w_standing: float = 0.7  # and what is to be kept to counts more.
-    # Gate: is there anything about this at all?
+    w_agent: float = -2.5  # The agent's own words count less than the words of others,
+    w_standing: float = 0.7  # and standing instructions and preferences count more.
+    # Answerability: does the collection contain anything about the query?
     g_cosine: float = 15.2
     g_lexical: float = 10.1
     g_size: float = -2.5  # The best of N unrelated items grows like sqrt(2 ln N), the maximum of N normal draws.
@@ -61,15 +61,15 @@ class Recipe:
     blind_coverage: float = 0.5
 
 
-RECIPE = Recipe()
+FUSION_WEIGHTS = FusionWeights()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as PostgreSQL sees it: its `lexemes` without repeats, of a long one the rarest.
+    """A query as PostgreSQL sees it: its distinct `lexemes`, of a long query only the rarest.
 
-    The flags say what its words want: a time, what the agent itself has said, many pieces, how something began, yes or
-    no.
+    The flags are read off its words: it asks for a time, for words of the agent itself, for many items, for the
+    beginning of something, or for yes or no.
     """
 
     lexemes: Sequence[str]
@@ -82,19 +82,21 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The fetched items, hits of either search and neighbours of hits, as columns: one row an item.
+    """The fetched items, hits of either search and neighbours of hits, as columns with one row per item.
 
-    `cosine` is NaN without a vector. `held` and `named` have a column for each lexeme of the query: whether the item
-    holds it, and whether its speaker or subject is called so; `nameless` items have neither. `length` counts all
-    words. `loop` is a number for each conversation and -1 for none; items of one loop are in order of `position`, and
-    next to each other there wherever a `hit` lies at most two places off, for hits bring their neighbours along.
-    `passage` and `second` are cosines of the two passages of a long text that are nearest to the query, else NaN;
-    `speaker` is SAID_BY_PERSON, SAID_BY_AGENT or 0, `standing` 2 for an instruction, 1 for a preference, else 0, and
-    `asks` whether it ends as a question.
+    `cosine`: NaN without a vector.
+    `contains`, `named`: matrices with a column for each lexeme of the query: the item contains the lexeme; the lexeme
+    is a name of its speaker or subject. `nameless` items have neither speaker nor subject.
+    `length`: number of all words.
+    `loop`: a number for each loop, -1 for none. `position`: order within the loop; around a `hit`, up to two items on
+    each side are candidates too, so neighbours there are adjacent.
+    `passage`, `second`: cosines of the two passages of a long text that are nearest to the query, else NaN.
+    `speaker`: SAID_BY_PERSON, SAID_BY_AGENT or 0. `standing`: 2 for an instruction, 1 for a preference, else 0.
+    `asks`: the text ends with a question mark.
     """
 
     cosine: Values
-    held: Flags
+    contains: Flags
     named: Flags
     nameless: Flags
     length: Values
@@ -114,7 +116,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Counts over the searched collection; `df` says how many items hold a lexeme."""
+    """Counts over the searched collection; `df` is the number of items that contain a lexeme."""
 
     items: int
     mean_length: float
@@ -123,8 +125,8 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """`order` has the candidates' places, best first. `relevance` is the absolute score of each candidate in input
-    order, `lexical` the share of the query's idf that it matches: both in [0, 1]."""
+    """`order`: indexes of the candidates, best first. In input order, both in [0, 1]: `relevance`, the absolute score,
+    and `lexical`, the share of the query's idf that the candidate matches."""
 
     order: Places
     relevance: Values
@@ -133,12 +135,12 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What rank and gate look at: a value for each candidate, in input order.
+    """Features for ranking and answerability, one value per candidate, in input order.
 
-    `closeness` is the mean cosine of the text as a whole and of its nearest passage, `closest` the larger of the two.
-    `own` is what the item itself says of the query's words, `lexical` with what its neighbours say. `recited` is 1 for
-    what the agent itself said where the query does not ask for that. `mass` is the rarity of all the query's words.
-    `by_loop` has the places of the candidates loop by loop, in order of position.
+    `closeness` is the mean of the cosines of the whole text and its nearest passage, `closest` the larger of the two.
+    `own` is the lexical score of the item itself, `lexical` includes its neighbours. `recited` is 1 for words of the
+    agent itself, unless the query asks for them. `mass` is the summed rarity of the query's words. `by_loop` are the
+    indexes of the candidates, sorted by loop and position.
     """
 
     cosine: Values
@@ -157,42 +159,42 @@ class Features:
     by_loop: Places
 
 
-def rarity(df: float, items: int, recipe: Recipe = RECIPE) -> float:
+def rarity(df: float, items: int, weights: FusionWeights = FUSION_WEIGHTS) -> float:
     """BM25's idf divided by its largest value: 1 for a term nobody used, towards 0 for one everybody uses."""
-    n = items + recipe.prior_items
+    n = items + weights.prior_items
     return math.log(1 + (n - df + 0.5) / (df + 0.5)) / math.log(2 * n + 2)
 
 
-def rarest(lexemes: Iterable[str], stats: Statistics, recipe: Recipe = RECIPE) -> list[str]:
-    """The lexemes that say most, at most as many as the recipe weighs."""
-    return sorted(lexemes, key=lambda lexeme: (stats.df.get(lexeme, 0), lexeme))[: recipe.max_terms]
+def rarest_lexemes(lexemes: Iterable[str], stats: Statistics, weights: FusionWeights = FUSION_WEIGHTS) -> list[str]:
+    """The `weights.max_terms` rarest lexemes, the rarest first."""
+    return sorted(lexemes, key=lambda lexeme: (stats.df.get(lexeme, 0), lexeme))[: weights.max_terms]
 
 
-def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe = RECIPE) -> Features:
-    """The evidence for each of `rows`."""
+def features(query: Query, rows: Candidates, stats: Statistics, weights: FusionWeights = FUSION_WEIGHTS) -> Features:
+    """Compute the features of all candidates."""
     df = (min(stats.df.get(lexeme, 0), stats.items) for lexeme in query.lexemes)
-    idf = np.array([rarity(n, stats.items, recipe) for n in df])
+    idf = np.array([rarity(n, stats.items, weights) for n in df])
     mass = float(idf.sum())
-    coverage = rows.held @ idf / mass if mass else np.zeros(len(rows))
-    cosine = filled(rows.cosine, recipe.blind_cosine + recipe.blind_coverage * coverage)
+    coverage = rows.contains @ idf / mass if mass else np.zeros(len(rows))
+    cosine = fill_missing(rows.cosine, weights.blind_cosine + weights.blind_coverage * coverage)
     relative = rows.length / max(stats.mean_length, 1.0)
-    # A word that occurs again in an item changes nothing measurable, so only its presence is asked.
-    saturation = 1 + recipe.k1 * (1 - recipe.b + recipe.b * relative)
-    long = 1 + np.maximum(rows.length - recipe.long_words, 0) / recipe.long_words
-    own = rows.held / (saturation * long)[:, None]
-    passage = filled(rows.passage, cosine)
+    # Repeated words in an item changed no measured result, so only presence counts.
+    saturation = 1 + weights.k1 * (1 - weights.b + weights.b * relative)
+    long = 1 + np.maximum(rows.length - weights.long_words, 0) / weights.long_words
+    own = rows.contains / (saturation * long)[:, None]
+    passage = fill_missing(rows.passage, cosine)
     closeness = (cosine + passage) / 2
     by_loop = np.lexsort((rows.position, rows.loop))
     return Features(
         cosine=cosine,
         closeness=closeness,
         closest=np.maximum(cosine, passage),
-        lexical=_with_neighbours(rows, by_loop, own, recipe) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
+        lexical=_with_neighbours(rows, by_loop, own, weights) @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         own=own @ idf / math.sqrt(mass) if mass else np.zeros(len(rows)),
         coverage=coverage,
         name=_named(rows),
-        length=np.log1p(np.minimum(rows.length, recipe.length_cap)),
-        loop=around(rows, closeness, recipe),
+        length=np.log1p(np.minimum(rows.length, weights.length_cap)),
+        loop=loop_closeness(rows, closeness, weights),
         time=(rows.says_time & query.asks_time).astype(float),
         recited=((rows.speaker == SAID_BY_AGENT) & (not query.asks_agent)).astype(float),
         standing=rows.standing.astype(float),
@@ -201,17 +203,17 @@ def features(query: Query, rows: Candidates, stats: Statistics, recipe: Recipe =
     )
 
 
-def filled(values: Values, instead: Values) -> Values:
-    """`values` with those of `instead` where they are NaN."""
-    return np.where(np.isnan(values), instead, values)
+def fill_missing(values: Values, defaults: Values) -> Values:
+    """`values`, with NaN replaced by the value of `defaults` at the same index."""
+    return np.where(np.isnan(values), defaults, values)
 
 
-def _with_neighbours(rows: Candidates, order: Places, own: Values, recipe: Recipe) -> Values:
-    """A term counts where it stands or, for a share, where a neighbour says it."""
+def _with_neighbours(rows: Candidates, order: Places, own: Values, weights: FusionWeights) -> Values:
+    """Term weights per item; a term of a neighbour counts by the share of `weights.window`."""
     alone = own[order]
     together = alone.copy()
     joined = _joined(rows, order)
-    for distance, share in recipe.window:
+    for distance, share in weights.window:
         apart = abs(distance)
         # The earlier of each pair that lies so far apart with no gap between.
         linked = joined if apart == 1 else joined[:-1] & joined[1:]
@@ -220,16 +222,16 @@ def _with_neighbours(rows: Candidates, order: Places, own: Values, recipe: Recip
         else:
             here, there = together[:-apart], alone[apart:]
         np.maximum(here, (share * linked)[:, None] * there, out=here)
-    said = np.empty_like(own)
-    said[order] = together
-    return said
+    in_input_order = np.empty_like(own)
+    in_input_order[order] = together
+    return in_input_order
 
 
 def _joined(rows: Candidates, order: Places) -> Flags:
-    """For each place of `order` but the last whether the next item is this one's neighbour in its loop."""
+    """For each index of `order` but the last: whether the next item is the direct neighbour in the same loop."""
     loop, hit = rows.loop[order], rows.hit[order]
     same = (loop[:-1] == loop[1:]) & (loop[:-1] >= 0)
-    # A hit knows two places on both sides: one that lies on either side, or one place further, vouches for the pair.
+    # Two items on each side of a hit are fetched, so a pair is complete if a hit is in it or one place beside it.
     known = hit[:-1] | hit[1:]
     inner = same & known
     inner[1:] |= same[1:] & same[:-1] & hit[:-2]
@@ -237,20 +239,21 @@ def _joined(rows: Candidates, order: Places) -> Flags:
     return inner
 
 
-def around(rows: Candidates, cosine: Values, recipe: Recipe = RECIPE) -> Values:
-    """How close the loop of each candidate comes to the query; its own cosine where it has no loop."""
+def loop_closeness(rows: Candidates, cosine: Values, weights: FusionWeights = FUSION_WEIGHTS) -> Values:
+    """Mean of the `weights.loop_top` largest cosines in the loop of each candidate; its own cosine without a loop."""
     order = np.lexsort((-cosine, rows.loop))
     begins, group = loop_groups(rows, order)
-    closest = np.arange(len(order)) - begins[group] < recipe.loop_top
+    closest = np.arange(len(order)) - begins[group] < weights.loop_top
     counted = group[closest]
     sums = np.bincount(counted, weights=cosine[order][closest])
-    around = np.empty(len(order))
-    around[order] = (sums / np.bincount(counted))[group]
-    return np.where(rows.loop < 0, cosine, around)
+    closeness = np.empty(len(order))
+    closeness[order] = (sums / np.bincount(counted))[group]
+    return np.where(rows.loop < 0, cosine, closeness)
 
 
 def loop_groups(rows: Candidates, order: Places) -> tuple[Places, Places]:
-    """Where each loop begins in `order`, which has them one after the other, and the number of each place's loop."""
+    """For an `order` that is sorted by loop: the index at which each loop begins, and for each index the number of its
+    loop."""
     loop = rows.loop[order]
     first = np.ones(len(loop), bool)
     np.not_equal(loop[1:], loop[:-1], out=first[1:])
@@ -258,47 +261,48 @@ def loop_groups(rows: Candidates, order: Places) -> tuple[Places, Places]:
 
 
 def _named(rows: Candidates) -> Values:
-    """Whether the query names who said it or whom it is about; what is nobody's counts when it holds the name."""
+    """1 if the query names the item's speaker or subject, else 0. An item that has neither must contain the name."""
     known = rows.named.any(axis=0)
     if not known.any():
         return np.zeros(len(rows))
-    mine = np.where(rows.nameless[:, None], rows.held & known, rows.named)
+    mine = np.where(rows.nameless[:, None], rows.contains & known, rows.named)
     return mine.any(axis=1).astype(float)
 
 
-def fused_scores(f: Features, recipe: Recipe = RECIPE) -> Values:
-    """How well each candidate answers, against the other candidates of the same query."""
+def fused_scores(f: Features, weights: FusionWeights = FUSION_WEIGHTS) -> Values:
+    """Linear score of each candidate, comparable among the candidates of one query only."""
     value: Values = (
-        recipe.w_cosine * f.closeness
-        + recipe.w_lexical * f.lexical
-        + recipe.w_name * f.name
-        + recipe.w_length * f.length
-        + recipe.w_loop * f.loop
-        + recipe.w_time * f.time
-        + recipe.w_agent * f.recited
-        + recipe.w_standing * f.standing
+        weights.w_cosine * f.closeness
+        + weights.w_lexical * f.lexical
+        + weights.w_name * f.name
+        + weights.w_length * f.length
+        + weights.w_loop * f.loop
+        + weights.w_time * f.time
+        + weights.w_agent * f.recited
+        + weights.w_standing * f.standing
     )
     return value
 
 
-def gate(f: Features, items: int, recipe: Recipe = RECIPE) -> float:
-    """Log-odds that the collection holds anything about the query."""
+def answerability_log_odds(f: Features, items: int, weights: FusionWeights = FUSION_WEIGHTS) -> float:
+    """Log-odds that the collection of `items` items contains anything about the query."""
     return (
-        recipe.g_cosine * float(f.closest.max())
-        + recipe.g_lexical * float(f.lexical.max())
-        + recipe.g_size * math.sqrt(2 * math.log(max(items, 1)))
-        + recipe.g_bias
+        weights.g_cosine * float(f.closest.max())
+        + weights.g_lexical * float(f.lexical.max())
+        + weights.g_size * math.sqrt(2 * math.log(max(items, 1)))
+        + weights.g_bias
     )
 
 
-def relevance(behind: Values, log_odds: float, half_gap: float, reach: float | None) -> Values:
-    """Chance that the collection holds an answer, less for each candidate the further it is `behind` the best.
+def relevance(behind: Values, log_odds: float, half_gap: float, cutoff: float | None) -> Values:
+    """Relevance in [0, 1] of each candidate, by how far its score is `behind` the best.
 
-    At `reach` it has fallen to RELEVANT, from there on it halves for every `half_gap`. Without a reach, and where the
-    collection is not likely enough to hold an answer, it halves from the best on.
+    The best has the probability that the collection contains an answer (`log_odds`). At the distance `cutoff` it has
+    fallen to RELEVANT; from there it halves with every `half_gap`. Without a cutoff, or if the probability is below
+    RELEVANT, it halves from the best on.
     """
     chance = 1 / (1 + math.exp(-max(-60.0, min(60.0, log_odds))))
-    if reach is None or chance < RELEVANT:
+    if cutoff is None or chance < RELEVANT:
         return np.asarray(chance * np.exp2(-behind / half_gap))
-    near = chance * (RELEVANT / chance) ** (behind / reach)
-    return np.where(behind <= reach, near, RELEVANT * np.exp2((reach - behind) / half_gap))
+    near = chance * (RELEVANT / chance) ** (behind / cutoff)
+    return np.where(behind <= cutoff, near, RELEVANT * np.exp2((cutoff - behind) / half_gap))

@@ -15,22 +15,32 @@ from typing import Any
 import numpy as np
 
 from memory.search.fusion import Values
-from memory.search.ranking_features import NAMES, Matrix
+from memory.search.ranking_features import FEATURE_NAMES, Matrix
 from nousweb.lib.boosted_trees import BoostedTrees, trees_unpacked
 
 FILE = Path(__file__).with_name("ranker.json")
-LINEAR_COLUMN = NAMES.index("linear")
-SIGNS = ("constant", "behind", "place", "lead_of_ten", "lead", "gate", "wants_many", "close", "behind_by_place")
-"""What the chance that a candidate answers follows from (memory.search.relevance_cutoff)."""
+LINEAR_COLUMN = FEATURE_NAMES.index("linear")
+CUTOFF_FEATURES = (
+    "constant",
+    "behind",
+    "place",
+    "lead_of_ten",
+    "lead",
+    "answerability",
+    "wants_many",
+    "close",
+    "behind_by_place",
+)
+"""Features of the probability that a candidate answers the query (memory.search.relevance_cutoff)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """`trees` correct `linear` times the linear score.
+    """The fitted model: `linear` times the linear score, plus the sum of `trees`.
 
-    `chance` has a weight for each of SIGNS: the log-odds that a candidate answers. `recall_weight` says
-    what finding all of an answer is worth beside showing nothing else. Beyond what is worth reading a candidate whose
-    score is `half_gap` less is half as relevant.
+    `chance` has a weight for each of CUTOFF_FEATURES; their sum is the log-odds that a candidate answers the query.
+    `recall_weight` is the weight of recall relative to precision in the cutoff. Behind the cutoff, the relevance of a
+    candidate halves with every `half_gap` of score.
     """
 
     linear: float
@@ -40,24 +50,24 @@ class Ranker:
     recall_weight: float
 
     def scores(self, matrix: Matrix) -> Values:
-        """How well each row of `matrix` answers, against the others of the same query."""
+        """Score of each row of `matrix`, comparable among the candidates of one query only."""
         return np.asarray(self.linear * matrix[:, LINEAR_COLUMN] + self.trees.sums(matrix))
 
 
 @cache
 def ranker() -> Ranker:
-    """The one that is shipped."""
-    return ranker_of(json.loads(FILE.read_text()))
+    """Load the bundled ranker (cached)."""
+    return build_ranker(json.loads(FILE.read_text()))
 
 
-def ranker_of(held: Mapping[str, Any]) -> Ranker:
-    """The ranker that a file holds. Raises ValueError when it was fitted for other features."""
-    if tuple(held["names"]) != NAMES or tuple(held["chance"]) != SIGNS:
+def build_ranker(stored: Mapping[str, Any]) -> Ranker:
+    """Build a ranker from the content of its file. Raises ValueError if it was fitted for other features."""
+    if tuple(stored["names"]) != FEATURE_NAMES or tuple(stored["chance"]) != CUTOFF_FEATURES:
         raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_ranker.py.")
     return Ranker(
-        float(held["linear"]),
-        BoostedTrees.of(trees_unpacked(held["trees"])),
-        float(held["half_gap"]),
-        np.array(list(held["chance"].values()), float),
-        float(held["recall_weight"]),
+        float(stored["linear"]),
+        BoostedTrees.of(trees_unpacked(stored["trees"])),
+        float(stored["half_gap"]),
+        np.array(list(stored["chance"].values()), float),
+        float(stored["recall_weight"]),
     )

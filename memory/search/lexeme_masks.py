@@ -1,4 +1,4 @@
-"""Which of a query's lexemes an item holds, and which name its speaker or subject, as bits of two numbers."""
+"""Bit masks of the query's lexemes that an item contains, and of those that name its speaker or subject."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from memory.search.fusion import Flags, Places
 
 Spellings = Mapping[str, Sequence[Sequence[str]]]
-"""Other names of a subject, each as its lexemes, by a lexeme of the name that a query has."""
+"""Lexemes of the other names of a subject, by a lexeme of the name in the query."""
 
 
 def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any]:
@@ -22,15 +22,15 @@ def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any
     return values
 
 
-def spelled_of(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
-    """Of each lexeme whether it is spelled otherwise too."""
+def has_spellings(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
+    """For each lexeme, whether it has other spellings."""
     return tuple(word in spellings for word in lexemes)
 
 
 def masks_of(spelled: Sequence[bool]) -> tuple[str, str]:
-    """Which of the lexemes an item holds, and which name its speaker or subject: expressions that `bits_read` reads.
+    """SQL of two masks for `bits_read`: the lexemes that an item contains, and those that name its speaker or subject.
 
-    Of a lexeme that is `spelled` otherwise too (`spelled_of`), those count that hold or name the same subject.
+    A lexeme with other spellings (`spelled`, by `has_spellings`) also matches those.
     """
     held = _mask(f"terms @@ {tsquery_of(place)}" for place in range(len(spelled)))
     named = (
@@ -41,13 +41,13 @@ def masks_of(spelled: Sequence[bool]) -> tuple[str, str]:
 
 
 def bits_read(masks: Sequence[int] | Places, lexemes: Sequence[str]) -> Flags:
-    """One column for each lexeme."""
+    """Decode masks into a flag matrix with one column per lexeme."""
     flags: Flags = (np.asarray(masks, np.int64)[:, None] >> np.arange(len(lexemes)) & 1).astype(bool)
     return flags
 
 
 def _mask(flags: Iterable[str]) -> str:
-    """Conditions as the bits of one number, the first the lowest."""
+    """SQL of conditions as the bits of one number; the first is the lowest bit."""
     return " | ".join(f"(({flag})::integer::bigint << {place})" for place, flag in enumerate(flags)) or "0::bigint"
 
 
@@ -56,11 +56,11 @@ def tsquery_of(place: int) -> str:
 
 
 def holder_query(word: str, spellings: Spellings) -> str:
-    """The query for items that hold a lexeme, or all of another spelling that it stands for."""
+    """The tsquery for items with a lexeme, or with all lexemes of another spelling."""
     others = (" & ".join(map(_quoted, also)) for also in spellings.get(word, ()))
     return " | ".join((_quoted(word), *(f"({each})" for each in others)))
 
 
 def _quoted(lexeme: str) -> str:
-    """A lexeme as a tsquery reads it, whatever characters it has."""
+    """A lexeme quoted for a tsquery."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"

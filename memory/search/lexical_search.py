@@ -1,4 +1,4 @@
-"""The lexical search: items that hold the rarer words of a query, by one statement."""
+"""The lexical search: items that contain the rarer words of a query, by one statement."""
 
 from collections.abc import Sequence
 from itertools import accumulate, combinations
@@ -14,13 +14,13 @@ from memory.search.request_conditions import visible_as_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 LEXICAL_ROWS = 1_500
-"""About as many rows as the lexical search ranks; the commonest words are left out when there would be more."""
+"""Approximate maximum of ranked rows; the commonest words are left out to stay below it."""
 PAIRED = 4
-"""Of so many of the rarest words an item must hold two, when the rarest alone would bring more rows than that."""
+"""If the rarest word alone has more rows, items must contain two of this number of rarest words."""
 
 
 def lexical_fetch(view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]) -> list[int]:
-    """Ids of the hits of the lexical search: items that hold the rarer lexemes, by the idf of all that they hold."""
+    """Ids of the hits of the lexical search: items with the rarer lexemes, by the idf of all matching lexemes."""
     statement, values = lexical_statement(view, request, counts, lexemes)
     return [row[0] for row in rows_prepared(statement, values)] if statement else []
 
@@ -28,7 +28,7 @@ def lexical_fetch(view: PersonaMemory, request: SearchRequest, counts: Counts, l
 def lexical_statement(
     view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    """Nothing when no item holds any of the lexemes."""
+    """The statement and its values; an empty statement if no item contains any of the lexemes."""
     known, known_values = visible_as_of(request.as_of)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {**known_values, **wanted_values}
@@ -55,9 +55,9 @@ def lexical_statement(
 
 
 def selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
-    """Which words an item must hold to be ranked, as alternatives: any (`&&`) or all (`@>`) of a list.
+    """The words that an item must contain to be ranked, as alternatives: any (`&&`) or all (`@>`) words of a list.
 
-    `present` has the words with their numbers of items, the rarest first. Another name of a subject will do for a word.
+    `present`: numbers of items with their words, the rarest first. Another name of a subject counts as its word too.
     """
     if len(present) == 1 or present[0][0] <= LEXICAL_ROWS:
         total = list(accumulate(n for n, _ in present))

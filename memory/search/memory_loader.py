@@ -14,7 +14,7 @@ from memory.models import ItemType
 from memory.models.facts import SUBJECT_NAME
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
-from memory.search.contested_facts import open_question_sql
+from memory.search.contested_facts import pending_review_sql
 from memory.search.index_tables import source_of
 from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
@@ -71,7 +71,17 @@ def hits_load(
     those of `memories_load`; of the metadata no more than the source without `metadata`.
     """
     statement = _hits_statement(view.persona, int(view.agent.pk), metadata, as_of is not None)
-    names = ("content", "metadata", "subject_name", "trust", "has_question", "excerpt", "type", "id", *HIT_COLUMNS)
+    names = (
+        "content",
+        "metadata",
+        "subject_name",
+        "trust",
+        "has_pending_review",
+        "excerpt",
+        "type",
+        "id",
+        *HIT_COLUMNS,
+    )
     values = {
         "ids": array_text(ids),
         "parts": array_text(excerpts),
@@ -100,7 +110,7 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         about = f"({own.metadata_sql})::json" if metadata else own.source_sql
         # What was shown at a moment is known below.
         shown = " AND active" if own.retires and not of_the_past else ""
-        question = open_question_sql(f"{own.table}.id", agent) if item_type == ItemType.FACT else "false"
+        question = pending_review_sql(f"{own.table}.id", agent) if item_type == ItemType.FACT else "false"
         parts.append(
             f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}".replace(  # noqa: S608
                 OF_AGENT, str(agent)
@@ -116,14 +126,14 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
     columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
     columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     return (
-        "SELECT item.id, own.content, own.metadata, own.subject_name, own.trust, own.has_question,"  # noqa: S608
+        "SELECT item.id, own.content, own.metadata, own.subject_name, own.trust, own.has_pending_review,"  # noqa: S608
         " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
         f" {columns} FROM {rows} AS item"
         " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
         " AS part (id, begins, ends) ON part.id = item.id"
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1)"
-        " AS own (content, metadata, subject_name, trust, has_question)"
+        " AS own (content, metadata, subject_name, trust, has_pending_review)"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a search makes of its query before it looks for anything."""
+"""The data that a search computes about its query first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """What a search made of its query, for another look at the same collection."""
+    """The data of a query, for another search in the same collection."""
 
     request: SearchRequest
     counts: Counts

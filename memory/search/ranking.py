@@ -1,47 +1,51 @@
-"""The order and the scores of a search's candidates: the linear fusion, corrected by the learned ranker."""
+"""Order and scores of the candidates of a search: the linear fusion, corrected by the learned ranker."""
 
 import numpy as np
 
 from memory.search.fusion import (
-    RECIPE,
+    FUSION_WEIGHTS,
     Candidates,
     Flags,
+    FusionWeights,
     Query,
     Ranking,
-    Recipe,
     Statistics,
+    answerability_log_odds,
     features,
-    gate,
     relevance,
 )
 from memory.search.learned_ranker import ranker
 from memory.search.ranking_features import ranking_features
-from memory.search.relevance_cutoff import reach_of
+from memory.search.relevance_cutoff import relevance_cutoff
 
 
 def candidates_rank(
     query: Query,
     rows: Candidates,
     stats: Statistics,
-    recipe: Recipe = RECIPE,
+    weights: FusionWeights = FUSION_WEIGHTS,
     *,
     wanted: Flags | None = None,
-    steady: bool = False,
+    uniform_decay: bool = False,
 ) -> Ranking:
-    """All candidates, ranked and valued, against those that are `wanted`: all of them when it is left out.
+    """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None).
 
-    `steady` values fall alike for every query. The same input gives the same output; ties go by closeness, then by
-    order.
+    With `uniform_decay`, the relevance falls with the distance at the same rate for every query; else it is RELEVANT at
+    the query's own cutoff. Deterministic: ties are ordered by closeness, then by input order.
     """
     if not len(rows):
         return Ranking(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    f = features(query, rows, stats, recipe)
+    f = features(query, rows, stats, weights)
     learned = ranker()
-    ranks = learned.scores(ranking_features(query, rows, f, stats, recipe))
+    ranks = learned.scores(ranking_features(query, rows, f, stats, weights))
     order = np.lexsort((np.arange(len(rows)), -f.closeness, -ranks))
     shown = order if wanted is None or not wanted.any() else order[wanted[order]]
-    log_odds = gate(f, stats.items, recipe)
-    reach = None if steady else reach_of(learned, ranks[shown], f.closeness[shown], log_odds, query.wants_many)
+    log_odds = answerability_log_odds(f, stats.items, weights)
+    cutoff = (
+        None
+        if uniform_decay
+        else relevance_cutoff(learned, ranks[shown], f.closeness[shown], log_odds, query.wants_many)
+    )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
-    value = relevance(behind, log_odds, learned.half_gap, reach)
+    value = relevance(behind, log_odds, learned.half_gap, cutoff)
     return Ranking(order, value, np.minimum(f.coverage, 1.0))

@@ -1,5 +1,8 @@
-"""What the learned ranker looks at: one row of numbers for each candidate, many of them relative to the other
-candidates of the same query, so that they mean the same in a store of short remarks and in one of long answers."""
+"""Features of the learned ranker: one row of numbers per candidate.
+
+Many are relative to the other candidates of the same query, so that they mean the same in a store of short remarks and
+in one of long answers.
+"""
 
 import math
 import re
@@ -9,24 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.search.fusion import (
-    RECIPE,
+    FUSION_WEIGHTS,
     SAID_BY_AGENT,
     SAID_BY_PERSON,
     Candidates,
     Features,
+    FusionWeights,
     Places,
     Query,
-    Recipe,
     Statistics,
     Values,
-    filled,
+    fill_missing,
     fused_scores,
     loop_groups,
 )
 
 Matrix = NDArray[np.float64]
 
-NAMES = (
+FEATURE_NAMES = (
     "cosine", "passage", "second", "close", "close_behind", "close_apart", "close_place", "lexical", "lexical_behind",
     "own", "own_behind", "name", "length", "words", "loop", "loop_behind", "time", "agent", "standing",
     "asks", "before", "after", "linear", "linear_behind", "asks_agent", "wants_many",
@@ -45,22 +48,22 @@ ASKS_AGENT = re.compile(
     r"|proposed)",
     re.I,
 )
-"""A question about what the agent said."""
+"""A query that asks for words of the agent."""
 WANTS_MANY = re.compile(
     r"\bin (?:the )?order\b|\border in which\b|\bsummar|\boverview\b|\bthroughout\b|\bacross\b|\btimeline\b"
     r"|\bhow many\b",
     re.I,
 )
-"""A question that wants many pieces."""
+"""A query that needs many items."""
 ASKS_EARLY = re.compile(r"\b(?:first|initial\w*|begin\w*|start(?:ed|ing)?|original\w*|earl\w+|before)\b", re.I)
-"""A question about how something began."""
+"""A query about the beginning of something."""
 YES_OR_NO = re.compile(r"(?:have|did|do|am|is|are|has|was|were|can|does)\b", re.I)
-FAR = 12.0
-"""Nothing of the linear score counts as further behind the best."""
+MAX_BEHIND = 12.0
+"""Maximum distance of the linear score from the best; larger ones are clipped."""
 
 
 def query_of(text: str, lexemes: Sequence[str]) -> Query:
-    """A query with what its words want."""
+    """Build a query from its text: its lexemes and the flags that its words set."""
     return Query(
         lexemes,
         bool(ASKS_TIME.search(text)),
@@ -71,17 +74,19 @@ def query_of(text: str, lexemes: Sequence[str]) -> Query:
     )
 
 
-def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statistics, recipe: Recipe = RECIPE) -> Matrix:
-    """A column for each of NAMES, a row for each candidate; there must be at least one."""
-    passage = filled(rows.passage, f.cosine)
-    second = filled(rows.second, passage)
+def ranking_features(
+    query: Query, rows: Candidates, f: Features, stats: Statistics, weights: FusionWeights = FUSION_WEIGHTS
+) -> Matrix:
+    """Feature matrix: a column per name in FEATURE_NAMES, a row per candidate, of which there must be at least one."""
+    passage = fill_missing(rows.passage, f.cosine)
+    second = fill_missing(rows.second, passage)
     close, closest = f.closeness, f.closeness.max()
     close_apart, spread = _apart(close)
     most_lexical = f.lexical.max()
     earlier, later = _neighbours(rows, f.by_loop)
     before, after, lexical_after = close.copy(), close.copy(), np.zeros(len(close))
     before[later], after[earlier], lexical_after[earlier] = close[earlier], close[later], f.own[later]
-    linear = fused_scores(f, recipe)
+    linear = fused_scores(f, weights)
     logs = np.log1p(np.arange(len(close)))
     loop_items, loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
     early = _early(rows)
@@ -109,7 +114,7 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         before,
         after,
         linear,
-        np.maximum(linear - linear.max(), -FAR),
+        np.maximum(linear - linear.max(), -MAX_BEHIND),
         query.asks_agent,
         query.wants_many,
         _place(f.lexical, logs),
@@ -119,7 +124,7 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
         loop_place,
         f.coverage,
         f.coverage - f.coverage.max(),
-        rows.held.sum(axis=1),
+        rows.contains.sum(axis=1),
         lexical_after,
         len(query.lexemes),
         f.mass,
@@ -148,17 +153,19 @@ def ranking_features(query: Query, rows: Candidates, f: Features, stats: Statist
 
 
 def _place(values: Values, logs: Values) -> Values:
-    """The logarithm of each one's place, the largest first; `logs` are the logarithms of as many places or more."""
+    """For each value the logarithm of its rank, the largest first; `logs` are the logarithms of at least as many
+    ranks."""
     place = np.empty(len(values))
     place[np.argsort(-values, kind="stable")] = logs[: len(values)]
     return place
 
 
 def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tuple[Values, Values, Values]:
-    """Of the loop of each candidate: the logarithms of how many candidates it has and of its place among the loops by
-    the best of each, and how far into it the candidate lies: 0 at the first, 1 at the last, 0.5 where there is none.
+    """Three columns about the loop of each candidate: the logarithm of its number of candidates, the logarithm of its
+    rank among the loops by its best candidate, and the position of the candidate in it: 0 is the first, 1 the last, 0.5
+    without a loop.
 
-    `order` has the candidates loop by loop, in order of position.
+    `order` are the indexes of the candidates, sorted by loop and position.
     """
     begins, group = loop_groups(rows, order)
     size = np.diff(begins, append=len(order))
@@ -177,7 +184,7 @@ def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tup
 
 
 def _early(rows: Candidates) -> Values:
-    """1 for the first of the candidates that lie in loops, 0 for the last, by position; half of it for all others."""
+    """Rank by position among the candidates in loops, from 1 for the first to 0 for the last; 0.5 without a loop."""
     early = np.full(len(rows), 0.5)
     inside = np.flatnonzero(rows.loop >= 0)
     if len(inside) > 1:
@@ -186,14 +193,14 @@ def _early(rows: Candidates) -> Values:
 
 
 def _neighbours(rows: Candidates, order: Places) -> tuple[Places, Places]:
-    """The places of all candidates that have another after them in their loop, and the places of those others."""
+    """Indexes of the candidates that have a successor in their loop, and indexes of those successors."""
     earlier, later = order[:-1], order[1:]
     joined = (rows.loop[earlier] == rows.loop[later]) & (rows.loop[earlier] >= 0)
     return earlier[joined], later[joined]
 
 
 def _apart(values: Values) -> tuple[Values, float]:
-    """How many standard deviations each lies from the mean, and how much one is."""
+    """Standard scores of the values, and their standard deviation."""
     from_mean = values - np.add.reduce(values) / len(values)
     spread = math.sqrt(np.add.reduce(from_mean * from_mean) / len(values))
     return from_mean / (spread + 1e-6), spread

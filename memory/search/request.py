@@ -1,4 +1,4 @@
-"""What can be asked of the search, and what it answers."""
+"""The request of a search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,23 +11,25 @@ from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
 
 ITEM_TYPES, SCOPES = tuple(ItemType.values), tuple(Scope.values)
-LEAST_HITS, MOST_HITS = 30, 50
-"""Candidates of each of the two searches, before neighbours: three for each item asked for, within these bounds."""
+MIN_HITS, MAX_HITS = 30, 50
+"""Candidates of each of the two searches, without neighbours: three times `limit`, within these bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search of what `scope` shows. Empty filters let everything pass; several values of one are alternatives.
+    """One search within `scope`. An empty filter lets everything pass; several values of one filter are alternatives.
 
-    `min_score` lies in [0, 1]; None stands for the threshold of the embedding model, 0 for everything, ranked.
-    `min_results` hits are returned whatever their score, within the limit. Of each type in `max_per_type` no more than
-    that many are; with `include_overflow` the others follow at the end, as far as the limit goes. Without `metadata`
-    hits have of it no more than the source.
-    `item_ids` are the only memories that are searched, when there are any.
-    Scores are `steady` when they fall alike for every query, whatever else is found, as whoever chooses by a budget of
-    its own wants them; else the threshold lies where what is worth reading ends.
-    `force_include` are ids of facts that are searched whatever their category, project and task.
-    `as_of` asks for what was known, and by what is recorded true, at that moment. Raises Invalid, naming the field.
+    `min_score`: in [0, 1]; None is the threshold of the embedding model, 0 returns everything, ranked.
+    `min_results`: this many hits are returned whatever their score, within `limit`.
+    `max_per_type`: maximum number of hits by type; with `include_overflow`, further hits follow at the end, within
+    `limit`.
+    `metadata`: without it, hits contain only the source of their metadata.
+    `uniform_decay`: the score falls with the distance from the best hit at the same rate for every query, for callers
+    that select by a budget of their own; else the threshold is at the query's relevance cutoff.
+    `as_of`: search memory as it was recorded and valid at that moment.
+    `force_include`: ids of facts that are searched whatever their category, project and task.
+    `item_ids`: if there are any, only these memories are searched.
+    Raises Invalid with the name of the field.
     """
 
     query: str
@@ -39,7 +41,7 @@ class SearchRequest:
     max_per_type: Mapping[str, int] = field(default_factory=dict)
     include_overflow: bool = False
     metadata: bool = True
-    steady: bool = False
+    uniform_decay: bool = False
     as_of: datetime | None = None
     kinds: Sequence[str] = ()
     categories: Sequence[str] = ()
@@ -68,5 +70,5 @@ class SearchRequest:
 
     @property
     def hits(self) -> int:
-        """Hits of each of the two searches, by words and by meaning, that are candidates."""
-        return min(max(LEAST_HITS, 3 * self.limit), MOST_HITS)
+        """Maximum number of candidates of each of the two searches, by words and by meaning."""
+        return min(max(MIN_HITS, 3 * self.limit), MAX_HITS)

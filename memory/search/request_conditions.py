@@ -1,4 +1,4 @@
-"""What of the index a request may see and asks for, as conditions in SQL with their parameters."""
+"""SQL conditions of a request on the index, with their parameters."""
 
 from collections.abc import Iterable
 from datetime import datetime

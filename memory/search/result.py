@@ -1,4 +1,4 @@
-"""What a search answers: its hits, and how it found them."""
+"""The result of a search: its hits, and data about how they were found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,30 +13,32 @@ from memory.types import IndexEntry
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """When and why a memory that was found is no longer included.
+    """When and why a memory went out of use.
 
-    `successor` is the id of the fact that replaced it and `successor_text` what that says; both are empty for what was
-    only retired. `included_until` is the moment before which a search as of the past still finds it; None when there is
-    none, as for what was found wrong.
+    `successor` is the id of the fact that replaced it, `successor_text` its content; both are empty if the memory was
+    only retired. A search as of a moment before `included_until` still finds it; None if there is no such moment, as
+    for invalidated facts.
     """
 
     at: datetime | None
     successor: str = ""
     successor_text: str = ""
-    found_wrong: bool = False
+    was_invalidated: bool = False
     included_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One memory that was found.
+    """One memory that a search found.
 
-    `score` is the fused relevance in [0, 1]; of one that is retired, what it would be, had it been alone. `cosine` is
-    the model's own, 0 while the item has no vector and None where no vectors were compared; `lexical` the share of the
-    query's rare words that the item holds, in [0, 1]. `metadata` is of an event as it was posted, and of other types
-    what describes them. `subject` is as it was written, `subject_name` what the registry calls the thing now. `excerpt`
-    is the passage of a long text that is nearest to the query, empty for a short one. `trust` is the trust class.
-    `has_question` is whether a question is open now about a fact and another one, None where nobody has looked.
+    `score`: fused relevance in [0, 1]; for a retired memory, the score that it would have alone.
+    `cosine`: cosine of the embedding model, 0 while the item has no vector, None if no vectors were compared.
+    `lexical`: share of the query's rare words that the item contains, in [0, 1].
+    `metadata`: for an event, as it was posted; for other types, their describing fields.
+    `subject`: as it was written; `subject_name`: the current name of that subject in the registry.
+    `excerpt`: the passage of a long text that is nearest to the query, empty for a short text.
+    `trust`: the trust class.
+    `has_pending_review`: whether a review of this fact and another one is pending; None if that was not looked up.
     """
 
     type: str
@@ -62,21 +64,21 @@ class SearchHit:
     subject_name: str = ""
     excerpt: str = ""
     trust: str = "agent"
-    has_question: bool | None = None
+    has_pending_review: bool | None = None
 
 
 HIT_COLUMNS = (
     "persona", "kind", "category", "scope", "project", "task", "subject", "loop_id", "tags", "importance",
     "happened_at", "recorded_at",
 )  # fmt: skip
-"""What a hit has of its row in the index, by the same names; besides it has type, id, content, metadata and scores."""
+"""The fields that a hit takes from its row in the index, under the same names."""
 
 
 _hit_values = attrgetter(*HIT_COLUMNS)
 
 
 def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str = "") -> SearchHit:
-    """A memory as the index has it, or had it, that is there for another reason than a query: its scores are 0."""
+    """A hit for a memory that no query found, from its row in the index, now or then. Its scores are 0."""
     return SearchHit(
         type=entry.item_type,
         id=entry.item_id,
@@ -93,12 +95,11 @@ def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first. `degraded` says why the vectors had no part in it, else it is empty.
+    """Hits, best first. `degraded` is the reason why no vectors were used; empty if they were.
 
-    `timings` are seconds by stage: counts, words (the lexical search), past (as of a moment, what has changed since),
-    embedding (what was left to wait for), candidates (the dense search, and neighbours), scoring, loading (the memories
-    themselves).
-    `query` lets `retired_search` look once more, at what is no longer included.
+    `timings` are seconds by stage: counts, words (the lexical search), past (historical rows of a search as of a
+    moment), embedding (remaining wait), candidates (the dense search, and neighbours), scoring, loading (contents).
+    `query` is the input of `retired_search`.
     """
 
     items: list[SearchHit]

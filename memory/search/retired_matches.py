@@ -1,5 +1,4 @@
-"""What would have been found, had it not been replaced or retired, or belonged to another project or task: for
-explanations, and never for a prompt."""
+"""Find retired, superseded or out-of-scope items that match a query. They explain results and are in no prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
 from memory.search.fusion import Candidates
 from memory.search.index_tables import AGENT_UNINDEXED, source_of
-from memory.search.lexeme_masks import bits_read, lexeme_values, masks_of, spelled_of
+from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
 from memory.search.ranking import candidates_rank
@@ -24,15 +23,15 @@ from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
 from memory.search.search import calibrated
 
 RETIRED_ROWS = 30
-"""So many retired rows are scored for an explanation, the likeliest by meaning and by words."""
+"""Maximum number of rows that are scored, the best by meaning and by words."""
 LATEST = 1_000
-"""So many of what was retired last are looked at by meaning; what was retired before, if it holds the query's words."""
+"""The last so many retired rows are compared by meaning; older ones only if they contain words of the query."""
 
 
 def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit]:
-    """The memories of `view` that match a query and are replaced, retired or beyond its scope, best first.
+    """The memories of `view` that match a query and are replaced, retired or out of scope, best first.
 
-    One statement. What is beyond the scope and neither replaced nor retired has no `retirement`.
+    Runs one statement. A hit that is only out of scope has no `retirement`.
     """
     rows = [row for row in _fetch(view, context) if view.shows_project(row["project"])]
     counts = context.counts
@@ -40,7 +39,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
     alone = np.full(len(rows), -1, np.int64)
     candidates = Candidates(
         cosine=calibrated(cosines, thresholds_of(counts.model)),
-        held=bits_read([row["held"] for row in rows], context.lexemes),
+        contains=bits_read([row["held"] for row in rows], context.lexemes),
         named=bits_read([row["named"] for row in rows], context.lexemes),
         nameless=np.array([not row["names"] for row in rows], bool),
         length=np.array([row["words"] for row in rows], float),
@@ -55,7 +54,7 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
         asks=np.array([row["text"].endswith("?") for row in rows], bool),
     )
     query = query_of(context.request.query, context.lexemes)
-    ranking = candidates_rank(query, candidates, counts.statistics, steady=context.request.steady)
+    ranking = candidates_rank(query, candidates, counts.statistics, uniform_decay=context.request.uniform_decay)
     return [
         _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
     ]
@@ -69,36 +68,35 @@ def _fetch(view: PersonaMemory, context: QueryContext) -> list[dict[str, Any]]:
 
 
 def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[str, Any]]:
-    """The likeliest of what has been replaced or retired, as of the request's moment, with what the scoring looks at.
+    """The statement and its values: the best RETIRED_ROWS rows as of the request's moment, with the scored columns.
 
-    However much has been retired, only so much is read: of what holds the rarer words of the query LEXICAL_ROWS, and
-    what was retired last. What is beyond the scope is looked for by words alone. Of facts also their clocks and the
-    fact that replaced them. Categories that searches leave out are included: core memory is replaced like anything
-    else.
+    The number of rows that it reads is bounded: LEXICAL_ROWS that contain rare words of the query, and the LATEST
+    retired ones. Out-of-scope rows are found by words only. For facts, it adds valid and recorded time and the fact
+    that replaced them. It ignores the request's excluded categories, since core memory is replaced too.
     """
     request, counts, vector = context.request, context.counts, context.vector
     wanted, values = wanted_of(replace(request, exclude_categories=(), scope=EVERYTHING))
     shown, keys = request.scope.condition()
     values |= keys
-    retired, beyond = f"(NOT active AND ({shown}))", f"NOT ({shown})"
+    retired, out_of_scope = f"(NOT active AND ({shown}))", f"NOT ({shown})"
     if request.as_of is not None:
         retired = f"({retired} AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s)"
         values["as_of"] = request.as_of
     known, _ = visible_as_of(request.as_of)
-    beyond = f"({beyond} AND {known})"
-    gone = f"({retired} OR {beyond}) AND {wanted}"
+    out_of_scope = f"({out_of_scope} AND {known})"
+    gone = f"({retired} OR {out_of_scope}) AND {wanted}"
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
     values["projects"] = None if view.projects is None else ["", *sorted(view.projects)]
-    held, named = masks_of(spelled_of(context.lexemes, context.counts.spellings))
+    contains, named = masks_of(has_spellings(context.lexemes, context.counts.spellings))
     cosine = "NULL::double precision"
     if vector is not None:
         values["vector"] = query_vector(vector)
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(len(vector))}) END"
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
-        importance, happened_at, recorded_at, {beyond} AS beyond, retired_at, text, standing, words, names, says_time,
-        {cosine} AS cosine, {held} AS held, {named} AS named"""
+        importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at, text, standing, words, names,
+        says_time, {cosine} AS cosine, {contains} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
     if context.lexemes:
@@ -107,7 +105,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         for place, (operator, words) in enumerate(selective(counts, present)):
             values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
             holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
-        # So written, the planner does not read all that was retired beside the index of words.
+        # In this form the planner uses the index of words and does not read all retired rows.
         holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent=AGENT_UNINDEXED)
         likely += f" UNION (SELECT id FROM {holders} AS holder LIMIT {LEXICAL_ROWS})"  # noqa: S608
     statement = f"""
@@ -116,7 +114,7 @@ WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (
     ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(context.lexemes), 1)}::float8 DESC, id
     LIMIT {RETIRED_ROWS}
 )
-SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS found_wrong,
+SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS was_invalidated,
     heir.id AS successor, heir.content AS successor_text
 FROM gone
 LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
@@ -132,7 +130,7 @@ ORDER BY gone.id
 def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
     ends = [moment for moment in (row["retired_at"], row["valid_until"]) if moment is not None]
     begins = [moment for moment in (row["recorded_at"], row["valid_from"]) if moment is not None]
-    was_included = not row["found_wrong"] and ends and max(begins) < min(ends)
+    was_included = not row["was_invalidated"] and ends and max(begins) < min(ends)
     return SearchHit(
         type=row["item_type"],
         id=row["item_id"],
@@ -143,12 +141,12 @@ def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
         lexical=round(lexical, 6),
         **{name: row[name] for name in HIT_COLUMNS},
         retirement=None
-        if row["beyond"]
+        if row["out_of_scope"]
         else Retirement(
             row["retired_at"],
             successor=str(row["successor"] or ""),
             successor_text=row["successor_text"] or "",
-            found_wrong=bool(row["found_wrong"]),
+            was_invalidated=bool(row["was_invalidated"]),
             included_until=min(ends) if was_included else None,
         ),
     )

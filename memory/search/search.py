@@ -7,15 +7,15 @@ import structlog
 
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.embedding.protocol import Vectors
-from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT
-from memory.search.as_of import changed_since
+from memory.search.as_of import historical_rows
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
 from memory.search.collection_counts import counts_read
-from memory.search.fusion import Ranking, Values, rarest
+from memory.search.fusion import Ranking, Values, rarest_lexemes
 from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
@@ -23,7 +23,7 @@ from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
-from memory.search.typos import corrected, meant, mistyped
+from memory.search.typos import apply_corrections, spelling_corrections, suspected_typos
 from nousweb.lib.prepared_statements import session_tuned, statements_tuned
 from nousweb.lib.stopwatch import Stopwatch
 from nousweb.lib.tracing import span
@@ -31,19 +31,19 @@ from nousweb.lib.tracing import span
 log = structlog.get_logger(__name__)
 
 
-def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead | None = None) -> SearchResult:
-    """The memories of `view` that answer the request, best first.
+def search(view: PersonaMemory, request: SearchRequest, embedding: PrefetchedEmbedding | None = None) -> SearchResult:
+    """Find the memories of `view` that match the request, best first.
 
-    1. Begin to embed the query, unless the caller has.
+    1. Begin to embed the query, unless the caller has begun.
     2. Count the collection and the query's words in it, and search by words.
-    3. With the embedding, search by meaning, and fetch the hits of both with their neighbours. Where it fails, words
-       alone decide.
-    4. Score them and drop what lies under the threshold.
+    3. With the embedding, search by meaning, and fetch the hits of both searches with their neighbours. If the
+       embedding fails, only words are searched.
+    4. Score the candidates and drop those below the threshold.
     5. Load the best from their own tables, through the view.
 
-    As of the past, what has changed since is searched as it was then (`memory.search.as_of`).
+    With `request.as_of`, memories that changed later are searched as they were then (`memory.search.as_of`).
     """
-    embedding = embedding or EmbeddingAhead(request.query, (view.agent.pk, view.persona))
+    embedding = embedding or PrefetchedEmbedding(request.query, (view.agent.pk, view.persona))
     if not embedding.text:
         return SearchResult([], request.min_score or 0.0)
     about = {"gen_ai.operation.name": "search_memory", "gen_ai.memory.store.id": view.agent.slug}
@@ -53,28 +53,28 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhea
     return result
 
 
-def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingAhead) -> SearchResult:
+def _searched(view: PersonaMemory, request: SearchRequest, embedding: PrefetchedEmbedding) -> SearchResult:
     watch = Stopwatch("search")
     text = embedding.text
     with watch.stage("counts"):
         session_tuned("search", TUNING)
         counts = counts_read(view, text)
-        if words := mistyped(text, counts.df):
-            counts = _corrected(view, request, text, words, counts)
+        if words := suspected_typos(text, counts.df):
+            counts = _counts_of_corrected(view, request, text, words, counts)
     with watch.stage("words"):
-        lexemes = rarest(counts.df, counts.statistics)
+        lexemes = rarest_lexemes(counts.df, counts.statistics)
         lexical = lexical_fetch(view, request, counts, lexemes)
-    changed = None
+    historical = None
     if request.as_of:
         with watch.stage("past"):
-            changed = changed_since(view, request, request.as_of)
-            lexical = list({*lexical, *changed.ids})
+            historical = historical_rows(view, request, request.as_of)
+            lexical = list({*lexical, *historical.ids})
     with watch.stage("embedding"):
         vector, degraded = _embedded(counts, embedding)
     with watch.stage("candidates"), statements_tuned("search", TUNING):
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
-        if changed is not None:
-            candidate_set = changed.seen(candidate_set, lexemes, counts.spellings)
+        if historical is not None:
+            candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)
     with watch.stage("scoring"):
         thresholds = thresholds_of(counts.model)
         threshold = thresholds.relevance if request.min_score is None else request.min_score
@@ -86,7 +86,9 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingA
             passage=calibrated(rows.passage, thresholds),
             second=calibrated(rows.second, thresholds),
         )
-        ranking = candidates_rank(query, alike, counts.statistics, wanted=candidate_set.wanted, steady=request.steady)
+        ranking = candidates_rank(
+            query, alike, counts.statistics, wanted=candidate_set.wanted, uniform_decay=request.uniform_decay
+        )
         chosen = _chosen(candidate_set, ranking, threshold, request)
     with watch.stage("loading"):
         items = _loaded(view, request, candidate_set, ranking, chosen)
@@ -94,13 +96,15 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: EmbeddingA
     return SearchResult(items, threshold, degraded, len(candidate_set.ids), watch.seconds, query_context)
 
 
-def _corrected(view: PersonaMemory, request: SearchRequest, text: str, words: Sequence[str], counts: Counts) -> Counts:
-    """The counts of `text` with what its mistyped `words` were meant to be; `counts` where nothing was."""
-    instead = meant(view, request, words)
-    return counts_read(view, corrected(text, instead)) if instead else counts
+def _counts_of_corrected(
+    view: PersonaMemory, request: SearchRequest, text: str, words: Sequence[str], counts: Counts
+) -> Counts:
+    """The counts of `text` with its mistyped `words` corrected; `counts` if there is no correction."""
+    corrections = spelling_corrections(view, request, words)
+    return counts_read(view, apply_corrections(text, corrections)) if corrections else counts
 
 
-def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None, str]:
+def _embedded(counts: Counts, embedding: PrefetchedEmbedding) -> tuple[Vectors | None, str]:
     if not counts.model:
         # Nothing has been embedded yet, so there is no vector to compare with.
         return None, "no item has been embedded yet" if counts.items else ""
@@ -112,7 +116,7 @@ def _embedded(counts: Counts, embedding: EmbeddingAhead) -> tuple[Vectors | None
 
 
 def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
-    """Cosines on the scale of the model that the recipe was fitted with."""
+    """Map cosines of a model to the scale of the model for which the weights were fitted."""
     fitted = thresholds_of(DEFAULT_MODEL)
     if (thresholds.unrelated, thresholds.related) == (fitted.unrelated, fitted.related):
         return cosine
@@ -121,9 +125,9 @@ def calibrated(cosine: Values, thresholds: Thresholds) -> Values:
 
 
 def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, request: SearchRequest) -> list[int]:
-    """Places of the candidates that are answered, best first: the filters let them pass, and so does the threshold."""
+    """Indexes of candidates that pass the filters and the threshold, best first, then those over the type limits."""
     chosen: list[int] = []
-    beyond: list[int] = []
+    overflow: list[int] = []
     room = {kind: request.max_per_type.get(kind, MAX_SEARCH_LIMIT) for kind in ITEM_TYPES}
     wanted = ranking.order[candidate_set.wanted[ranking.order]]
     for place, relevance in zip(wanted.tolist(), ranking.relevance[wanted].tolist(), strict=True):
@@ -134,14 +138,14 @@ def _chosen(candidate_set: CandidateSet, ranking: Ranking, threshold: float, req
             room[kind] -= 1
             chosen.append(place)
         elif request.include_overflow:
-            beyond.append(place)
-    return chosen + beyond
+            overflow.append(place)
+    return chosen + overflow
 
 
 def _loaded(
     view: PersonaMemory, request: SearchRequest, candidate_set: CandidateSet, ranking: Ranking, chosen: Sequence[int]
 ) -> list[SearchHit]:
-    """The first `limit` of the chosen that may be shown."""
+    """The first `limit` of the chosen candidates that exist and are visible, as hits."""
     hits: list[SearchHit] = []
     cosines, relevance, lexical = (
         column.tolist() for column in (candidate_set.columns.cosine, ranking.relevance, ranking.lexical)

@@ -1,11 +1,10 @@
-"""Words of a query that were mistyped: what the collection calls them.
+"""Correct mistyped words of a query to words that the collection contains.
 
-Only a word is looked into that no item holds, that is long enough to be distinguished from others, and that is none of
-the language's usual words; so most queries ask nothing here. The words that it may have been meant for are few and are
-looked up in the index by their keys: an edit further (Damerau, "A technique for computer detection and correction of
-spelling errors", 1964: four of five typos are one of these), a letter that moved, a pair of vowels or two letters
-that sound like another. The first letter is right, nearly always, and a longer word that only begins like the one of
-the query ("Java", "JavaScript") is another word.
+A word is only checked if no item contains it, if it is long enough, and if it is not a common word of the language; so
+most queries need no statement here. The possible corrections are looked up in the index: words at one edit (Damerau, "A
+technique for computer detection and correction of spelling errors", 1964: four of five typos are one of these), a moved
+letter, two replaced vowels, or letters that sound alike. The first letter is assumed to be right. A longer word that
+only begins like the one of the query ("Java", "JavaScript") is another word.
 """
 
 import re
@@ -22,17 +21,18 @@ from memory.search.request import SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
-LEAST_LETTERS = 5
-MOST_LETTERS = 24
+MIN_LETTERS = 5
+MAX_LETTERS = 24
 TWO_EDITS_FROM = 8
-"""A word of so many letters may have two letters wrong, in some ways."""
+"""From this length on, some corrections change two letters."""
 END_MISSING_FROM = 7
-"""Only of a word of so many letters the end may be missing, or too long: "Java" is no beginning of "JavaScript"."""
-MOST_WORDS = 2
-"""So many words of a query are looked into: of a pasted log hardly any word is a typo."""
-MOST_UNKNOWN = 6
+"""From this length on, the end of a word may be missing or too long; "Java" is not corrected to "JavaScript"."""
+MAX_WORDS = 2
+"""Maximum number of words of a query that are corrected."""
+MAX_UNKNOWN = 6
+"""With more unknown words, a query is a pasted log, and none is corrected."""
 ROWS = 200
-"""Items that hold one of the words are read up to here."""
+"""Maximum number of items with one of the words that are read."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _LETTERS = "abcdefghijklmnopqrstuvwxyzäöüßéèêáàâíîóôúñçåøæ"
@@ -40,25 +40,25 @@ _VOWELS = "aeiouy"
 _ALIKE = (("ph", "f"), ("ck", "k"), ("ie", "y"), ("sch", "sh"), ("ks", "x"), ("cks", "x"), ("ai", "e"), ("qu", "k"))
 
 
-def mistyped(query: str, df: Mapping[str, int]) -> list[str]:
-    """The words of `query` that look mistyped, in lower case. `df` says how many items hold each of its lexemes."""
-    unknown = [lexeme for lexeme, held in df.items() if not held and lexeme.isalpha()]
-    if not unknown or len(unknown) > MOST_UNKNOWN:
+def suspected_typos(query: str, df: Mapping[str, int]) -> list[str]:
+    """The words of `query` that look mistyped, in lower case. `df`: number of items that contain each lexeme."""
+    unknown = [lexeme for lexeme, items in df.items() if not items and lexeme.isalpha()]
+    if not unknown or len(unknown) > MAX_UNKNOWN:
         return []
     words = [
         word
         for word in dict.fromkeys(_WORD.findall(query.lower()))
-        # A stem keeps all of a word but its end.
-        if LEAST_LETTERS <= len(word) <= MOST_LETTERS and any(word.startswith(one[:-1]) for one in unknown)
+        # A stem differs from its word only at the end.
+        if MIN_LETTERS <= len(word) <= MAX_LETTERS and any(word.startswith(stem[:-1]) for stem in unknown)
     ]
-    return [word for word in words if word not in known_words()][:MOST_WORDS]
+    return [word for word in words if word not in known_words()][:MAX_WORDS]
 
 
-def meant(view: PersonaMemory, request: SearchRequest, words: Sequence[str]) -> dict[str, str]:
-    """For each of the mistyped `words` the nearest one of what `request` searches, if one is near: the one by the
-    fewest edits, of those the one that more items hold. One statement."""
+def spelling_corrections(view: PersonaMemory, request: SearchRequest, words: Sequence[str]) -> dict[str, str]:
+    """The correction of each mistyped word, for those that have one in the collection that `request` searches: the word
+    with the fewest edits, of several the one in the most items. Runs one statement."""
     agent = int(view.agent.pk)
-    possible = {word: {one for one in near(word) if not _only_begins_alike(word, one)} for word in words}
+    possible = {word: {form for form in edit_candidates(word) if not _only_begins_alike(word, form)} for word in words}
     known, values = visible_as_of(request.as_of)
     wanted, wanted_values = wanted_of(request)
     keys = f"nous_agent_lexemes(agent_id, terms) && (SELECT array_agg('{agent}:' || lexeme) FROM form)"  # noqa: S608
@@ -76,22 +76,22 @@ WITH form AS MATERIALIZED (
 SELECT form, lexeme, items FROM form JOIN held USING (lexeme)
 """  # noqa: S608
     values |= wanted_values | {"forms": sorted(set().union(*possible.values()))}
-    found: dict[str, tuple[int, int, str]] = {}
+    best: dict[str, tuple[int, int, str]] = {}
     for form, lexeme, items in rows_prepared(statement, values):
         for word in words:
             if form in possible[word] and not _only_begins_alike(word, lexeme):
                 rank = (DamerauLevenshtein.distance(word, form), -int(items), form)
-                found[word] = min(found.get(word, rank), rank)
-    return {word: form for word, (_, _, form) in found.items()}
+                best[word] = min(best.get(word, rank), rank)
+    return {word: form for word, (_, _, form) in best.items()}
 
 
-def corrected(query: str, meant: Mapping[str, str]) -> str:
-    """`query` with the words that were meant instead of those typed."""
-    return _WORD.sub(lambda match: meant.get(match[0].lower(), match[0]), query)
+def apply_corrections(query: str, corrections: Mapping[str, str]) -> str:
+    """`query` with its mistyped words (the keys, in lower case) replaced by their corrections (the values)."""
+    return _WORD.sub(lambda match: corrections.get(match[0].lower(), match[0]), query)
 
 
-def near(word: str) -> Iterator[str]:
-    """What may have been meant by a mistyped `word`."""
+def edit_candidates(word: str) -> Iterator[str]:
+    """All possible corrections of a mistyped word; they may repeat and need not exist."""
     yield from _one_edit(word)
     for one, other in (*_ALIKE, *((b, a) for a, b in _ALIKE)):
         yield from (word[: at.start()] + other + word[at.end() :] for at in re.finditer(one, word) if at.start())
@@ -117,12 +117,12 @@ def near(word: str) -> Iterator[str]:
 
 
 def _only_begins_alike(one: str, other: str) -> bool:
-    """Whether a short word is the beginning of the other, which is then another word."""
+    """Whether one word is the beginning of the other and shorter than END_MISSING_FROM: then it is no typo of it."""
     return min(len(one), len(other)) < END_MISSING_FROM and (one.startswith(other) or other.startswith(one))
 
 
 def _one_edit(word: str) -> Iterator[str]:
-    """All that is one letter more, less or other, or two letters turned round, behind the first letter."""
+    """Words with one letter added, removed or replaced, or two letters swapped, behind the first letter."""
     for place in range(1, len(word) + 1):
         head, tail = word[:place], word[place:]
         yield from (head + letter + tail for letter in _LETTERS)

@@ -9,9 +9,9 @@ from memory.search.languages import terms_sql
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 COUNTED = 500
-"""A word that this many items hold is counted no further, unless the background counts it (index_statistics)."""
+"""Maximum count of items with a word, unless it is counted in the background (index_statistics)."""
 LEAST_ITEMS = 1_000
-"""A smaller store is taken to be part of one of this size: in five memories no word is rare by itself."""
+"""Minimum size of the store that is assumed: in five memories no word is rare."""
 
 
 def word_rarity(view: PersonaMemory, words: Sequence[str]) -> list[float | None]:

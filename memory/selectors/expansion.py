@@ -12,7 +12,7 @@ from django.db.models import Model, Q, QuerySet
 
 from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType
 from memory.persona import PersonaMemory
-from memory.types import MEMORY_TYPES, text_of
+from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
 from nousweb.lib.errors import NotFound
 
@@ -109,7 +109,7 @@ def _around_fact(memory: PersonaMemory, fact: Fact) -> Iterator[MemoryDetail]:
 
 def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
     type_ = next(one for one in MEMORY_TYPES.values() if one.model is type(row))
-    content = text_of(row)
+    content = prompt_text(row)
     if type_.key == ItemType.EPISODE and not relation and row.detail and row.summary:
         content = f"{content}\n\n{row.detail}"
     moments = (getattr(row, name, None) for name in ("ts", "started_at", "valid_from", "recorded_at", "created_at"))

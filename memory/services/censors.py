@@ -12,7 +12,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_draft, changes_record
 from memory.censoring.cost import pattern_cost_check
-from memory.censoring.matching import Outcome, Rule, Similarities, text_match
+from memory.censoring.matching import CensorOutcome, CensorRule, Similarities, match_censors
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.censoring.semantic_matching import default_threshold, semantic_similarities
 from memory.jobs.queue import job_queue
@@ -28,7 +28,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock
@@ -83,7 +83,7 @@ def censor_create(
     )
     _room_check(censor)
     censor.save(force_insert=True)
-    memory_screen(censor, by)
+    quarantine_if_needed(censor, by)
     audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
     return censor
 
@@ -175,7 +175,7 @@ def censor_check(
     count: bool,
     domain: str = "",
     similarities: Similarities = semantic_similarities,
-) -> tuple[Outcome, dict[str, Censor]]:
+) -> tuple[CensorOutcome, dict[str, Censor]]:
     """Match `text` against the active censors that `by` may read; returns the outcome and the censors by id.
 
     With `count`, each censor of the caller's own persona that matched counts one activation, and one audit record
@@ -192,7 +192,7 @@ def censor_check(
     if domain:
         found = found.filter(domain__in=["", word_check("domain", domain)])
     censors = {str(censor.pk): censor for censor in found}
-    outcome = text_match(text, [censor_rule(censor) for censor in censors.values()], similarities=similarities)
+    outcome = match_censors(text, [censor_rule(censor) for censor in censors.values()], similarities=similarities)
     if count and (outcome.matches or outcome.timed_out):
         with transaction.atomic():
             censors_count(
@@ -243,10 +243,12 @@ def censors_count(
     )
 
 
-def censor_rule(censor: Censor) -> Rule:
+def censor_rule(censor: Censor) -> CensorRule:
     """A censor as matching needs it."""
     semantic = censor.match == Censor.Match.SEMANTIC
-    return Rule(str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold, censor.binding)
+    return CensorRule(
+        str(censor.pk), censor.pattern, censor.severity, semantic, censor.similarity_threshold, censor.binding
+    )
 
 
 def _pattern_check(pattern: str, by: Principal) -> str:

@@ -10,10 +10,10 @@ from memory.models import Decision, Episode, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import least_trusted, origin_of
 from memory.types import entry_of
@@ -72,7 +72,7 @@ def decision_record(
         origin=origin_of(by, *([episode.trust] if episode else [])),
     )
     decision.save(force_insert=True)
-    memory_screen(decision, by)
+    quarantine_if_needed(decision, by)
     index_put([entry_of(decision)])
     audit_record(
         by=by,
@@ -99,7 +99,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     choice_check("outcome", outcome, Decision.Outcome.values)
     note = text_check("note", note, MAX_CONTENT_CHARACTERS)
     decision = row_lock(decision)
-    memory_bind(decision, by)
+    human_author_check(decision, by)
     before = {
         "outcome": decision.outcome,
         "outcome_note": decision.outcome_note,
@@ -110,7 +110,7 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     decision.updated_at = decision.reviewed_at
     decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
     memory_endorse(decision, by)
-    memory_screen(decision, by)
+    quarantine_if_needed(decision, by)
     index_put([entry_of(decision)])
     audit_record(
         by=by,
@@ -142,7 +142,7 @@ def decision_update(
     """
     change_check(decision, by, "memory.change_decision")
     decision = row_lock(decision)
-    memory_bind(decision, by)
+    human_author_check(decision, by)
     keys = keys_changed(decision, scope, project, task)
     by.require_project(keys.get("project", decision.project))
     before, after = fields_change(
@@ -157,7 +157,7 @@ def decision_update(
     )
     if after:
         memory_endorse(decision, by)
-        memory_screen(decision, by)
+        quarantine_if_needed(decision, by)
         index_put([entry_of(decision)])
         audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
     return decision

@@ -32,10 +32,10 @@ from memory.policy import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.endorsement import memory_bind
-from memory.services.facts.rejected_facts import rejected_like
-from memory.services.holds import memory_screen
+from memory.services.endorsement import human_author_check
+from memory.services.facts.invalidated_facts import invalidated_match
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
@@ -124,7 +124,7 @@ def document_put(
         origin=origin_of(by, *fields_trust(value)),
         **told,
     )
-    _rejected_check(document, by)
+    _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")
 
@@ -164,7 +164,7 @@ def document_retire(
     if not document.active:
         raise Conflict("This version is not active: there is nothing to retire.")
     _base_check(document, base_version)
-    memory_bind(document, by)
+    human_author_check(document, by)
     document.active, document.retired_at, document.retired_by = False, _moment(document), by.name
     document.updated_at = document.retired_at
     document.endorsed = document.endorsed or by.is_person
@@ -258,8 +258,8 @@ def _name_check(field: str, value: str, limit: int) -> str:
     return value
 
 
-def _rejected_check(document: Document, by: Principal) -> None:
-    """Keep what people took away from coming back in another place. Raises Conflict."""
+def _removed_by_people_check(document: Document, by: Principal) -> None:
+    """Raise Conflict if a token stores a text that people retired as a document or invalidated as a fact."""
     if not document.text or by.is_person or by.kind == "system":
         return
     retired = Document.objects.filter(
@@ -268,10 +268,10 @@ def _rejected_check(document: Document, by: Principal) -> None:
     )  # fmt: skip
     if retired.exclude(address=document.address).exists():
         raise Conflict("People retired a document that says the same under another key.")
-    said = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
-                task=document.task, scope=document.scope)  # fmt: skip
-    # A longer one is kept, and left out of prompts.
-    if rejected_like(said, vector=None, sentences=False) is not None:
+    stated = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
+                  task=document.task, scope=document.scope)  # fmt: skip
+    # A longer text that contains an invalidated statement is stored, and left out of prompts.
+    if invalidated_match(stated, vector=None, sentences=False) is not None:
         raise Conflict("People found wrong what this says.")
 
 
@@ -326,7 +326,7 @@ def _version_add(
     document.created_at = document.updated_at = document.first_created_at = now
     document.endorsed = by.is_person
     if last is not None:
-        memory_bind(last, by)
+        human_author_check(last, by)
         document.version = last.version + 1
         was_active = last.active
         if was_active:
@@ -338,7 +338,7 @@ def _version_add(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
     document.save(force_insert=True)
-    memory_screen(document, by)
+    quarantine_if_needed(document, by)
     index_put(entry_of(each) for each in (last, document) if each is not None)
     if last is not None:
         audit_record(

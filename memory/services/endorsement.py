@@ -1,6 +1,6 @@
-"""People's procedures, decisions and the like: what a person wrote or decided, no token and no schedule rewrites.
+"""Memories verified by people (procedures, decisions, episodes, documents): tokens and schedules cannot rewrite them.
 
-Such a memory is `endorsed` once a person wrote, changed, reviewed or closed it; facts have their own rules
+A memory is `endorsed` once a person wrote, changed, reviewed or closed it. Facts have rules of their own
 (`memory.services.facts.endorsement`).
 """
 
@@ -10,13 +10,13 @@ from nousweb.lib.errors import Conflict
 
 
 def memory_endorse(memory: Memory, by: Principal) -> None:
-    """Make a memory people's where a person has just changed it; its row is locked."""
+    """Mark a memory as verified by people if `by`, who has just changed it, is a person. Its row must be locked."""
     if by.is_person and not memory.endorsed:
         memory.endorsed = True
         memory.save(update_fields=["endorsed"])
 
 
-def memory_bind(memory: Memory, by: Principal) -> None:
-    """Raise Conflict where `by` is no person and people wrote or decided `memory`, whose row is locked."""
+def human_author_check(memory: Memory, by: Principal) -> None:
+    """Raise Conflict if `memory` is verified by people and `by` is not a person. Its row must be locked."""
     if memory.endorsed and not by.is_person:
         raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people change it.")

@@ -1,4 +1,4 @@
-"""What an episode says, as one text."""
+"""The text of an episode."""
 
 from memory.models import Episode
 from memory.persona import VIEWS
@@ -8,7 +8,7 @@ EVENTS_READ = 500
 
 
 def episode_words(episode: Episode) -> str:
-    """What an episode's own sentences are taken from: its detail, or else what its events say."""
+    """The source of an extractive summary: the episode's detail, or else the contents of its events."""
     if episode.detail:
         return episode.detail
     events = VIEWS[episode.persona](episode.agent).transcript(episode)
@@ -16,7 +16,7 @@ def episode_words(episode: Episode) -> str:
 
 
 def episode_transcript(episode: Episode) -> str:
-    """What happened in an episode, as one text: its events in their order, then its free text."""
+    """The transcript of an episode: its events in order, then its free text."""
     events = VIEWS[episode.persona](episode.agent).transcript(episode)
     parts: list[str] = []
     room = MAX_DETAIL_CHARACTERS * 2

@@ -12,7 +12,7 @@ from identity.services.audit import audit_record
 from memory.jobs.queue import job_queue
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
-from memory.models.project_scope import carried_keys, key_check, place_name, tier_of
+from memory.models.project_scope import carried_keys, key_check, scope_label, tier_of
 from memory.persona import VIEWS, change_check
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,
@@ -23,11 +23,11 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put, index_remove
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import episode_origin, least_trusted, origin_of, writer_trust
 from memory.types import entry_of
@@ -41,8 +41,8 @@ BY_ITSELF = Principal.of_system("lifecycle")
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """`added` events are new in the episode, `already` were in it before."""
+class EpisodeAppendResult:
+    """Numbers of events: `added` are new in the episode, `already` were in it before."""
 
     episode: Episode
     added: int
@@ -87,7 +87,7 @@ def episode_open(
         origin=origin_of(by),
     )
     episode.save(force_insert=True)
-    memory_screen(episode, by)
+    quarantine_if_needed(episode, by)
     _index(episode)
     audit_record(
         by=by,
@@ -100,12 +100,13 @@ def episode_open(
 
 
 @agent_transaction(of="episode")
-def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = "") -> Appended:
+def episode_append(
+    *, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = ""
+) -> EpisodeAppendResult:
     """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
 
-    An event is in an episode once, however often it is sent. Raises Conflict when the episode is closed,
-    Invalid when nothing is given, an event is not of this memory or is of another project or task, or the detail grows
-    beyond its limit.
+    An event is added once, however often it is sent. Raises Conflict if the episode is closed; Invalid without events
+    and text, if an event is not in this memory or has another project or task, or if the detail becomes too long.
     """
     change_check(episode, by, "memory.change_episode")
     if len(event_ids) > MAX_EVENTS_PER_APPEND:
@@ -125,8 +126,8 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
     foreign = events.exclude(project__in={"", episode.project}, task__in={"", episode.task}).order_by("pk").first()
     if foreign is not None:
         raise Invalid(
-            f"Event {foreign.pk} belongs to {place_name(foreign)}, and the episode does not: its summary would tell of "
-            "it elsewhere.",
+            f"Event {foreign.pk} belongs to {scope_label(foreign)}, and the episode does not: its summary would tell "
+            "of it elsewhere.",
             field="event_ids",
         )
     agent_id = episode.agent_id
@@ -148,11 +149,11 @@ def episode_append(*, episode: Episode, by: Principal, event_ids: Sequence[int] 
                 field="text",
             )
         fields_change(episode, {"detail": detail})
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
-    return Appended(episode, len(wanted - held), len(held))
+    return EpisodeAppendResult(episode, len(wanted - held), len(held))
 
 
 @agent_transaction(of="episode")
@@ -183,12 +184,12 @@ def episode_close(
     episode = row_lock(episode)
     if episode.ended_at is not None:
         raise Conflict("This episode is closed already.", ended_at=episode.ended_at.isoformat())
-    memory_bind(episode, by)
+    human_author_check(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
     before, after = fields_change(episode, given | {"ended_at": ended})
     memory_endorse(episode, by)
-    memory_screen(episode, by)
+    quarantine_if_needed(episode, by)
     _index(episode)
     job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
     audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
@@ -222,11 +223,11 @@ def episode_update(
         "active": active,
     }
     episode = row_lock(episode)
-    memory_bind(episode, by)
+    human_author_check(episode, by)
     before, after = fields_change(episode, given)
     if after:
         memory_endorse(episode, by)
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
     return episode
@@ -249,7 +250,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
         given["summary_kind"] = kind
     before, after = fields_change(episode, given)
     if after:
-        memory_screen(episode, by)
+        quarantine_if_needed(episode, by)
         _index(episode)
         audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
     return episode

@@ -21,8 +21,8 @@ from memory.layers.loops import loop_visibility
 from memory.layers.text_compaction import compact
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.event_ids import event_ids_reserve
-from memory.services.holds import events_hold, hold_ask
 from memory.services.index_writer import index_put
+from memory.services.quarantine import open_quarantine_review, quarantine_entries
 from memory.services.trust import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -207,10 +207,10 @@ def long_term_store(events: Sequence[Event], by: Principal | None = None) -> Non
         )
         for event in events
     ]
-    held = events_hold(entries, by)
+    quarantined = quarantine_entries(entries, by)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
-    for entry, said, found in held:
-        hold_ask(entry.event.agent, entry.persona, [("event", str(entry.event_id))], said, found)
+    for entry, text, match in quarantined:
+        open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
     index_put(entry_of(entry) for entry in entries)
 
 

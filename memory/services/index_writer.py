@@ -1,4 +1,4 @@
-"""Writing the search index. Called inside the transaction of the primary write; embeddings follow later."""
+"""Write the search index, in the transaction of the memory's own write. Embeddings follow later."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -49,13 +49,13 @@ SELECT EXISTS (SELECT 1 FROM memory_searchitem WHERE agent_id = ANY(%s) AND stat
 """
 
 
-def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
-    """Insert or update rows of the index; a row whose text changed waits for a new embedding. What is held back has
-    none, so that no search finds it.
+def index_put(entries: Iterable[IndexEntry], *, notify: bool = True) -> None:
+    """Insert or update index rows; a row with a changed text becomes pending for a new embedding. Rows of quarantined
+    memories are deleted, so that no search finds them.
 
-    The last of several entries of one item counts. The worker is notified in the same transaction, unless rows of
-    these agents that it has yet to take up show that it has been notified already: many writes need no task each. With
-    `tell` off it is not notified at all, because the caller brings the vectors itself.
+    Of several entries of one item, the last counts. The worker is notified in the same transaction, unless other rows
+    of these agents are pending, for which it has been notified already. Without `notify` it is not notified, since the
+    caller stores the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
     for key in [key for key, entry in latest.items() if entry.held]:
@@ -63,7 +63,7 @@ def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
         del latest[key]
     if not latest:
         return
-    # In one order for all, so that two writers of the same rows wait for each other and do not lock up.
+    # Always in the same order, to avoid deadlocks of two writers.
     rows = sorted(latest.values(), key=lambda entry: (entry.agent_id, entry.persona, entry.item_type, entry.item_id))
     agents = [sorted({entry.agent_id for entry in rows})]
     with connection.cursor() as cursor:
@@ -71,7 +71,7 @@ def index_put(entries: Iterable[IndexEntry], *, tell: bool = True) -> None:
         notified = cursor.fetchone()[0]
         for agent_id, own in groupby(rows, key=attrgetter("agent_id")):
             cursor.execute(_UPSERT, [agent_id, *_columns(list(own))])
-        if tell and not notified:
+        if notify and not notified:
             cursor.execute(_WAITING, agents)
             if cursor.fetchone()[0]:
                 message_send("memory.tasks.embed_pending")
@@ -85,7 +85,7 @@ def _columns(rows: Sequence[IndexEntry]) -> list[list[Any]]:
 
 
 def index_remove(agent_id: int, persona: str, item_type: str, item_ids: Iterable[str]) -> None:
-    """Delete rows of the index, for memories that are erased."""
+    """Delete index rows, for memories that are erased or quarantined."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM memory_searchitem"

@@ -1,7 +1,7 @@
-"""Filling the search index with vectors, and healing it.
+"""Embed the rows of the search index, and retry failed ones.
 
-No model is ever called inside a transaction: rows are claimed, embedded, and written back only if their text is
-still the one that was embedded. A claim is a lease, so what a killed worker had taken comes up again soon.
+No model is called inside a transaction: rows are leased, embedded, and written back only if their text has not changed.
+A lease expires, so the rows of a killed worker are processed again soon.
 """
 
 import time
@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 
 BATCH = 64
 RUN_SECONDS = 60.0
-"""One task works for about so long, well inside the worker's limit, and queues the next one when there is more."""
+"""Duration of one task, well below the worker's time limit; it queues the next task if rows are left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A row of the index that this worker embeds."""
+class LeasedIndexRow:
+    """An index row that this worker has leased and embeds."""
 
     persona: str
     id: int
@@ -47,12 +47,11 @@ class Claimed:
     agent_id: int
 
 
-def embeddings_make(*, seconds: float = RUN_SECONDS) -> int:
-    """Embed what is pending and due, for at most about `seconds`; returns how many rows became ready.
+def embed_pending_rows(*, seconds: float = RUN_SECONDS) -> int:
+    """Embed pending rows that are due, for at most about `seconds`; returns how many rows became ready.
 
-    When the model cannot be reached, the batch waits and this stops: the next run by the clock tries again. Each
-    persona's rows are embedded by themselves: what a model makes of a text can depend on the rest of its batch, and so
-    does whether it answers at all.
+    If the model cannot be reached, the batch is postponed and this stops; the next scheduled task tries again. A batch
+    contains rows of one persona only, since a vector, or a failure, can depend on the other texts of the batch.
     """
     deadline = time.monotonic() + seconds
     _give_up()
@@ -83,7 +82,7 @@ _ACTIVE = CachedQuery(lambda shape: EmbeddingModel.objects.filter(state=Embeddin
 
 
 def active_model() -> EmbeddingModel:
-    """The model of the index, made from the settings by the first call. Raises EmbeddingFailed."""
+    """The active model of the index; the first call creates it from the settings. Raises EmbeddingFailed."""
     for row in _ACTIVE.rows(None):
         return instance_of(EmbeddingModel, row)
     embedder = embedder_named(configured_name())
@@ -109,23 +108,23 @@ RETURNING item.persona, item.id, item.text, item.attempts, item.agent_id
 """  # noqa: S608
 
 
-def _claim(persona: str) -> list[Claimed]:
-    """Rows that are due, the oldest of all agents first; the rows of each agent are locked by themselves."""
+def _claim(persona: str) -> list[LeasedIndexRow]:
+    """Lease up to BATCH due rows, the oldest of all agents first, with one statement per agent."""
     now = clock.now()
     values: dict[str, Any] = {"persona": persona, "now": now, "until": now + EMBEDDING_LEASE.lease, "batch": BATCH}
-    claimed: list[Claimed] = []
+    claimed: list[LeasedIndexRow] = []
     with connection.cursor() as cursor:
         cursor.execute(_AGENTS, values)
         for (agent_id,) in sorted(cursor.fetchall()):
             cursor.execute(_CLAIM, {**values, "agent": agent_id, "batch": BATCH - len(claimed)})
-            claimed += sorted((Claimed(*row) for row in cursor.fetchall()), key=lambda row: row.id)
+            claimed += sorted((LeasedIndexRow(*row) for row in cursor.fetchall()), key=lambda row: row.id)
             if len(claimed) == BATCH:
                 break
     return claimed
 
 
-def by_agent(claimed: Iterable[Claimed]) -> Iterator[tuple[int, list[Claimed]]]:
-    """The rows of each agent, since every statement is about one."""
+def rows_by_agent(claimed: Iterable[LeasedIndexRow]) -> Iterator[tuple[int, list[LeasedIndexRow]]]:
+    """Group rows by agent, since every statement is about one agent."""
     agent_of = attrgetter("agent_id")
     for agent_id, rows in groupby(sorted(claimed, key=agent_of), key=agent_of):
         yield agent_id, list(rows)
@@ -139,40 +138,40 @@ WHERE item.agent_id = %s AND item.persona = held.persona AND item.id = held.id A
 """
 
 
-def _renew(claimed: Sequence[Claimed]) -> None:
+def _renew(claimed: Sequence[LeasedIndexRow]) -> None:
     until = clock.now() + EMBEDDING_LEASE.lease
     with connection.cursor() as cursor:
-        for agent_id, rows in by_agent(claimed):
+        for agent_id, rows in rows_by_agent(claimed):
             personas, ids = [row.persona for row in rows], [row.id for row in rows]
             cursor.execute(_RENEW, [until, personas, ids, [row.attempts for row in rows], agent_id])
 
 
 def _give_up() -> None:
-    """Rows that were claimed again and again and never came back, because they end the process that embeds them."""
-    most = EMBEDDING_LEASE.max_attempts
-    gone = SearchItem.objects.filter(status=IndexStatus.PENDING, attempts__gte=most, due_at__lte=clock.now())
-    gone.update(status=IndexStatus.FAILED, error=f"Given up after {most} attempts.")
+    """Mark rows as failed that were leased `max_attempts` times and never written back: they crash the worker."""
+    limit = EMBEDDING_LEASE.max_attempts
+    lost = SearchItem.objects.filter(status=IndexStatus.PENDING, attempts__gte=limit, due_at__lte=clock.now())
+    lost.update(status=IndexStatus.FAILED, error=f"Given up after {limit} attempts.")
 
 
 def requeue_stale_embeddings() -> int:
-    """Let rows with a vector of another model than the index's, if any, wait for one of this, and long texts that were
-    embedded before there were passages for theirs; returns how many."""
+    """Mark rows as pending that have a vector of another model than the active one, and long texts without passages;
+    returns how many."""
     active = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     if not active:
         return 0
-    strangers = SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active)
-    waiting = strangers.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
+    other_model = SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active)
+    requeued = other_model.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE memory_searchitem SET status = 'pending', attempts = 0, due_at = NULL"
             " WHERE passages IS NULL AND status = 'ready' AND length(text) > %s",
             [MOST_CHARACTERS],
         )
-        return waiting + cursor.rowcount
+        return requeued + cursor.rowcount
 
 
-def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
-    """Embed a batch; when the model refuses it, row by row. Returns rows made ready, and whether it was reachable."""
+def _embed(claimed: Sequence[LeasedIndexRow], embedder: Embedder) -> tuple[int, bool]:
+    """Embed a batch, or row by row if the model refuses it. Returns rows made ready, and whether it was reachable."""
     try:
         return _write_back(claimed, embedded_texts(claimed, embedder), embedder), True
     except EmbeddingRefused as error:
@@ -193,14 +192,14 @@ def _embed(claimed: Sequence[Claimed], embedder: Embedder) -> tuple[int, bool]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
-    """Vectors of a text as a whole and, if it is long, of its passages: where each begins and ends, and its vector."""
+    """The vector of a whole text and, if it is long, its passages as (begin, end, vector)."""
 
     whole: Vectors
     passages: Sequence[tuple[int, int, Vectors]]
 
 
-def embedded_texts(claimed: Sequence[Claimed], embedder: Embedder) -> list[EmbeddedText]:
-    """The vectors of each row's text. Raises EmbeddingFailed."""
+def embedded_texts(claimed: Sequence[LeasedIndexRow], embedder: Embedder) -> list[EmbeddedText]:
+    """Embed the text of each row, with passages. Raises EmbeddingFailed."""
     spans = [passages_of(row.text) for row in claimed]
     parts = [row.text[begin:end] for row, found in zip(claimed, spans, strict=True) for begin, end in found]
     vectors = embedder.embed_documents([*(row.text for row in claimed), *parts])
@@ -222,13 +221,13 @@ RETURNING item.persona, item.id
 """
 
 
-def _write_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
-    # Whoever changes several of these memories at this moment may take their rows in another order.
+def _write_back(claimed: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
+    # A concurrent change of several of these memories may lock their rows in another order.
     return transaction_retried(partial(_written_back, claimed, embedded, embedder))
 
 
-def embedded_columns(rows: Sequence[Claimed], texts: Mapping[Claimed, EmbeddedText]) -> list[list[Any]]:
-    """What is written of embedded rows, one list a column: persona, id, text, vector, number of passages."""
+def embedded_columns(rows: Sequence[LeasedIndexRow], texts: Mapping[LeasedIndexRow, EmbeddedText]) -> list[list[Any]]:
+    """Columns of embedded rows as lists: persona, id, text, vector, number of passages."""
     return [
         [row.persona for row in rows],
         [row.id for row in rows],
@@ -239,10 +238,10 @@ def embedded_columns(rows: Sequence[Claimed], texts: Mapping[Claimed, EmbeddedTe
 
 
 @transaction.atomic
-def _written_back(claimed: Sequence[Claimed], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
+def _written_back(claimed: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
     texts = dict(zip(claimed, embedded, strict=True))
     count = 0
-    for agent_id, rows in by_agent(claimed):
+    for agent_id, rows in rows_by_agent(claimed):
         with connection.cursor() as cursor:
             cursor.execute(
                 _WRITE_BACK,
@@ -268,8 +267,8 @@ JOIN memory_searchitem AS item ON item.persona = new.persona AND item.id = new.i
 """
 
 
-def passages_write(rows: Sequence[tuple[Claimed, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
-    """Let these be the passages of each row of one agent by the model called `model`, in place of those that it had."""
+def passages_write(rows: Sequence[tuple[LeasedIndexRow, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
+    """Replace the passages of rows of one agent by this model."""
     if not rows:
         return
     agent_id = rows[0][0].agent_id
@@ -290,16 +289,16 @@ def passages_write(rows: Sequence[tuple[Claimed, Sequence[tuple[int, int, Vector
 
 
 def vector_literal(vector: Vectors) -> str:
-    """A vector as pgvector reads it."""
+    """A vector as a literal of pgvector."""
     return "[" + ",".join(f"{number:.6g}" for number in vector) + "]"
 
 
-def _postpone(claimed: Sequence[Claimed], error: EmbeddingFailed) -> None:
-    """Let rows wait for their next attempt; after the last one they are failed, until somebody retries."""
+def _postpone(claimed: Sequence[LeasedIndexRow], error: EmbeddingFailed) -> None:
+    """Set the time of the rows' next attempt; after the last attempt, mark them as failed."""
     log.warning("embedding_failed", rows=len(claimed), error=str(error))
     now = clock.now()
     with connection.cursor() as cursor:
-        for agent_id, rows in by_agent(claimed):
+        for agent_id, rows in rows_by_agent(claimed):
             cursor.execute(
                 "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
                 " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
@@ -317,14 +316,14 @@ def _postpone(claimed: Sequence[Claimed], error: EmbeddingFailed) -> None:
             )
 
 
-def _refuse(row: Claimed, error: EmbeddingFailed) -> None:
+def _refuse(row: LeasedIndexRow, error: EmbeddingFailed) -> None:
     log.warning("embedding_refused", row=row.id, error=str(error))
     rows = SearchItem.objects.filter(agent=row.agent_id, persona=row.persona, id=row.id, text=row.text)
     rows.filter(status=IndexStatus.PENDING).update(status=IndexStatus.FAILED, error=str(error)[:500])
 
 
 def index_retry(*, agent: Agent | None, by: Principal) -> int:
-    """Let failed rows, of one agent or of all, be tried again from the start; returns how many. Raises NotAllowed."""
+    """Mark failed rows of one agent, or of all, as pending again; returns how many. Raises NotAllowed."""
     by.require("memory.change_searchitem", agent)
     failed = SearchItem.objects.filter(status=IndexStatus.FAILED)
     if agent is not None:

@@ -14,7 +14,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import change_draft, changes_record
-from memory.censoring.injection import text_screen
+from memory.censoring.injection import scan_text
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
@@ -114,7 +114,7 @@ def loop_summarise(loop_pk: int) -> bool:
     loop.covered_events = len(loop.long_term_ids)
     loop.summary = loop_text(_digest(entries.filter(held=False)))
     # What no event says by itself, several may say together.
-    if text_screen(loop.summary, Trust.TOOL):
+    if scan_text(loop.summary, Trust.TOOL):
         loop.summary = ""
     loop.kind = _kind(events)
     loop.visibility = loop_visibility(events.order_by().values_list("visibility", flat=True).distinct())

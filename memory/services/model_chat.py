@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_TOKENS = 1_000
 MAX_ANSWER_CHARACTERS = 20_000
-"""What is longer did not keep to the tokens."""
+"""Longer answers are truncated: the model did not keep to MAX_ANSWER_TOKENS."""
 LONGEST_WAIT_SECONDS = 25
-"""A page waits 30 seconds for its answer, the assembly of the prompt included."""
+"""Maximum wait for the model: a page times out after 30 seconds, with the assembly of the prompt."""
 
 _making = threading.Lock()
 
 
 class ChatFailed(Exception):
-    """There is no answer; the message says why, for the person who waits."""
+    """The model gave no answer; the message is the reason, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """What the model said, and what it took; `cut` when it had more to say. The text is untrusted."""
+    """An answer of the model and its tokens; `cut`: the answer was truncated. The text is untrusted."""
 
     text: str
     model: str
@@ -47,7 +47,7 @@ class ChatAnswer:
 
     @property
     def dollars(self) -> float | None:
-        """What it cost, where the settings name the price of both directions."""
+        """The cost in dollars, if the settings contain the prices of input and output tokens."""
         price_in, price_out = settings.CHAT_PRICE_IN, settings.CHAT_PRICE_OUT
         if not price_in or not price_out:
             return None
@@ -55,14 +55,14 @@ class ChatAnswer:
 
 
 def chat_model() -> str:
-    """The model that answers, "" where the settings hold no key."""
+    """The configured model, "" without an API key."""
     return str(settings.CHAT_MODEL) if settings.ANTHROPIC_API_KEY else ""
 
 
 def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tuple[str, str]]) -> ChatAnswer:
-    """Ask the model once, with a system prompt and messages as pairs of role and text.
+    """Call the model once, with a system prompt and messages as pairs of role and text.
 
-    No word of it is kept; a JudgeCall keeps the tokens. Raises ChatFailed.
+    No text is stored; a JudgeCall records the tokens. Raises ChatFailed.
     """
     try:
         budget_check()
@@ -103,25 +103,25 @@ def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> Any:
                 model=model,
                 max_tokens=MAX_ANSWER_TOKENS,
                 system=system or anthropic.omit,
-                messages=[_message(role, said) for role, said in messages],
+                messages=[_message(role, content) for role, content in messages],
             )
     except anthropic.APITimeoutError as error:
         raise ChatFailed(f"The model did not answer within {timeout} seconds.") from error
     except anthropic.APIConnectionError as error:
         raise ChatFailed("The model cannot be reached.") from error
     except anthropic.APIStatusError as error:
-        raise ChatFailed(_said_of_status(error.status_code)) from error
+        raise ChatFailed(_status_message(error.status_code)) from error
     except (anthropic.APIError, ValueError) as error:
         raise ChatFailed("The model answered with something else than a message.") from error
 
 
-def _message(role: str, said: str) -> "MessageParam":
+def _message(role: str, content: str) -> "MessageParam":
     if role == "user":
-        return {"role": "user", "content": said}
-    return {"role": "assistant", "content": said}
+        return {"role": "user", "content": content}
+    return {"role": "assistant", "content": content}
 
 
-def _said_of_status(status: int) -> str:
+def _status_message(status: int) -> str:
     if status in (401, 403):
         return f"The model refused the key (status {status}): check NOUS_ANTHROPIC_API_KEY."
     if status == 404:
@@ -132,11 +132,11 @@ def _said_of_status(status: int) -> str:
 
 
 def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:
-    # A server that is none of Anthropic's may answer anything; the SDK does not check it.
+    # A compatible server may answer anything; the SDK does not check it.
     blocks = getattr(message, "content", None)
-    said = [getattr(block, "text", "") for block in blocks] if isinstance(blocks, list) else []
-    text = "".join(part for part in said if isinstance(part, str)).replace("\x00", "").strip()
-    # Half a character, which JSON can hold, can neither be stored nor shown.
+    parts = [getattr(block, "text", "") for block in blocks] if isinstance(blocks, list) else []
+    text = "".join(part for part in parts if isinstance(part, str)).replace("\x00", "").strip()
+    # Half a surrogate pair, which JSON can contain, can neither be stored nor shown.
     text = text.encode("utf-8", "replace").decode()
     stop = getattr(message, "stop_reason", "")
     if stop == "refusal":
@@ -151,8 +151,9 @@ def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:
 def _usage(message: Any) -> tuple[int, int]:
     usage = getattr(message, "usage", None)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    *taken, given = (value if isinstance(value := getattr(usage, name, 0), int) and value > 0 else 0 for name in names)
-    return sum(taken), given
+    counts = (value if isinstance(value := getattr(usage, name, 0), int) and value > 0 else 0 for name in names)
+    *tokens_in, tokens_out = counts
+    return sum(tokens_in), tokens_out
 
 
 def _client(*made_of: object) -> "anthropic.Anthropic":

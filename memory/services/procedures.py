@@ -12,10 +12,10 @@ from memory.models import Procedure, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
-from memory.services.endorsement import memory_bind, memory_endorse
+from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.holds import memory_screen
 from memory.services.index_writer import index_put
+from memory.services.quarantine import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from memory.types import entry_of
@@ -59,7 +59,7 @@ def procedure_create(
         origin=origin_of(by),
     )
     procedure.save(force_insert=True)
-    memory_screen(procedure, by)
+    quarantine_if_needed(procedure, by)
     index_put([entry_of(procedure)])
     audit_record(
         by=by,
@@ -107,11 +107,11 @@ def procedure_update(
     given |= keys
     flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
     if not flags:
-        memory_bind(procedure, by)
+        human_author_check(procedure, by)
     before, after = fields_change(procedure, given)
     if after:
         memory_endorse(procedure, by)
-        memory_screen(procedure, by)
+        quarantine_if_needed(procedure, by)
         index_put([entry_of(procedure)])
         audit_record(
             by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after
@@ -132,13 +132,13 @@ def procedure_report(*, procedure: Procedure, success: bool, by: Principal, note
     return _count(procedure, by, "success_count" if success else "failure_count", message=note)
 
 
-def _count(procedure: Procedure, by: Principal, counter: str, message: str = "", **also: object) -> Procedure:
-    """Move one counter where it stands in the database, so that none of many counts at once is lost."""
+def _count(procedure: Procedure, by: Principal, counter: str, message: str = "", **fields: object) -> Procedure:
+    """Increment a counter in the database, so that concurrent counts are not lost, and set further `fields`."""
     change_check(procedure, by, "memory.change_procedure")
     found = Procedure.objects.active().filter(agent=procedure.agent_id, pk=procedure.pk)
-    if not found.update(**{counter: F(counter) + 1}, **also):
+    if not found.update(**{counter: F(counter) + 1}, **fields):
         raise Conflict("This procedure is out of use.")
-    # The update holds the row, so nobody erases it before the end of this transaction.
+    # The update locks the row, so it cannot be erased before the end of this transaction.
     procedure = Procedure.objects.select_related("agent").get(agent=procedure.agent_id, pk=procedure.pk)
     audit_record(
         by=by,

@@ -14,13 +14,13 @@ from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
 from memory.services.indexing import (
     BATCH,
     RUN_SECONDS,
-    Claimed,
     EmbeddedText,
+    LeasedIndexRow,
     active_model,
-    by_agent,
     embedded_columns,
     embedded_texts,
     passages_write,
+    rows_by_agent,
 )
 from nousweb.lib import clock
 from nousweb.lib.advisory_lock import advisory_lock
@@ -94,7 +94,9 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
     deadline = time.monotonic() + seconds
     while (building := EmbeddingModel.objects.filter(state=EmbeddingModel.State.BUILDING).first()) is not None:
         rows = SearchItem.objects.exclude(next_model=building.name).order_by("persona", "id")
-        batch = [Claimed(*row[:3], 0, row[3]) for row in rows.values_list("persona", "id", "text", "agent_id")[:BATCH]]
+        batch = [
+            LeasedIndexRow(*row[:3], 0, row[3]) for row in rows.values_list("persona", "id", "text", "agent_id")[:BATCH]
+        ]
         if not batch:
             return _switch(building)
         # A vector can depend on the rest of its batch, so no batch is of both personas.
@@ -114,7 +116,7 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
     return None
 
 
-def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[EmbeddedText], set[int]]:
+def _embed_for_next(batch: Sequence[LeasedIndexRow], embedder: Embedder) -> tuple[list[EmbeddedText], set[int]]:
     try:
         return embedded_texts(batch, embedder), set()
     except EmbeddingRefused:
@@ -130,9 +132,9 @@ def _embed_for_next(batch: Sequence[Claimed], embedder: Embedder) -> tuple[list[
 
 
 @transaction.atomic
-def _write_next(batch: Sequence[Claimed], embedded: Sequence[EmbeddedText], model: str) -> None:
+def _write_next(batch: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], model: str) -> None:
     texts = dict(zip(batch, embedded, strict=True))
-    for agent_id, rows in by_agent(batch):
+    for agent_id, rows in rows_by_agent(batch):
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s,"

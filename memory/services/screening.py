@@ -1,7 +1,7 @@
-"""Reading stored texts again by the rules of the gate: those that came before it, or before its rules changed.
+"""Screening of stored texts: scan those that were stored before the screening rules existed or before they changed.
 
-People or a command ask for it, the worker reads in parts. What is found is held back as a new text is, and one question
-is asked of people for each text. What was read before is found as it was left, so nothing comes of reading it twice.
+A person or a command requests a screening; the worker does it in parts. Texts that match are quarantined as new texts
+are, with one review for each distinct text. To screen a text twice has no further effect.
 """
 
 import time
@@ -19,41 +19,41 @@ from identity.services.audit import audit_record
 from memory.censoring.injection_table import RULES_NAME
 from memory.jobs.messages import message_send
 from memory.models import LongTermEntry, Screening, Trust, WorkingMemory
-from memory.services.holds import (
-    BY,
-    event_words,
-    events_hold,
-    finding_of,
-    hold_ask,
-    hold_set,
-    memory_finding,
-    said_by,
-)
 from memory.services.index_writer import index_remove
-from memory.services.reviews.held import STORES, loop_resummarise
-from memory.services.working_holds import entry_hold
+from memory.services.quarantine import (
+    BY,
+    event_text,
+    memory_text,
+    open_quarantine_review,
+    quarantine_entries,
+    quarantine_memory,
+    scan_agent_text,
+    scan_memory,
+)
+from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
+from memory.services.working_quarantine import quarantine_working_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 
 CHANGE = "memory.change_job"
 BATCH = 200
 WORK_SECONDS = 45.0
-"""One part reads for about so long, well inside the worker's limit."""
+"""Duration of one part, well below the worker's time limit."""
 LOST_AFTER = timedelta(minutes=3)
-"""A part that has said nothing for so long was left by a worker that is gone."""
+"""A part without progress for this long belongs to a worker that has ended; another worker continues."""
 EVENT, WORKING = "event", "working"
 
 Status = Screening.Status
 
 
 def screening_due() -> bool:
-    """Whether stored texts have not been read by the rules of today."""
+    """Whether the stored texts have not yet been screened by the current rules."""
     return not Screening.objects.filter(rules=RULES_NAME, status=Status.DONE).exists()
 
 
 @transaction.atomic
-def screening_ask(*, by: Principal) -> Screening:
-    """Ask for all stored texts to be read again. Raises NotAllowed, and Conflict while they are being read."""
+def screening_request(*, by: Principal) -> Screening:
+    """Request a screening of all stored texts. Raises NotAllowed, and Conflict while a screening is open."""
     by.require(CHANGE)
     if by.agents is not None:
         raise NotAllowed("The texts of all agents are read, so only who may see all agents can ask for it.")
@@ -66,7 +66,7 @@ def screening_ask(*, by: Principal) -> Screening:
 
 
 def screening_continue(*, seconds: float = WORK_SECONDS) -> int:
-    """Go on with the reading that waits or has begun, for about so long; returns how many memories it read."""
+    """Continue the open screening for about `seconds`; returns the number of memories that it scanned."""
     run = Screening.objects.filter(status__in=Screening.OPEN).order_by("pk").first()
     if run is None:
         return 0
@@ -74,14 +74,14 @@ def screening_continue(*, seconds: float = WORK_SECONDS) -> int:
     free = Q(worked_at=None) | Q(worked_at__lt=now - LOST_AFTER)
     if not Screening.objects.filter(free, pk=run.pk, status__in=Screening.OPEN).update(worked_at=now):
         return 0
-    # What another part did, before this one took over.
+    # Load the progress of the part before this one.
     run.refresh_from_db()
     if run.status == Status.WAITING or run.rules != RULES_NAME:
         run.status, run.started_at, run.rules, run.place = Status.RUNNING, now, RULES_NAME, []
         run.checked, run.held, run.total = 0, 0, sum(rows.count() for rows in _texts().values())
     begun, end, more = run.checked, time.monotonic() + seconds, True
     for kind, batch in _batches(run.place):
-        run.held += sum(_read(kind, row) for row in batch)
+        run.held += sum(_screen(kind, row) for row in batch)
         run.checked += len(batch)
         run.place, run.worked_at = [kind, str(batch[-1].pk)], clock.now()
         run.save()
@@ -106,16 +106,17 @@ def _end(run: Screening) -> None:
 
 
 def _texts() -> Mapping[str, models.QuerySet[Any]]:
-    """What is read, by kind, each in the order of its key."""
+    """The rows to scan, by memory type, each in the order of its key."""
+    models_by_kind = QUARANTINE_MODELS.items()
     return {
-        **{kind: model._default_manager.select_related("agent").order_by("pk") for kind, model in STORES.items()},
+        **{kind: model._default_manager.select_related("agent").order_by("pk") for kind, model in models_by_kind},
         EVENT: LongTermEntry.objects.select_related("event__agent").order_by("pk"),
         WORKING: WorkingMemory.objects.select_related("agent").order_by("pk"),
     }
 
 
 def _batches(place: list[str]) -> Iterator[tuple[str, list[Any]]]:
-    """What comes after `place`, some at a time."""
+    """The rows after `place` (memory type and key; empty for the start), in batches with their memory type."""
     texts = _texts()
     kinds = list(texts)
     at, after = place or (kinds[0], "")
@@ -127,42 +128,45 @@ def _batches(place: list[str]) -> Iterator[tuple[str, list[Any]]]:
         after = ""
 
 
-def _read(kind: str, row: Any) -> int:
-    """How many texts of a row are held back that were not: first read as it is, then under the lock of its agent."""
+def _screen(kind: str, row: Any) -> int:
+    """Scan one row, on a match again under its agent's lock; returns the number of its newly quarantined texts."""
     if kind == WORKING:
-        return _working_hold(agent=row.agent, key=row.pk) if _working_found(row) else 0
+        return _quarantine_working_texts(agent=row.agent, key=row.pk) if _scan_working_memory(row) else 0
     if kind == EVENT:
         event = row.event
-        if row.origin == Trust.PERSON or not finding_of(event.agent, row.persona, event_words(event), row.origin)[0]:
+        if row.origin == Trust.PERSON:
             return 0
-        return _event_hold(agent=event.agent, key=row.pk)
-    return _memory_hold(agent=row.agent, kind=kind, key=row.pk) if memory_finding(row) else 0
+        match, _ = scan_agent_text(event.agent, row.persona, event_text(event), row.origin)
+        if match is None:
+            return 0
+        return _quarantine_event(agent=event.agent, key=row.pk)
+    return _quarantine_memory(agent=row.agent, kind=kind, key=row.pk) if scan_memory(row) else 0
 
 
 @agent_transaction()
-def _memory_hold(*, agent: Agent, kind: str, key: Any) -> int:
-    rows = STORES[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
+def _quarantine_memory(*, agent: Agent, kind: str, key: Any) -> int:
+    rows = QUARANTINE_MODELS[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
     row: Any = rows.filter(agent=agent, pk=key).first()
-    found = memory_finding(row) if row is not None else None
-    if found is None:
+    match = scan_memory(row) if row is not None else None
+    if match is None:
         return 0
-    was_held = row.held
-    if not was_held:
-        hold_set(row, at=clock.now())
-    # Of what is held back already, people may not have been asked: too many questions waited.
-    hold_ask(agent, row.persona, [(kind, str(row.pk))], said_by(row), found)
-    return int(not was_held)
+    was_quarantined = row.held
+    if not was_quarantined:
+        quarantine_memory(row, at=clock.now())
+    # A memory that was quarantined before may have no review: too many were pending then.
+    open_quarantine_review(agent, row.persona, [(kind, str(row.pk))], memory_text(row), match)
+    return int(not was_quarantined)
 
 
 @agent_transaction()
-def _event_hold(*, agent: Agent, key: Any) -> int:
+def _quarantine_event(*, agent: Agent, key: Any) -> int:
     entries = LongTermEntry.objects.select_for_update(of=("self",), no_key=True).select_related("event__agent")
     entry = entries.filter(agent=agent, pk=key).first()
     if entry is None:
         return 0
-    was_held = entry.held
-    for _, said, found in events_hold([entry], None):
-        if not was_held:
+    was_quarantined = entry.held
+    for _, text, match in quarantine_entries([entry], None):
+        if not was_quarantined:
             entry.save(update_fields=["held"])
             index_remove(entry.agent_id, entry.persona, EVENT, [str(entry.event_id)])
             loop_resummarise(entry)
@@ -170,31 +174,35 @@ def _event_hold(*, agent: Agent, key: Any) -> int:
                 by=BY, action="memory.hold", target=entry.event, agent=agent, before={"held": False},
                 after={"held": True},
             )  # fmt: skip
-        hold_ask(agent, entry.persona, [(EVENT, str(entry.event_id))], said, found)
-        return int(not was_held)
+        open_quarantine_review(agent, entry.persona, [(EVENT, str(entry.event_id))], text, match)
+        return int(not was_quarantined)
     return 0
 
 
 @agent_transaction()
-def _working_hold(*, agent: Agent, key: Any) -> int:
+def _quarantine_working_texts(*, agent: Agent, key: Any) -> int:
     rows = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
     working = rows.filter(agent=agent, pk=key).first()
     if working is None:
         return 0
-    held = _working_found(working)
-    for name, text, found in held:
-        hold_ask(agent, working.persona, [(WORKING, f"{working.pk}:{name}")], text, found)
-        entry_hold(agent.pk, f"{working.pk}:{name}")
+    matches = _scan_working_memory(working)
+    for name, text, match in matches:
+        open_quarantine_review(agent, working.persona, [(WORKING, f"{working.pk}:{name}")], text, match)
+        quarantine_working_text(agent.pk, f"{working.pk}:{name}")
         audit_record(
             by=BY, action="memory.hold", target=working, agent=agent, before={"held": False}, after={"held": True}
         )
-    return len(held)
+    return len(matches)
 
 
-def _working_found(working: WorkingMemory) -> list[tuple[str, str, Any]]:
-    """The texts of a session's mind that are to be held back: name, text, and what was found."""
+def _scan_working_memory(working: WorkingMemory) -> list[tuple[str, str, Any]]:
+    """The texts of a session's working memory that match: id, text and match of each."""
     texts = [(str(one["id"]), str(one["text"])) for one in (*working.items, *working.open_threads)]
     if working.task:
         texts.append(("task", working.task))
-    read = [(name, text, finding_of(working.agent, working.persona, text, Trust.AGENT)[0]) for name, text in texts]
-    return [(name, text, found) for name, text, found in read if found is not None]
+    matches = []
+    for name, text in texts:
+        match, _ = scan_agent_text(working.agent, working.persona, text, Trust.AGENT)
+        if match is not None:
+            matches.append((name, text, match))
+    return matches

@@ -21,7 +21,7 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.services.working_holds import part_screen
+from memory.services.working_quarantine import screen_working_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.validation import text_check, unit_check, whole_check, word_check
@@ -32,8 +32,8 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """The memory, what came in (None for a change of settings), and what had to leave for it."""
+class WorkingMemoryChange:
+    """The result of a change: the working memory, the new item (None for a change of settings), and evicted items."""
 
     working: WorkingMemory
     item: Entry | None
@@ -51,10 +51,10 @@ def working_set(
     capacity: int = DEFAULT_CAPACITY,
     project: str = "",
     task_key: str = "",
-) -> Noted:
-    """Set a session's task, frame and capacity (1 to 100 items); items and threads stay, as far as they fit.
+) -> WorkingMemoryChange:
+    """Set a session's task, frame and capacity (1 to 100 items). Items over the capacity are evicted; threads stay.
 
-    With the keys of a project or a task only prompts for these show it.
+    With the keys of a project or a task, only prompts for these include the working memory.
     """
     task = text_check("task", task, MAX_REMARK_CHARACTERS)
     frame = word_check("frame", text_check("frame", frame, MAX_FRAME_CHARACTERS)) if frame else ""
@@ -63,24 +63,24 @@ def working_set(
     by.require_project(project)
     working = _lock(agent, session_id, by)
     working.frame, working.capacity = frame, capacity
-    working.held_entries = [one for one in working.held_entries if one["part"] != "task"]
+    working.held_entries = [entry for entry in working.held_entries if entry["part"] != "task"]
     entry = {"id": "task", "text": task}
-    working.task = "" if task and not by.is_person and part_screen(working, "task", entry) else task
+    working.task = "" if task and not by.is_person and screen_working_text(working, "task", entry) else task
     working.project, working.task_key = project, task_key
     evicted = _evict(working)
     keys = {name: key for name, key in (("project", project), ("task_key", task_key)) if key}
     after = {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted), **keys}
     _save(working, by, "working.set", after)
-    return Noted(working, None, evicted)
+    return WorkingMemoryChange(working, None, evicted)
 
 
 @agent_transaction()
 def working_item_add(
     *, agent: Agent, session_id: str, text: str, by: Principal, type: str = "note", relevance: float = 0.5
-) -> Noted:
-    """Take something in mind; `relevance` lies in [0, 1].
+) -> WorkingMemoryChange:
+    """Add an item; `relevance` is in [0, 1].
 
-    Over capacity the least relevant leaves, of equals the oldest: that may be the new one itself.
+    Over the capacity, the least relevant item is evicted, of several the oldest. That can be the new item.
     """
     item = {
         "id": uuid4().hex,
@@ -90,16 +90,16 @@ def working_item_add(
         "added_at": clock.now().isoformat(),
     }
     working = _lock(agent, session_id, by)
-    if by.is_person or not part_screen(working, "item", item):
+    if by.is_person or not screen_working_text(working, "item", item):
         working.items = [*working.items, item]
     evicted = _evict(working)
     _save(working, by, "working.item_add", {"item": item["id"], "evicted": [gone["id"] for gone in evicted]})
-    return Noted(working, item, evicted)
+    return WorkingMemoryChange(working, item, evicted)
 
 
 @agent_transaction()
 def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Principal) -> WorkingMemory:
-    """Let something go. Raises NotFound when it is not in mind."""
+    """Remove an item. Raises NotFound."""
     working = _lock(agent, session_id, by, make=False)
     working.items = _without(working.items, item_id, "item")
     _save(working, by, "working.item_remove", {"item": item_id})
@@ -108,7 +108,7 @@ def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Prin
 
 @agent_transaction()
 def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Principal) -> tuple[WorkingMemory, Entry]:
-    """Note something to come back to. Raises Conflict when fifty are open."""
+    """Open a thread: something to come back to. Raises Conflict if MAX_OPEN_THREADS are open."""
     thread = {
         "id": uuid4().hex,
         "text": text_check("text", text, MAX_THREAD_CHARACTERS, required=True),
@@ -117,7 +117,7 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
     working = _lock(agent, session_id, by)
     if len(working.open_threads) >= MAX_OPEN_THREADS:
         raise Conflict(f"{MAX_OPEN_THREADS} threads are open; close one first.")
-    if by.is_person or not part_screen(working, "thread", thread):
+    if by.is_person or not screen_working_text(working, "thread", thread):
         working.open_threads = [*working.open_threads, thread]
     _save(working, by, "working.thread_open", {"thread": thread["id"]})
     return working, thread
@@ -125,7 +125,7 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
 
 @agent_transaction()
 def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: Principal) -> WorkingMemory:
-    """Close a thread. Raises NotFound when it is not open."""
+    """Close a thread. Raises NotFound if it is not open."""
     working = _lock(agent, session_id, by, make=False)
     working.open_threads = _without(working.open_threads, thread_id, "thread")
     _save(working, by, "working.thread_close", {"thread": thread_id})
@@ -134,7 +134,7 @@ def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: P
 
 @agent_transaction()
 def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMemory:
-    """Empty a session's mind; its capacity stays. Raises NotFound for a session that has none."""
+    """Clear a session's working memory except its capacity. Raises NotFound if there is none."""
     working = _lock(agent, session_id, by, make=False)
     after = {"items": len(working.items), "threads": len(working.open_threads)}
     working.task, working.frame, working.items, working.open_threads = "", "", [], []
@@ -145,7 +145,7 @@ def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMem
 
 
 def _lock(agent: Agent, session_id: str, by: Principal, *, make: bool = True) -> WorkingMemory:
-    """The locked row of a session of the persona that `by` acts as, made when it is not there yet."""
+    """The locked row of a session of the persona of `by`; created if it is missing, unless `make` is false."""
     by.require("memory.change_workingmemory", agent)
     session_id = text_check("session_id", session_id, MAX_SESSION_CHARACTERS, required=True)
     if make:
@@ -159,8 +159,8 @@ def _lock(agent: Agent, session_id: str, by: Principal, *, make: bool = True) ->
 
 
 def _evict(working: WorkingMemory) -> list[Entry]:
-    """Take out of `working` what is over its capacity, the least relevant and then the oldest first."""
-    # Items stand in the order in which they came, so a stable sort leaves the oldest of equals in front.
+    """Remove the items over the capacity, the least relevant and then the oldest first; returns them."""
+    # Items are in the order of insertion, so a stable sort puts the oldest of equals first.
     leaving = sorted(working.items, key=lambda item: item["relevance"])[: max(len(working.items) - working.capacity, 0)]
     gone = {item["id"] for item in leaving}
     working.items = [item for item in working.items if item["id"] not in gone]

@@ -1,23 +1,23 @@
-"""What is known of names, as data. The first tables decide alone, so each of their entries must hold everywhere; those
-of the second part only raise the question whether two names mean the same."""
+"""Word lists of names of subjects. Entries of the first tables make two names equal, so each must be always right;
+entries of the second part only open a review of whether two names mean the same."""
 
 from collections.abc import Mapping
 
 USER = frozenset({"user", "the user", "this user", "my user", "me", "i", "myself"})
-"""Keys that mean whom the agent serves."""
+"""Keys that mean the user whom the agent serves."""
 USER_MEANING = "user"
 ARTICLES = frozenset({"a", "an", "the"})
-LEAST_JOINED = 4
-"""A shorter name is not read without its dots: U.S. is not us."""
+MIN_JOINED_CHARACTERS = 4
+"""In shorter names, dots are not removed: U.S. is not us."""
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of `text`, with blanks between them."""
+    """The set of the blank-separated words of `text`."""
     return frozenset(text.split())
 
 
 def mapping(text: str) -> dict[str, str]:
-    """`form/form=meaning` as each form to its meaning, in which `_` stands between words."""
+    """Parse `form/form=meaning` pairs into a dict from each form to its meaning; `_` becomes a blank."""
     pairs = [pair.split("=") for pair in text.split()]
     return {form.replace("_", " "): meaning.replace("_", " ") for forms, meaning in pairs for form in forms.split("/")}
 
@@ -25,13 +25,13 @@ def mapping(text: str) -> dict[str, str]:
 CERTAIN_WORDS: Mapping[str, str] = mapping("""k8s=kubernetes postgres=postgresql i18n=internationalization
     internationalisation=internationalization l10n=localization localisation=localization a11y=accessibility
     o11y=observability""")
-"""Written alike wherever the word stands."""
+"""Equal wherever the word occurs."""
 CERTAIN_NAMES: Mapping[str, str] = mapping("""vscode/vs_code/microsoft_visual_studio_code=visual_studio_code
     aws=amazon_web_services gcp=google_cloud_platform nyc=new_york_city usa=united_states_of_america
     uk=united_kingdom""")
-"""Written alike where it is the whole name."""
+"""Equal if it is the whole name."""
 
-# From here on nothing is decided, only asked.
+# The following tables make no names equal; they only open reviews.
 
 ABBREVIATIONS: Mapping[str, str] = mapping("""
     db/dbs=database databases=database repo=repository config/conf/cfg=configuration auth/authn=authentication

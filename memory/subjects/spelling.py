@@ -43,7 +43,7 @@ def meaning_of(spelling: str) -> str:
     if key in name_lexicon.USER:
         return name_lexicon.USER_MEANING
     joined = _INNER_DOT.sub("", _plain(spelling))
-    words = tokens_of(joined) if len(joined) >= name_lexicon.LEAST_JOINED else tuple(key.split())
+    words = tokens_of(joined) if len(joined) >= name_lexicon.MIN_JOINED_CHARACTERS else tuple(key.split())
     written = " ".join(name_lexicon.CERTAIN_WORDS.get(word, word) for word in words)
     return _bounded(name_lexicon.CERTAIN_NAMES.get(written, written)) or key_of(spelling)
 

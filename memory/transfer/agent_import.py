@@ -15,9 +15,9 @@ from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, Sub
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
 from memory.services.event_ids import event_ids_reserve
-from memory.services.holds import imported_screen
 from memory.services.index_writer import index_put
 from memory.services.languages import dictionary_of
+from memory.services.quarantine import quarantine_imported_row
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.registry_backfill import registry_fill
 from memory.subjects.spelling import key_of, meaning_of
@@ -408,7 +408,7 @@ def _index(memory_type: MemoryType, agent: Agent, by: Principal) -> None:
     rows = memory_type.indexed_rows().filter(agent=agent).select_related("agent").order_by("pk")
     batch = []
     for row in rows.iterator(BATCH):
-        imported_screen(row, by)
+        quarantine_imported_row(row, by)
         batch.append(entry_of(row))
         if len(batch) >= BATCH:
             index_put(batch)

@@ -15,7 +15,7 @@ from identity.services.agent_lock import agent_transaction
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.models import Fact, ImportedMemory, ItemType
 from memory.services.facts import LearnResult, Precheck, fact_learn, fact_supersede
-from memory.services.facts.candidate_index import MAX_HELD, CandidateIndex
+from memory.services.facts.candidate_index import MAX_INDEXED_FACTS, CandidateIndex
 from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
 from memory.services.facts.locks import learning_lock
@@ -108,7 +108,7 @@ class FactImport:
     def _index_of(self, model: str) -> CandidateIndex | None:
         if self._holds is None:
             facts = Fact.objects.active().filter(agent=self.agent, persona=self.request.persona).count()
-            self._holds = facts <= self.expected * WORTH_HOLDING and facts + self.expected <= MAX_HELD
+            self._holds = facts <= self.expected * WORTH_HOLDING and facts + self.expected <= MAX_INDEXED_FACTS
         if not self._holds:
             return None
         if self._index is None or self._index.model != model:

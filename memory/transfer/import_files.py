@@ -1,4 +1,4 @@
-"""Where uploaded files lie until they are imported: in a folder of the data folder, for this product's user alone."""
+"""Storage of uploaded files until they are imported: a subfolder of the data folder, for the product's user only."""
 
 import os
 from collections.abc import Collection
@@ -13,12 +13,12 @@ FOLDER = "imports"
 
 
 def run_path(key: UUID) -> Path:
-    """Where the file of an import is, or would be."""
+    """The path of the file of an import, whether it exists or not."""
     return Path(settings.DATA_DIR) / FOLDER / str(key)
 
 
 def part_write(key: UUID, offset: int, part: bytes) -> None:
-    """Write bytes of a file where they belong. Raises Conflict when those before are missing, and OSError."""
+    """Write bytes of a file at `offset`. Raises Conflict if earlier bytes are missing, and OSError."""
     path = run_path(key)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -34,11 +34,11 @@ def file_delete(key: UUID) -> None:
     run_path(key).unlink(missing_ok=True)
 
 
-def files_sweep(kept: Collection[UUID]) -> int:
-    """Delete the files of imports that need them no longer, or are gone; returns how many."""
+def delete_orphaned_files(needed: Collection[UUID]) -> int:
+    """Delete all files except those of the imports in `needed`; returns how many."""
     folder = Path(settings.DATA_DIR) / FOLDER
-    names = {str(key) for key in kept}
-    gone = [path for path in folder.iterdir() if path.name not in names] if folder.is_dir() else []
-    for path in gone:
+    names = {str(key) for key in needed}
+    orphaned = [path for path in folder.iterdir() if path.name not in names] if folder.is_dir() else []
+    for path in orphaned:
         path.unlink(missing_ok=True)
-    return len(gone)
+    return len(orphaned)

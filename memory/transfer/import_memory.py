@@ -48,8 +48,8 @@ Outcome = ImportedMemory.Outcome
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The share that is done (0 to 1), of the check first and then of storing, the counts so far, and how many of the
-    entries from the first on are done."""
+    """Progress of the check, and then of storing. `share`: 0 to 1. `stored`, `known`: counts of entries so far; `known`
+    ones were imported before. `position`: number of entries from the first on that are done."""
 
     share: float
     checking: bool
@@ -59,7 +59,7 @@ class Progress:
 
 
 class ImportPaused(Exception):
-    """What `watch` raises to stop between two transactions."""
+    """Raised by `watch` to stop the import between two transactions."""
 
 
 Watch = Callable[[Progress], None]
@@ -67,8 +67,9 @@ Watch = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import came to: the survey of its file, what became of new entries by kind and outcome, those that were
-    imported before, and those that changed in their source although nothing stored ever changes."""
+    """The result of an import. `survey`: of its file. `outcomes`: numbers of new entries by kind and outcome. `known`:
+    numbers of entries that were imported before. `changed`: numbers of those that have changed at their source since.
+    """
 
     survey: Survey
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -83,9 +84,9 @@ class ImportReport:
 def memories_preview(
     *, agent: Agent, request: ImportRequest, by: Principal, watch: Watch = lambda progress: None
 ) -> ImportReport:
-    """What an import would find, without storing anything: the survey, and what of it was imported before.
+    """Preview an import without storing anything: the survey, and the entries that were imported before.
 
-    Raises Invalid for a choice, or a file that cannot be used at all, and OSError.
+    Raises Invalid for an invalid option or a file that cannot be used, and OSError.
     """
     request = request_check(request)
     report = ImportReport(Survey(request.format))
@@ -126,7 +127,7 @@ def memories_import(
 
 
 def survey_check(survey: Survey, request: ImportRequest) -> None:
-    """Raise Invalid with the places that are refused, unless the request leaves them out."""
+    """Raise Invalid with the places of refused entries, unless the request skips them."""
     if not survey.refused or request.skip_refused:
         return
     places = "\n".join(f"  {line}" for line in survey.refusals)

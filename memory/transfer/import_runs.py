@@ -23,7 +23,7 @@ from memory.jobs.queue import job_queue
 from memory.models import ImportRun
 from memory.policy import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
-from memory.transfer.import_files import file_delete, files_sweep, part_write, run_path
+from memory.transfer.import_files import delete_orphaned_files, file_delete, part_write, run_path
 from memory.transfer.import_memory import (
     ImportPaused,
     ImportReport,
@@ -178,7 +178,7 @@ def runs_expire() -> int:
     old = ImportRun.objects.filter(status__in=ImportRun.WITH_FILE, changed_at__lt=clock.now() - KEEP_FILES)
     for run in old.exclude(status__in=ImportRun.WORKING):
         _end(run, Status.DISCARDED)
-    return files_sweep(ImportRun.objects.filter(status__in=ImportRun.WITH_FILE).values_list("pk", flat=True))
+    return delete_orphaned_files(ImportRun.objects.filter(status__in=ImportRun.WITH_FILE).values_list("pk", flat=True))
 
 
 def imports_stop(erasure: Erasure) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
 """The types of memory that are searched, each declared in a file of its own.
 
-Index, search, looks at the past, erasure, export, rights and the API derive from `MEMORY_TYPES`. How prompts show a
+Index, search, historical views, erasure, export, rights and the API derive from `MEMORY_TYPES`. How prompts show a
 type is declared in `context/engine/section_budgets.py`, its pages in
 `nousweb/console/common/memory_types.py`.
 """
@@ -31,16 +31,16 @@ _BY_MODEL = {one.model: one for one in MEMORY_TYPES.values()}
 
 
 def entry_of(memory: Any) -> IndexEntry:
-    """The index row of a memory; of an event that of its long-term entry, which is what is to be given here."""
+    """Build the index row of a memory. For an event, `memory` is its long-term entry."""
     entry = _BY_INDEXED_MODEL[type(memory)].entry(memory)
     return replace(entry, text=entry.text[:MAX_TEXT_CHARACTERS]) if len(entry.text) > MAX_TEXT_CHARACTERS else entry
 
 
-def text_of(memory: Any) -> str:
-    """What a prompt says of a memory; "" when there is nothing to say."""
+def prompt_text(memory: Any) -> str:
+    """The text of a memory in a prompt; "" if it has none."""
     return _BY_MODEL[type(memory)].text(memory)
 
 
-def words_of(memory: Any) -> Iterable[str]:
-    """All texts that a reader of a memory is given."""
+def all_texts(memory: Any) -> Iterable[str]:
+    """All texts that a reader of the memory gets."""
     return _BY_MODEL[type(memory)].words(memory)

@@ -22,7 +22,7 @@ def _text(decision: Decision) -> str:
     return decision.description
 
 
-def _settle(decision: Decision, moment: datetime, undone: Collection[str]) -> None:
+def _restore_as_of(decision: Decision, moment: datetime, undone: Collection[str]) -> None:
     """A review that has a date never shows before it, whatever the trail lacks."""
     if decision.reviewed_at is not None and decision.reviewed_at > moment:
         decision.reviewed_at = None
@@ -42,5 +42,5 @@ DECISION = MemoryType(
     text_sql="description",
     words=_words,
     about=("category", "confidence", "stakes", "reasons", "outcome", "outcome_note"),
-    settle=_settle,
+    restore_as_of=_restore_as_of,
 )

@@ -39,16 +39,16 @@ def _text(episode: Episode) -> str:
     return lines(episode.title, episode.summary or episode.detail)
 
 
-def _take_back(episode: Episode, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
+def _undo_change(episode: Episode, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
     added = after.get("characters_added") if action == "episode.append" else None
     if not isinstance(added, int) or added <= 0:
         return {}
-    # A line break stands between what was written before and what was added.
+    # A line break separates appended text from the text before it.
     return {"detail": episode.detail[: max(len(episode.detail) - added, 0)].removesuffix("\n")}
 
 
-def _settle(episode: Episode, moment: datetime, undone: Collection[str]) -> None:
-    """An end that has a date never shows before it, whatever the trail lacks."""
+def _restore_as_of(episode: Episode, moment: datetime, undone: Collection[str]) -> None:
+    """Remove an end that is later than `moment`, even if the audit trail has no record of it."""
     if episode.ended_at is not None and episode.ended_at > moment:
         episode.summary, episode.summary_kind, episode.lessons = "", Episode.SummaryKind.NONE, []
         episode.outcome, episode.ended_at = Episode.Outcome.UNKNOWN, None
@@ -66,6 +66,6 @@ EPISODE = MemoryType(
     text_sql="concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
     words=_words,
     about=("title", "outcome", "lessons", "started_at", "ended_at"),
-    take_back=_take_back,
-    settle=_settle,
+    undo_change=_undo_change,
+    restore_as_of=_restore_as_of,
 )

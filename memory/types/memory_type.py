@@ -18,7 +18,7 @@ def _unchanged(row: Any, action: str, after: Values) -> Values:
     return {}
 
 
-def _settled(row: Any, moment: datetime, undone: Collection[str]) -> None:
+def _restore_as_of(row: Any, moment: datetime, undone: Collection[str]) -> None:
     return None
 
 
@@ -30,22 +30,22 @@ OF_AGENT = "{agent}"
 class MemoryType:
     """A type of memory that is searched.
 
-    `entry` builds its row of the index, from a row of `indexed_model` where that is not the memory's own. `text` is
-    what a prompt says of a memory, "" for nothing; `words` are all texts that a reader of it is given; `about` names
-    the attributes that describe it, or `metadata_field` the one JSON column that does. `text_sql`, `about_sql` (for
-    attributes that are no columns) and `source_sql` say the same to the statement that loads hits, `subject_sql` what
-    the thing is called that it is about and `trust_sql` its trust class.
+    `entry`: builds its index row from a row of `indexed_model`, or of `model` if that is None.
+    `text`: the text of a memory in a prompt, "" for none. `words`: all texts that a reader of the memory gets.
+    `about`: the attributes that describe a memory; or `metadata_field`: the JSON column that does.
+    `text_sql`, `about_sql` (for attributes that are not columns), `source_sql`, `subject_sql` (the name of the subject)
+    and `trust_sql` (the trust class): the same values in SQL, for the statement that loads hits.
 
-    A search as of a moment takes back what the audit trail has since: the values before each record, then what
-    `take_back` gives for a record (row, action, the record's "after"), and at last what `settle` sets on the row
-    (row, moment, actions taken back).
+    A search as of a moment undoes the later records of the audit trail: it sets the values from before each record,
+    then those that `undo_change` returns for it (row, action, the record's "after"), and finally calls `restore_as_of`
+    (row, moment, undone actions), which may set further attributes of the row.
 
-    `tables` are further models of its own that an erasure looks into. `tokens_may` with the scopes memory:read (view)
-    and memory:write (the others), and `reviewers_may` name actions of Django's permissions; all people may view.
-
-    `audit_verbs` are those of "create", "update", "retire" and "restore" that its services write into the audit trail,
-    as "note.create"; the change feed and the console know what to say of them. An action called otherwise has a row
-    in `identity/policy/changes.py` and a phrase in `nousweb/console/common/audit_phrases.py`.
+    `tables`: further models of this type that an erasure scans.
+    `tokens_may`, `reviewers_may`: actions of Django's permissions; tokens need the scope memory:read to view and
+    memory:write for the others. All people may view.
+    `audit_verbs`: those of "create", "update", "retire" and "restore" that its services write into the audit trail, as
+    "note.create"; the change feed and the console know them. Any other action needs a row in
+    `identity/policy/changes.py` and a phrase in `nousweb/console/common/audit_phrases.py`.
     """
 
     key: ItemType
@@ -62,8 +62,8 @@ class MemoryType:
     trust_sql: str = "CASE WHEN endorsed THEN 'person' ELSE origin END"
     indexed_model: type[Model] | None = None
     indexed_key: str = "id"
-    take_back: Callable[[Any, str, Values], Values] = _unchanged
-    settle: Callable[[Any, datetime, Collection[str]], None] = _settled
+    undo_change: Callable[[Any, str, Values], Values] = _unchanged
+    restore_as_of: Callable[[Any, datetime, Collection[str]], None] = _restore_as_of
     tables: tuple[type[Model], ...] = ()
     tokens_may: tuple[str, ...] = ("view", "add", "change")
     reviewers_may: tuple[str, ...] = ("add", "change")
@@ -71,17 +71,17 @@ class MemoryType:
 
     @property
     def name(self) -> str:
-        """The model's, as permissions and audit records have it."""
+        """The name of the model, as in permissions and audit records."""
         return self.model._meta.model_name or ""
 
     @property
     def is_store(self) -> bool:
-        """Whether its past stands in the audit trail, as that of all that derives from `Memory`."""
+        """Whether its changes are in the audit trail, as for all models that derive from `Memory`."""
         return issubclass(self.model, Memory)
 
     @property
     def retires(self) -> bool:
-        """Whether its rows can be out of use."""
+        """Whether its rows can be retired."""
         return any(column.name == "active" for column in self.model._meta.concrete_fields)
 
     @property
@@ -100,7 +100,7 @@ class MemoryType:
 
     @property
     def moments(self) -> tuple[str, ...]:
-        """Those of `about` that are moments."""
+        """The attributes in `about` that are moments."""
         columns = {column.name for column in self.model._meta.concrete_fields if isinstance(column, DateTimeField)}
         return tuple(name for name in self.about if name in columns)
 
@@ -113,18 +113,18 @@ class MemoryType:
         return f"json_build_object({', '.join(parts)})"
 
     def metadata(self, memory: object) -> Values:
-        """What describes a memory, by name."""
+        """The attributes that describe a memory, by name."""
         if self.metadata_field:
             described: Values = getattr(memory, self.metadata_field)
             return described
         return {name: getattr(memory, name) for name in self.about}
 
     def permission(self, action: str) -> str:
-        """The right to `action` ("view", "add", "change") on it."""
+        """The permission for `action` ("view", "add", "change") on this type."""
         return f"{self.model._meta.app_label}.{action}_{self.name}"
 
     def indexed_rows(self) -> QuerySet[Any]:
-        """The rows from which `entry` builds the index, with what it needs of others."""
+        """The rows from which `entry` builds index rows, with their related rows selected."""
         if self.indexed_model is None:
             return self.model._default_manager.all()
         return self.indexed_model._default_manager.select_related(self.name)

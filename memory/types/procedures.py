@@ -18,7 +18,7 @@ def _text(procedure: Procedure) -> str:
     return lines(procedure.name, procedure.description, *procedure.steps)
 
 
-def _take_back(procedure: Procedure, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
+def _undo_change(procedure: Procedure, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
     if action not in ("procedure.activate", "procedure.report"):
         return {}
     return {name: max(after[name] - 1, 0) for name in COUNTERS if isinstance(after.get(name), int)}
@@ -38,5 +38,5 @@ PROCEDURE = MemoryType(
     words=_words,
     about=("name", "domain", "steps", "effectiveness"),
     about_sql={"effectiveness": "success_count / nullif(success_count + failure_count, 0)::float8"},
-    take_back=_take_back,
+    undo_change=_undo_change,
 )

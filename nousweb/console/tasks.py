@@ -26,8 +26,8 @@ def keep_figures() -> int:
     begun, counted = time.monotonic(), 0
     for agent in large_memories():
         for persona, view in VIEWS.items():
-            health_keep(view(agent, shows_held=True))
-            index_counts_keep(view(agent, shows_held=True))
+            health_keep(view(agent, include_quarantined=True))
+            index_counts_keep(view(agent, include_quarantined=True))
             growth_keep(agent, both=persona == Persona.SUBCONSCIOUS)
             usage_keep(agent, both=persona == Persona.SUBCONSCIOUS)
         counted += 1

@@ -11,7 +11,7 @@ from django.test import Client
 from identity.models import Agent
 from identity.principal import Principal
 from memory.services.censors import censor_create
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.loops import loops_close_idle
 from nousweb.demo import memory_story as story
 from nousweb.lib import clock
@@ -167,7 +167,7 @@ def _working(actor: Caller) -> None:
 def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callable[[], None]:
     def ask() -> None:
         # What was learned until now has to be searchable, as it would have been.
-        embeddings_make()
+        embed_pending_rows()
         run = actor("POST", "/context", {"session_id": session, "input": asked})
         actor("POST", f"/context/{run['id']}/response", {"response": said})
         actor("POST", f"/context/{run['id']}/outcome", {"outcome": "success"})
@@ -177,7 +177,7 @@ def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callab
 
 def memory_finish() -> None:
     """What the worker would have done since: vectors and the loops that went idle."""
-    embeddings_make()
+    embed_pending_rows()
     loops_close_idle()
 
 

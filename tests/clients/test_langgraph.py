@@ -7,7 +7,7 @@ import pytest
 from nous_client import AsyncNous, Conflict, Nous
 
 from memory.models import Document
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.event_loops import to_its_end
 from tests.late_imports import Late
 
@@ -99,7 +99,7 @@ def test_store_searches_by_meaning(store, bruno):
     store.put(("users", "tim"), "2", {"text": "The boat lies in the harbour."})
     store.put(("users", "tim"), "3", {"text": "Tim drinks green tea.", "more": "x"}, index=False)
     store.put(("users", "tim"), "4", {"text": "Ships sail.", "more": "green tea"}, index=["text"])
-    embeddings_make()
+    embed_pending_rows()
     found = store.search(("users",), query="what does Tim drink?", limit=2)
     assert isinstance(found[0], stores.SearchItem)
     assert found[0].key == "1"
@@ -165,7 +165,7 @@ def test_store_in_a_graph_makes_the_prompt_of_the_api(store, live_server, other_
         return {}
 
     def think(state: graphs.MessagesState, runtime: runtimes.Runtime):
-        embeddings_make()
+        embed_pending_rows()
         question = "Which tea does Tim drink in the morning?"
         with Nous(live_server.url, other_token) as nous, nous.turn("s", question) as turn:
             turn.answer = "Green tea from Kyoto."

@@ -10,7 +10,7 @@ from nous_client import AsyncNous, Conflict, Nous
 from nous_client.mem0 import AsyncMemory, Memory
 
 from memory.models import Document
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.event_loops import to_its_end
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +52,7 @@ def test_memories_are_added_found_changed_and_told_of(memory, bruno):
     raw = memory.add(said, agent_id="helper", infer=False)["results"]
     assert [(each["role"], each["actor_id"]) for each in raw] == [("user", "Tim"), ("assistant", None)]
     memory.add("The boat lies in the harbour.", user_id="tim", run_id=7)
-    embeddings_make()
+    embed_pending_rows()
 
     found = memory.search("what does Tim drink?", filters=TIM, threshold=0.3)["results"]
     assert [each["memory"] for each in found] == ["I drink green tea in the morning."]
@@ -169,7 +169,7 @@ def test_asynchronous_memory_with_an_extractor_and_the_prompt_of_the_api(live_se
     assert (one["memory"], got["memory"]) == ("Tim drinks green tea from Kyoto.",) * 2
     assert [each["event"] for each in history] == ["ADD", "UPDATE"]
     assert found["results"][0]["metadata"] == {"sure": True}
-    embeddings_make()
+    embed_pending_rows()
     question = "Which tea does Tim drink?"
     with Nous(live_server.url, other_token) as nous, nous.turn("s", question) as turn:
         turn.answer = "Green tea from Kyoto."

@@ -7,7 +7,7 @@ import pytest
 from nous_client import AsyncNous, Nous
 
 from memory.models import Document
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.event_loops import to_its_end
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.late_imports import Late
@@ -213,7 +213,7 @@ def test_tool_in_a_run_of_the_sdk_and_in_the_next_prompt(nous, api, other_token,
         assert server.requests[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
         result = server.requests[1]["messages"][-1]["content"][0]
         assert result["content"] == "File created successfully at: /memories/tea.md"
-    embeddings_make()
+    embed_pending_rows()
     question = "Which tea does Tim drink?"
     prompt = nous.context(question, "s").system_prompt
     assert "Tim drinks green tea from Kyoto." in prompt

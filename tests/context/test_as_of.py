@@ -26,7 +26,7 @@ from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search.as_of import changed_since, memories_as_of
+from memory.search.as_of import historical_rows, memories_as_of
 from memory.search.memory_loader import memories_load
 from memory.search.request import SearchRequest
 from memory.search.search import search
@@ -36,7 +36,7 @@ from memory.services.derived_backfill import derived_backfill
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from memory.services.events import events_record
 from memory.services.facts import fact_edit, fact_invalidate, fact_restore, fact_supersede
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from nousweb.lib import clock
 from tests.database import as_the_owner
@@ -239,7 +239,7 @@ def test_as_of_changed_text_is_found_by_words_and_not_by_todays_vector(old_ada, 
         other = procedure_create(agent=old_ada, name="Ledger import", steps=["Ask the ostrich."], by=system)
     with clock.at(ago(10)):
         procedure_update(procedure=procedure, by=system, steps=["Press the button."])
-    embeddings_make()
+    embed_pending_rows()
     then, now = found(old_ada, 20), found(old_ada)
     assert (then[str(procedure.pk)].cosine, then[str(procedure.pk)].lexical > 0) == (0.0, True)
     assert then[str(other.pk)].cosine == now[str(other.pk)].cosine != 0.0
@@ -315,13 +315,13 @@ def test_as_of_recategorised_facts_over_the_limit_keep_their_earlier_category(ol
     for days, place in ((9, 2), (8, 0), (7, 3), (6, 1)):
         with clock.at(ago(days)):
             fact_edit(fact=facts[place], by=system, category="rule")
-    monkeypatch.setattr("memory.search.as_of.MOST_CHANGED", 2)
+    monkeypatch.setattr("memory.search.as_of.MAX_CHANGED", 2)
     request = SearchRequest(ASKED, GLOBAL, as_of=ago(20), exclude_categories=("rule",))
     assert {key for _, key in _changed(old_ada, request)} == {str(facts[3].pk), str(facts[1].pk)}
 
 
 def _changed(agent, request):
-    rows = SearchItem.objects.filter(pk__in=changed_since(ActorMemory(agent), request, request.as_of).ids)
+    rows = SearchItem.objects.filter(pk__in=historical_rows(ActorMemory(agent), request, request.as_of).ids)
     return list(rows.values_list("item_type", "item_id"))
 
 
@@ -551,7 +551,7 @@ def test_as_of_subconscious_and_other_agents_stay_isolated(old_ada, bruno, syste
 def test_as_of_now_costs_no_additional_statement(old_ada, system, actor):
     for kind in KINDS.values():
         kind.make(old_ada, system)
-    embeddings_make()
+    embed_pending_rows()
     prompt(old_ada, actor)
     request = ContextRequest("s", ASKED, dry_run=True)
     with CaptureQueriesContext(connection) as queries:

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.persona import ActorMemory
 from memory.services.facts import fact_supersede
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.working import working_set
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed
@@ -53,7 +53,7 @@ def history(ada, system, actor, reviewer):
         version = proposal_approve(proposal=proposal, by=reviewer)
     with clock.at(ago(55.5)):
         third = make_fact(ada, "The ledger export failed on Friday.", system, subject="Ledger failure")
-    embeddings_make()
+    embed_pending_rows()
     return old, new, version, third
 
 

@@ -18,7 +18,7 @@ from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
@@ -265,7 +265,7 @@ def test_contested_words_stand_unmarked_as_no_other_memory(api, ada, pair, asked
         assert caller.post("/procedures", {"name": text, "steps": ["Look."]}).status_code == 201
         document = {"namespace": ["notes"], "key": text[-3:], "value": {"text": text}}
         assert caller.request("PUT", "/documents", body=document).status_code == 200
-    embeddings_make()
+    embed_pending_rows()
     body = asked(input="Which PostgreSQL does the billing database run, and which decision was made?", fill=True)
     said = [line for line in body["system_prompt"].splitlines() if line.endswith((OLD, NEW))]
     assert said == ([NEW_LINE, OLD_LINE] if order == "newest_first" else [NEW_LINE])

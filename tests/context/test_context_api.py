@@ -19,7 +19,7 @@ from memory.models import Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
 from tests.factories import make_fact, make_facts, make_token
@@ -290,7 +290,7 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
         contents = [f"The ledger export {place}.{number} failed on a {number}th of the month." for number in range(20)]
         make_facts(ada, contents, system)
         make_fact(ada, f"Likes tea number {place}.", system, category="preference")
-        embeddings_make()
+        embed_pending_rows()
         assert caller.post("/context", ask).status_code == 200
         # The token, what is read of the agent whatever is asked, the last loops, four of the search, and the log; one
         # more tells what contests the second taste in tea.
@@ -343,7 +343,7 @@ def test_context_episode_of_the_requested_time_is_included_before_closer_ones(ap
             lived(f"Ledger export, try {number}", f"The ledger export failed for the {number}th time.")
     for dish in ("Soup", "Rice"):
         lived(f"{dish} for lunch", f"{dish} was served.")
-    embeddings_make()
+    embed_pending_rows()
     caller = api.as_token(actor_token)
     ask = ASK | {"input": "What happened with the ledger export yesterday?"}
     plain, explained = (caller.post("/context", ask | {"explain": explain}).json() for explain in (False, True))

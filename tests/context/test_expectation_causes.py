@@ -8,7 +8,7 @@ from context.models import ExpectationResult
 from identity.models import Agent
 from identity.principal import Principal
 from memory.services.events import events_record
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.factories import make_person, make_principal
 
 
@@ -22,7 +22,7 @@ def test_expectations_name_the_change_that_broke_each(ada, settings):
     stays = expectation_create(
         agent=ada, by=by, request=question, requirement="present", target="section", section="identity"
     )
-    embeddings_make()
+    embed_pending_rows()
     first = expectations_verify(agent=ada, by=by)
     states = {result.expectation_id: (result.state, result.detail) for result in ExpectationResult.objects.all()}
     assert {states[one.pk][0] for one in first} == {"passed"}, states
@@ -32,7 +32,7 @@ def test_expectations_name_the_change_that_broke_each(ada, settings):
     for number, (plant, kind) in enumerate(zip(order, cycle(["user_input", "tool_call"]))):
         events_record(agent=ada, events=[{"kind": kind, "content": f"Number {number}.", "loop_id": "l"}], by=agent)
         named[plant.expectation.pk] = plant.apply()
-    embeddings_make()
+    embed_pending_rows()
     expectations_verify(agent=Agent.objects.get(pk=ada.pk), by=by)
     results = ExpectationResult.objects.filter(is_current=True)
     found = {one.expectation_id: one for one in results if one.expectation_id in named}

@@ -32,7 +32,7 @@ from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, SearchItem
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.subjects.split import subject_split
 from memory.services.working import working_clear, working_item_add
 from nousweb.lib import clock
@@ -48,7 +48,7 @@ def billing(ada: Agent, system: Principal) -> Fact:
     """A fact that every prompt about the billing database holds."""
     fact = make_fact(ada, "The billing service uses the database PostgreSQL.", system, subject="billing")
     make_fact(ada, "The office is closed on Sunday afternoons.", system, subject="office")
-    embeddings_make()
+    embed_pending_rows()
     return fact
 
 
@@ -65,7 +65,7 @@ def about(fact: Fact) -> dict[str, str]:
 
 def checked(expectation: Expectation, by: Principal) -> ExpectationResult:
     """The result after a check of this moment."""
-    embeddings_make()
+    embed_pending_rows()
     expectations_verify(agent=Agent.objects.get(pk=expectation.agent_id), by=by, ids=[expectation.pk])
     result = ExpectationResult.objects.get(expectation=expectation, is_current=True)
     assert result.checked_at is not None
@@ -152,7 +152,7 @@ def test_expectation_section_of_the_identity_whole(ada, billing, reviewer, syste
 
 def test_expectation_pin_removed_is_the_named_change(ada, billing, reviewer):
     fact = make_fact(ada, "The harbour master drinks tea at four.", reviewer)
-    embeddings_make()
+    embed_pending_rows()
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     one = expect(ada, reviewer, **about(fact))
     assert checked(one, reviewer).passed
@@ -247,7 +247,7 @@ def test_expectation_refuses_what_demands_nothing(ada, reviewer, given, field):
 
 def run_jobs() -> None:
     streams_publish()
-    embeddings_make()
+    embed_pending_rows()
     checks_queue()
     for job in Job.objects.filter(handler="expectation_check", status="queued"):
         assert job_run(job.pk) == "done", Job.objects.get(pk=job.pk).error
@@ -423,7 +423,7 @@ def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, 
     if stops == "embedder":
         monkeypatch.setattr(type(embedder_named(configured_name())), "embed_query", _unavailable)
         # As a minute after the first check.
-        monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(most=1, seconds=0))
+        monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(max_size=1, seconds=0))
     elif stops == "profile":
         ids = [one.pk for one in wanted.values()]
         Expectation.objects.filter(pk__in=ids).update(request={**wanted["absent"].request, "profile": "gone"})
@@ -443,7 +443,7 @@ def _unavailable(self: object, text: str) -> None:
 
 def test_expectation_of_absence_waits_for_the_vectors(ada, billing, reviewer):
     hidden = make_fact(ada, "Ledger rows land in a warehouse at night.", reviewer, subject="ledger")
-    embeddings_make()
+    embed_pending_rows()
     by_id = expect(ada, reviewer, "absent", **about(hidden))
     by_text = expect(ada, reviewer, "absent", target="text", text="in a warehouse")
     alone = expect(ada, reviewer, "only_of_subject", **about(billing))

@@ -13,7 +13,7 @@ from context.what_if.scenarios import metadata_overrides
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_edit
 from memory.services.index_writer import index_put
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.types import entry_of
 from nousweb.lib.token_estimate import estimate_tokens
 from tests.factories import make_fact, make_run
@@ -114,7 +114,7 @@ def test_shares_of_the_profile_are_of_the_tiers(ada, system, mode, shares):
     ]  # fmt: skip
     facts = Fact.objects.bulk_create(drafts)
     index_put(entry_of(fact) for fact in facts)
-    embeddings_make()
+    embed_pending_rows()
     asked = {"mode": mode, "task": "fix", "profile": "knight_default", "budget": 3000, **ATLAS}
     request = ContextRequest("s", "What is known about why the ledger export failed?", dry_run=True, **asked)
     record = context_assemble(request, agent=ada, by=system)

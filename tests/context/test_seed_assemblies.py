@@ -8,7 +8,7 @@ from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.procedures import procedure_create
 from memory.services.working import working_set
 
@@ -111,7 +111,7 @@ def nous(ada, system, charlie):
         by=person,
     )
     # The facts bring their vectors with them.
-    assert embeddings_make() == len(DECISIONS) + len(EPISODES) + 1
+    assert embed_pending_rows() == len(DECISIONS) + len(EPISODES) + 1
     return ada
 
 

@@ -12,7 +12,7 @@ from context.what_if.scenarios import question_overrides, questions_overrides
 from identity.models import AuditEvent, Change
 from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.reviews.resolve import review_resolve
 from memory.services.subjects.edit import subject_edit
 from memory.services.subjects.merge import subject_merge
@@ -30,7 +30,7 @@ def cluster(ada, system):
     make_fact(ada, "Nine nodes serve the billing service.", system, subject="prod cluster")
     make_fact(ada, "Wants the billing service quiet at night.", system, subject="big iron", category="preference")
     make_fact(ada, "The billing service cluster runs 12 nodes.", system, subject="blue whale")
-    embeddings_make()
+    embed_pending_rows()
     return [
         Subject.objects.select_related("agent").get(name=name) for name in ("prod cluster", "big iron", "blue whale")
     ]
@@ -68,7 +68,7 @@ def test_contested_facts_have_the_name_of_the_thing(ada, system, reviewer):
     make_fact(ada, "The billing database runs on PostgreSQL.", system, subject="billing db")
     make_fact(ada, "The billing database runs on MariaDB.", system, subject="billing db")
     assert MemoryReview.objects.filter(kind="contradiction").exists()
-    embeddings_make()
+    embed_pending_rows()
     subject_edit(subject=Subject.objects.get(), name="Ledger", by=reviewer)
     lines = [line for line in prompt(ada, reviewer).splitlines() if line.startswith("- (contested")]
     assert len(lines) == 2
@@ -78,7 +78,7 @@ def test_contested_facts_have_the_name_of_the_thing(ada, system, reviewer):
 def test_blast_radius_of_two_names_for_one_thing(ada, actor, reviewer, bob):
     make_fact(ada, "J. Smith rows on Sundays.", actor, subject="J. Smith")
     other = make_fact(ada, "Sings well in the choir.", actor, subject="John Smith")
-    embeddings_make()
+    embed_pending_rows()
     review = MemoryReview.objects.get(kind="same_subject")
     make_run(ada, reviewer, "Who sings well in the choir?")
     alone = expectation_create(
@@ -108,14 +108,14 @@ def test_blast_radius_of_a_sentence_that_holds_of_both(ada, actor, reviewer):
     make_fact(ada, "Prefers tea with milk.", actor, subject="Alice")
     told = fact_learn(agent=ada, content="Prefers tea with milk.", subject="Bob", by=actor, importance=0.8)
     review = MemoryReview.objects.get(pk=told.review)
-    embeddings_make()
+    embed_pending_rows()
     make_run(ada, reviewer, "Who prefers tea with milk, Alice or Bob?")
     both = blast_radius(agent=ada, overrides=question_overrides(review, "both"), by=reviewer)
     same = blast_radius(agent=ada, overrides=question_overrides(review, "same"), by=reviewer)
     not_this = blast_radius(agent=ada, overrides=question_overrides(review, "new_wrong"), by=reviewer)
     assert (len(not_this.changed), registry()[0]) == (0, 2)
     review_resolve(review=review, resolution="both", by=reviewer)
-    embeddings_make()
+    embed_pending_rows()
     asked = ContextRequest.of_json(both.rows[0].run.request)
     real = context_assemble(asked, agent=ada, by=reviewer).system_prompt
     assert sorted(real.splitlines()) == sorted(both.rows[0].after.splitlines())

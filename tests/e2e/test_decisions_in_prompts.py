@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -53,7 +53,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
         learned = agent.post("/facts", {"content": content, "subject": "billing database"})
         assert learned.status_code == 201, learned.content
     assert learned.json()["action"] == "queued"
-    embeddings_make()
+    embed_pending_rows()
     first, second = facts_of(prompt(agent, QUESTION))
     assert first.startswith("- (contested, newer, ")
     assert first.endswith(NEW)

@@ -5,7 +5,7 @@ from identity.principal import Principal
 from memory.models import Decision, Episode, Fact, Procedure
 from memory.services.facts import fact_learn
 from memory.services.index_writer import index_put
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.types import entry_of
 
 PROFILE = (
@@ -67,5 +67,5 @@ def fill(agent: Agent, by: Principal) -> None:
     rows += [Episode.objects.create(agent=agent, summary=text) for text in EPISODES]
     rows += [Procedure.objects.create(agent=agent, name=name, description=text) for name, text in PROCEDURES]
     index_put(entry_of(row) for row in rows)
-    embeddings_make()
+    embed_pending_rows()
     assert Fact.objects.filter(agent=agent).count() == len(PROFILE) + len(FACTS)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import AuditEvent
-from memory.censoring.matching import MAX_SPANS, Rule, SimilarityFailed, text_match
+from memory.censoring.matching import MAX_SPANS, CensorRule, SimilarityFailed, match_censors
 from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS
@@ -28,8 +28,8 @@ def no_meanings(meanings, passages):
 
 
 def match(text, *patterns, severity="warn", seconds=10.0, clock=time.monotonic):
-    rules = [Rule(str(place), pattern, severity) for place, pattern in enumerate(patterns)]
-    return text_match(text, rules, similarities=no_meanings, seconds=seconds, clock=clock)
+    rules = [CensorRule(str(place), pattern, severity) for place, pattern in enumerate(patterns)]
+    return match_censors(text, rules, similarities=no_meanings, seconds=seconds, clock=clock)
 
 
 def test_censor_finds_the_words_of_a_secret(api, ada, actor_token):
@@ -121,10 +121,10 @@ def test_censor_ignores_case_unless_the_pattern_sets_it():
 
 
 def test_censor_strictest_decides_and_comes_first():
-    rules = [Rule("w", "tea", "warn"), Rule("a", "tea", "absolute"), Rule("b", "tea", "block")]
-    outcome = text_match("tea", rules, similarities=no_meanings, seconds=10.0)
+    rules = [CensorRule("w", "tea", "warn"), CensorRule("a", "tea", "absolute"), CensorRule("b", "tea", "block")]
+    outcome = match_censors("tea", rules, similarities=no_meanings, seconds=10.0)
     assert ([found.rule.id for found in outcome.matches], outcome.verdict) == (["a", "b", "w"], "block")
-    assert text_match("tea", rules[:1], similarities=no_meanings, seconds=10.0).verdict == "warn"
+    assert match_censors("tea", rules[:1], similarities=no_meanings, seconds=10.0).verdict == "warn"
 
 
 @pytest.mark.parametrize("text", ["a" * 99_999 + "!", "a" * 100_000, "ab" * 50_000])
@@ -167,14 +167,14 @@ def test_censor_places_are_characters_of_the_text(text, pattern):
 
 
 def test_censor_meaning_is_compared_by_the_embedder():
-    rules = [Rule("p", "The user asks to delete production data", "block", True, 0.3)]
+    rules = [CensorRule("p", "The user asks to delete production data", "block", True, 0.3)]
     text = "Good morning. Could you wipe all live customer records? What is the weather in Lisbon?"
-    outcome = text_match(text, rules, similarities=semantic_similarities, seconds=60.0)
+    outcome = match_censors(text, rules, similarities=semantic_similarities, seconds=60.0)
     (found,) = outcome.matches
     assert [text[span.start : span.end] for span in found.spans] == ["Could you wipe all live customer records?"]
     assert 0.3 <= found.similarity <= 1
     assert outcome.verdict == "block"
-    calm = text_match("What is the weather in Lisbon?", rules, similarities=semantic_similarities, seconds=60.0)
+    calm = match_censors("What is the weather in Lisbon?", rules, similarities=semantic_similarities, seconds=60.0)
     assert (calm.verdict, calm.timed_out) == ("allow", ())
 
 
@@ -182,8 +182,8 @@ def test_censor_embedder_failure_stops_no_pattern():
     def broken(meanings, passages):
         raise SimilarityFailed("The model is away.")
 
-    rules = [Rule("m", "tea", "absolute", True, 0.5), Rule("p", "tea", "warn")]
-    outcome = text_match("tea", rules, similarities=broken, seconds=10.0)
+    rules = [CensorRule("m", "tea", "absolute", True, 0.5), CensorRule("p", "tea", "warn")]
+    outcome = match_censors("tea", rules, similarities=broken, seconds=10.0)
     assert [found.rule.id for found in outcome.matches] == ["p"]
     assert [(missed.rule.id, missed.why) for missed in outcome.timed_out] == [("m", "The model is away.")]
 
@@ -197,8 +197,8 @@ def test_censor_meaning_that_takes_too_long_is_reported():
         return [[0.0] * len(passages) for _ in meanings]
 
     text = "One sentence. " * 100
-    rules = [Rule("m", "tea", "warn", True, 0.5)]
-    outcome = text_match(text, rules, similarities=slow, seconds=2.0, clock=lambda: float(next(ticks)))
+    rules = [CensorRule("m", "tea", "warn", True, 0.5)]
+    outcome = match_censors(text, rules, similarities=slow, seconds=2.0, clock=lambda: float(next(ticks)))
     assert 0 < len(asked) < 100
     assert [missed.rule.id for missed in outcome.timed_out] == ["m"]
 

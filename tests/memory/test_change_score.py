@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.fact_pairs.slots import CHANGED, SAME, TRUE, Maker
 from benchmarks.fact_pairs.stories import MORE, stories, story_pairs
-from memory.comparison.change_score import EMBEDDED, UNKNOWN, change_model, signs_of
+from memory.comparison.change_score import EMBEDDING_FEATURES, UNKNOWN, change_features, change_model
 from memory.comparison.compare import Outcome, compare_facts
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.registry import embedder_named
@@ -44,11 +44,11 @@ def test_change_score_reads_what_embeddings_are_about(subject, old, new, asked):
 
 def test_change_score_has_each_sign_that_its_trees_were_fitted_with():
     old, new, cosine = _snapshots("user", "I rent a studio.", "I bought a flat.")
-    with_vectors = signs_of(old, new, frozenset(), cosine, THRESHOLDS)
+    with_vectors = change_features(old, new, frozenset(), cosine, THRESHOLDS)
     assert set(change_model().names) <= set(with_vectors)
-    assert all(with_vectors[name] > UNKNOWN for name in EMBEDDED)
-    without = signs_of(FactSnapshot(old.content), FactSnapshot(new.content), frozenset(), cosine, THRESHOLDS)
-    assert all(without[name] == UNKNOWN for name in EMBEDDED)
+    assert all(with_vectors[name] > UNKNOWN for name in EMBEDDING_FEATURES)
+    without = change_features(FactSnapshot(old.content), FactSnapshot(new.content), frozenset(), cosine, THRESHOLDS)
+    assert all(without[name] == UNKNOWN for name in EMBEDDING_FEATURES)
 
 
 def test_change_score_needs_no_embedding():

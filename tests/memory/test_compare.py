@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory.comparison import lexicon as w
 from memory.comparison.compare import Comparison, Kind, Outcome, compare_facts
-from memory.comparison.resolution import MAX_FAINT_QUESTIONS, FactMatch, resolve
+from memory.comparison.resolution import MAX_FAINT_REVIEWS, FactMatch, decide_learning
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
@@ -267,8 +267,8 @@ def test_resolution_asks_about_few_old_facts_that_only_their_score_relates():
     found = [_compared(old, said, 0.44, subjects=("user", "user")) for old in known]
     assert all(each.faint for each in found)
     near = _compared("The office is in Antwerp.", "The office is in Rotterdam.", 0.9)
-    asked = resolve([FactMatch(uuid4(), each) for each in (*found, near)], {}).ask
-    assert [match.comparison.faint for match in asked] == [False, *[True] * MAX_FAINT_QUESTIONS]
+    asked = decide_learning([FactMatch(uuid4(), each) for each in (*found, near)], {}).ask
+    assert [match.comparison.faint for match in asked] == [False, *[True] * MAX_FAINT_REVIEWS]
 
 
 def test_comparison_contradiction_is_seen_below_the_check_threshold():

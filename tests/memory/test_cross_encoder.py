@@ -6,7 +6,7 @@ import pytest
 from memory.comparison import cross_encoder as c
 from memory.comparison.change_score import both_true
 from memory.comparison.compare import Outcome, compare_facts
-from memory.comparison.cross_encoder import cross_scores, encoder_of
+from memory.comparison.cross_encoder import build_encoder, cross_scores
 from memory.comparison.snapshot import FactSnapshot
 from memory.embedding import embedder_named
 from memory.embedding.local import tokenizer
@@ -28,7 +28,7 @@ def snapshots(subject, old, new):
 def test_layers_without_a_change_are_those_of_the_embedder():
     names = [f"{layer}{part}.{side}" for layer in range(c.LAYERS) for part in c.MATRICES for side in ("down", "up")]
     nothing = {name: np.zeros((1, 1)) for each in names for name in (each, f"{each}_scale")}
-    plain = encoder_of(nothing | {"segments": np.zeros(1), "head": np.zeros(1), "head_bias": np.zeros(1)})
+    plain = build_encoder(nothing | {"segments": np.zeros(1), "head": np.zeros(1), "head_bias": np.zeros(1)})
     text = "The nightly export runs at 02:00, unless Ümit’s team pauses it."
     encoding = tokenizer().encode(text)
     last = plain._layers(np.array(encoding.ids), np.array(encoding.type_ids)).mean(0)

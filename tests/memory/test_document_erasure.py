@@ -17,7 +17,7 @@ from memory.models import Document, Fact, SearchItem, WorkingMemory
 from memory.services.documents import document_put, document_retire
 from memory.services.erasure import document_erase, fact_erase, subject_erase
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.owner_erasure import receipt_describe
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.http import browser
@@ -48,7 +48,7 @@ def letters(ada, actor):
     put(ada, actor, "address", ELM)
     last = put(ada, actor, "address", OAK)
     put(ada, actor, "tea", TEA)
-    embeddings_make()
+    embed_pending_rows()
     return last
 
 

@@ -13,7 +13,7 @@ from memory.models import Document, SearchItem
 from memory.services.documents import document_put, document_retire
 from memory.services.erasure import project_erase
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.transfer.agent_export import agent_export
 from memory.transfer.agent_import import agent_import
 from memory.types.documents import document_text
@@ -175,7 +175,7 @@ def test_documents_are_found_by_meaning_by_value_and_by_namespace(caller, ada):
     put(caller, "deep", {"about": {"kind": {"name": "tool"}}, "list": [1, 2], "none": None})
     put(caller, "secret", {"text": "Tim drinks green tea."}, index=[])
     put(caller, "other", {"text": "Tim drinks green tea."}, namespace=["memories", "tom"])
-    embeddings_make()
+    embed_pending_rows()
     assert found(caller) == ["other", "secret", "deep", "boat", "tea"]
     assert found(caller, namespace=NOTES, limit=2, offset=1) == ["deep", "boat"]
     assert found(caller, namespace=NOTES, query="what does Tim drink?")[0] == "tea"
@@ -260,7 +260,7 @@ def test_documents_come_up_in_prompts_until_they_are_retired(caller, ada):
         namespace=["memories"],
     )
     put(caller, "hidden", {"content": "Tim drinks green tea from Osaka every morning."}, index=[])
-    embeddings_make()
+    embed_pending_rows()
     ask = {"session_id": "s", "input": "What tea does Tim drink every morning?"}
     prompt = caller.post("/context", ask).json()["system_prompt"]
     assert "## Documents" in prompt
@@ -275,7 +275,7 @@ def test_documents_come_up_in_prompts_until_they_are_retired(caller, ada):
         {"content": "Tim drinks black tea from Assam every morning."},
         namespace=["memories"],
     )
-    embeddings_make()
+    embed_pending_rows()
     prompt = caller.post("/context", ask).json()["system_prompt"]
     assert "Assam" in prompt
     assert "Kyoto" not in prompt
@@ -290,7 +290,7 @@ def test_documents_that_are_long_come_up_by_the_passage_that_answers(caller, ada
     calm = "\n".join(f"Day {day}: the harbour was calm and the gulls were loud, as on other days." for day in range(80))
     said = "Tim drinks green tea from Kyoto every single morning before he sails."
     put(caller, "/memories/log.md", {"content": f"{calm}\n{said}\n{calm}"})
-    embeddings_make()
+    embed_pending_rows()
     answer = caller.post("/context", {"session_id": "s", "input": "What tea does Tim drink every morning?"}).json()
     [line] = [line for line in answer["system_prompt"].splitlines() if said in line]
     assert line.startswith("- [/memories/log.md] …")

@@ -20,7 +20,7 @@ from memory.embedding import (
 from memory.embedding.local import LocalEmbedder
 from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.query_batches import QueryBatches
-from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.recent_queries import RecentQueries
 from tests.embeddings import model_runs
 
@@ -180,7 +180,7 @@ def test_queries_that_wait_are_embedded_in_one_run(embedder):
             raise EmbeddingUnavailable("not now")
         return embedder.embed_documents(texts)
 
-    batches = QueryBatches(embed, runs=1, most=2)
+    batches = QueryBatches(embed, runs=1, max_batch=2)
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(batches.vector_of, "first")
         assert began.wait(30)
@@ -205,7 +205,7 @@ def test_announced_queries_are_embedded_with_the_first_that_is_needed(embedder):
         runs.append(list(texts))
         return embedder.embed_documents(texts)
 
-    batches = QueryBatches(embed, runs=1, most=3)
+    batches = QueryBatches(embed, runs=1, max_batch=3)
     kept = [batches.announce(text) for text in ("first", "second", "second")]
     forgotten = batches.announce("third")
     assert runs == []
@@ -228,9 +228,9 @@ def test_searches_under_way_share_a_run(embedder, monkeypatch):
     monkeypatch.setattr(local, "_mean_of_tokens", counted)
     monkeypatch.setattr(query_prefetch, "RUNS", 1)
     monkeypatch.setattr(query_prefetch, "_last_model", embedder.name)
-    alone = EmbeddingAhead("Where was the meeting?", (1, "actor"))
+    alone = PrefetchedEmbedding("Where was the meeting?", (1, "actor"))
     alone.of_model(embedder.name)
-    others = [EmbeddingAhead(text, (1, "actor")) for text in ("Who came to it?", "What was decided?")]
+    others = [PrefetchedEmbedding(text, (1, "actor")) for text in ("Who came to it?", "What was decided?")]
     found = [one.of_model(embedder.name) for one in others]
     assert runs == [1, 2]
     assert np.allclose(found[0], embedder.embed_query("Who came to it?"), atol=1e-6)
@@ -241,10 +241,10 @@ def test_question_asked_again_is_embedded_once_a_minute_for_whoever_asks(embedde
     monkeypatch.setattr(type(embedder), "embed_query", lambda self, text: runs.append(text) or np.ones(1, np.float32))
     now = [1000.0]
     monkeypatch.setattr(recent_queries.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(most=2, seconds=60))
+    monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(max_size=2, seconds=60))
 
     def asked(text, asker=(1, "actor")):
-        EmbeddingAhead(text, asker).of_model(embedder.name)
+        PrefetchedEmbedding(text, asker).of_model(embedder.name)
 
     for _ in range(3):
         asked("one")

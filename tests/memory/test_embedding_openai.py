@@ -21,7 +21,7 @@ def served():
 
 @pytest.fixture
 def embedder(served, monkeypatch):
-    monkeypatch.setattr(protocol, "LONGEST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(protocol, "MAX_RETRY_AFTER_SECONDS", 0.01)
     return OpenAIEmbedder("some-model", base_url=served.url + "/", key="sesame", timeout=5, query_timeout=5)
 
 

@@ -16,7 +16,7 @@ from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services import indexing
 from memory.services.facts import Precheck, fact_learn
-from memory.services.indexing import embeddings_make, index_retry
+from memory.services.indexing import embed_pending_rows, index_retry
 from memory.services.reindexing import index_rebuild
 from nousweb.lib.errors import NotAllowed
 from tests.memory.embedders import endpoint
@@ -52,18 +52,18 @@ def later(monkeypatch, wait):
 def test_index_pending_rows_become_ready(served, learn):
     learn("alpha", "beta")
     assert states() == [("alpha", "pending"), ("beta", "pending")]
-    assert embeddings_make() == 2
+    assert embed_pending_rows() == 2
     assert states() == [("alpha", "ready"), ("beta", "ready")]
     item = SearchItem.objects.get(text="alpha")
     assert (item.error, item.due_at, len(item.embedding)) == ("", None, served.dimension)
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
 
 
 def test_index_many_writes_queue_one_task(served, learn):
     OrmQ.objects.all().delete()
     learn("one", "two", "three")
     assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
-    embeddings_make()
+    embed_pending_rows()
     OrmQ.objects.all().delete()
     learn("four")
     assert sum(task.func() == "memory.tasks.embed_pending" for task in OrmQ.objects.all()) == 1
@@ -72,16 +72,16 @@ def test_index_many_writes_queue_one_task(served, learn):
 def test_index_embedder_failure_fails_no_write_and_loses_nothing(served, learn, monkeypatch):
     served.broken = True
     learn("alpha")
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
     item = SearchItem.objects.get()
     assert (item.status, item.attempts) == ("pending", 1)
     assert "503" in item.error
     asked = len(served.requests)
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
     assert len(served.requests) == asked, "not due yet"
     served.broken = False
     later(monkeypatch, EMBEDDING_LEASE.backoff(1) + timedelta(seconds=1))
-    assert embeddings_make() == 1
+    assert embed_pending_rows() == 1
     assert states() == [("alpha", "ready")]
 
 
@@ -89,15 +89,15 @@ def test_index_row_fails_after_the_last_attempt_until_retried(served, learn, ada
     served.broken = True
     learn("alpha")
     for _ in range(EMBEDDING_LEASE.max_attempts):
-        embeddings_make()
+        embed_pending_rows()
         later(monkeypatch, timedelta(hours=1))
     assert states() == [("alpha", "failed")]
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
     with pytest.raises(NotAllowed):
         index_retry(agent=ada, by=Principal.of_user(alice))
     served.broken = False
     assert index_retry(agent=ada, by=Principal.of_user(bob)) == 1
-    assert embeddings_make() == 1
+    assert embed_pending_rows() == 1
     assert SearchItem.objects.get().attempts == 1
 
 
@@ -109,7 +109,7 @@ def test_index_row_refused_by_the_model_fails_alone(served, learn):
         return (400, {}, b"{}") if "poison" in body["input"] else ordinary(body)
 
     served.reply = picky
-    assert embeddings_make() == 2
+    assert embed_pending_rows() == 2
     assert states() == [("fine", "ready"), ("good", "ready"), ("poison", "failed")]
 
 
@@ -126,16 +126,16 @@ def test_index_row_changed_meanwhile_keeps_no_old_vector(served, learn, monkeypa
             return embedder_named(self.name).embed_documents(texts)
 
     monkeypatch.setattr(indexing, "embedder_named", lambda name: Changing())
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
     assert SearchItem.objects.get().embedding is None
 
 
 def test_index_claim_of_a_killed_worker_is_taken_over(served, learn, monkeypatch):
     learn("alpha")
     assert len(indexing._claim("actor")) == 1
-    assert embeddings_make() == 0, "still leased"
+    assert embed_pending_rows() == 0, "still leased"
     later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
-    assert embeddings_make() == 1
+    assert embed_pending_rows() == 1
 
 
 def test_index_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
@@ -143,7 +143,7 @@ def test_index_row_that_kills_every_worker_is_given_up(served, learn, monkeypatc
     for _ in range(EMBEDDING_LEASE.max_attempts):
         assert len(indexing._claim("actor")) == 1
         later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
-    assert embeddings_make() == 0
+    assert embed_pending_rows() == 0
     assert states() == [("alpha", "failed")]
     assert "Given up" in SearchItem.objects.get().error
 
@@ -180,7 +180,7 @@ def test_index_lease_is_renewed_while_the_model_works(ada, actor, settings, monk
                 return embedder_named(self.name).embed_documents(texts)
 
         monkeypatch.setattr(indexing, "embedder_named", lambda name: Slow())
-        assert embeddings_make() == 1
+        assert embed_pending_rows() == 1
     assert seen == sorted(seen)
 
 
@@ -196,7 +196,7 @@ def test_index_two_workers_embed_every_row_once(settings, ada, actor):
 
         def work():
             try:
-                made.append(embeddings_make())
+                made.append(embed_pending_rows())
             finally:
                 connections.close_all()
 
@@ -212,7 +212,7 @@ def test_index_two_workers_embed_every_row_once(settings, ada, actor):
 
 def test_index_rebuild_adds_what_is_lost_and_keeps_what_is_right(served, learn, ada):
     _, changed, lost = learn("kept", "changed", "lost")
-    embeddings_make()
+    embed_pending_rows()
     SearchItem.objects.filter(item_id=lost.pk).delete()
     SearchItem.objects.filter(item_id=changed.pk).update(text="wrong", category="wrong")
     with connection.cursor() as cursor:

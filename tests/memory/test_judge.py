@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from identity.models import Agent
 from memory.comparison.snapshot import FactSnapshot
-from memory.judge import Judge, JudgeFailed, JudgeUnavailable, judge_in_force
+from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
 from memory.judge.budget import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.models import JudgeCall
@@ -32,7 +32,7 @@ def server() -> Iterator[JudgeServer]:
 
 @pytest.fixture
 def judge(server: JudgeServer) -> Judge:
-    judge = judge_in_force()
+    judge = configured_judge()
     assert judge is not None
     return judge
 
@@ -41,7 +41,7 @@ def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> Judg
     # The SDK takes a second of every process that only collects these tests.
     from memory.judge.anthropic import AnthropicJudge
 
-    return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, first_pause=0.0)
+    return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, backoff_initial=0.0)
 
 
 def _relation(judge: Judge, agent: Agent):
@@ -50,10 +50,14 @@ def _relation(judge: Judge, agent: Agent):
 
 def test_judge_verdict_is_checked_and_stored_with_its_cost(server, judge, ada):
     server.reply(**UPDATE)
-    judged = _relation(judge, ada)
-    assert judged.value.relation is Relation.UPDATE
-    assert (judged.model, judged.prompt_version, judged.tokens) == ("claude-of-the-tests", PROMPT_VERSION, 120)
-    call = JudgeCall.objects.get(pk=judged.call_id)
+    judge_result = _relation(judge, ada)
+    assert judge_result.value.relation is Relation.UPDATE
+    assert (judge_result.model, judge_result.prompt_version, judge_result.tokens) == (
+        "claude-of-the-tests",
+        PROMPT_VERSION,
+        120,
+    )
+    call = JudgeCall.objects.get(pk=judge_result.call_id)
     assert (call.agent, call.persona, call.task, call.model) == (ada, "actor", "relation", "claude-of-the-tests")
     assert (call.tokens_in, call.tokens_out, call.attempts, call.error) == (100, 20, 1, "")
     # The reason tells of memories; it is kept with what it led to, where it is erased with them.
@@ -104,9 +108,11 @@ def test_judge_log_holds_neither_memories_nor_the_key(server, judge, ada, caplog
 
 def test_judge_summary_is_returned_and_only_measured_in_the_record(server, judge, ada):
     server.reply(title="How the billing outage was repaired", summary="The secret summary of it.")
-    judged = judge.summarise(agent=ada, persona="actor", transcript="a" * (MAX_TRANSCRIPT_CHARACTERS + 1000) + "END")
-    assert judged.value.title == "How the billing outage was repaired"
-    call = JudgeCall.objects.get(pk=judged.call_id)
+    judge_result = judge.summarise(
+        agent=ada, persona="actor", transcript="a" * (MAX_TRANSCRIPT_CHARACTERS + 1000) + "END"
+    )
+    assert judge_result.value.title == "How the billing outage was repaired"
+    call = JudgeCall.objects.get(pk=judge_result.call_id)
     assert call.verdict["summary"] == {"characters": len("The secret summary of it.")}
     assert "secret" not in str(call.verdict)
     (prompt,) = server.prompts
@@ -118,17 +124,17 @@ def test_judge_summary_is_returned_and_only_measured_in_the_record(server, judge
 def test_judge_extraction_gives_at_most_five_facts_and_no_rule(server, judge, ada):
     fact = {"subject": "Alice", "content": "Alice likes tea.", "category": "preference", "confidence": 0.8}
     server.reply(facts=[fact | {"category": "rule"}] + [fact] * 6)
-    judged = judge.extract_facts(agent=ada, persona="actor", summary="About tea.", transcript="I like tea.")
-    assert len(judged.value.facts) == 5
-    assert [each.category for each in judged.value.facts] == ["concept"] + ["preference"] * 4
+    judge_result = judge.extract_facts(agent=ada, persona="actor", summary="About tea.", transcript="I like tea.")
+    assert len(judge_result.value.facts) == 5
+    assert [each.category for each in judge_result.value.facts] == ["concept"] + ["preference"] * 4
     items = server.requests[0]["tools"][0]["input_schema"]["properties"]["facts"]["items"]
     assert "rule" not in items["properties"]["category"]["enum"]
 
 
 def test_judge_merges_facts_into_one_text(server, judge, ada):
     server.reply(content="  Alice likes tea and coffee. ")
-    judged = judge.merge(agent=ada, persona="actor", facts=[OLD, NEW, OLD])
-    assert judged.value.content == "Alice likes tea and coffee."
+    judge_result = judge.merge(agent=ada, persona="actor", facts=[OLD, NEW, OLD])
+    assert judge_result.value.content == "Alice likes tea and coffee."
     assert server.prompts[0].count("</memory>") == 3
 
 
@@ -180,8 +186,8 @@ def test_judge_answer_in_another_form_is_no_verdict(server, judge, ada, reply):
 
 def test_judge_bad_answer_is_requested_again(server, ada):
     server.queue(Reply(input={"relation": "?"})).reply(**UPDATE)
-    judged = _relation(_patient(server), ada)
-    call = JudgeCall.objects.get(pk=judged.call_id)
+    judge_result = _relation(_patient(server), ada)
+    call = JudgeCall.objects.get(pk=judge_result.call_id)
     assert (call.attempts, call.tokens_in, call.tokens_out) == (2, 200, 40)
 
 
@@ -285,7 +291,7 @@ def test_judge_circuit_opens_after_silence(server, ada, monkeypatch):
         _relation(judge, ada)
     assert resting.value.retry_at is not None
     assert (len(server.requests), JudgeCall.objects.count()) == (3, 3)
-    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._rests_until + 1)
+    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._cooldown_until + 1)
     server.reply(relation="update", confidence=0.9, reason="Back again.")
     assert _relation(judge, ada).value.confidence == 0.9
 
@@ -317,8 +323,8 @@ def test_judge_budget_ignores_yesterday(server, judge, ada):
 def test_judge_budget_of_an_imported_past_is_todays(server, judge, ada):
     server.reply(**UPDATE)
     with clock.at(datetime(2020, 1, 1, tzinfo=UTC)):
-        judged = _relation(judge, ada)
-    assert JudgeCall.objects.get(pk=judged.call_id).created_at >= today_start()
+        judge_result = _relation(judge, ada)
+    assert JudgeCall.objects.get(pk=judge_result.call_id).created_at >= today_start()
 
 
 def test_judge_is_not_asked_inside_a_transaction(server, judge, ada):
@@ -369,15 +375,15 @@ def test_judge_record_of_calls_is_append_only(server, judge, ada, sql):
 
 def test_judge_is_absent_without_settings():
     with override_settings(JUDGE="none"):
-        assert judge_in_force() is None
+        assert configured_judge() is None
 
 
 def test_judge_with_a_waiting_caller_is_asked_once(server, ada):
     server.fail(529).reply(**UPDATE)
     with override_settings(JUDGE_RETRIES=2):
-        brief = judge_in_force(waiting=True)
+        brief = configured_judge(waiting=True)
         assert brief is not None
-        assert brief is not judge_in_force()
+        assert brief is not configured_judge()
         with pytest.raises(JudgeUnavailable):
             _relation(brief, ada)
     assert len(server.requests) == 1

@@ -15,7 +15,7 @@ from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary,
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.procedure_flags import flag_of
-from memory.lifecycle.handlers.review_notice import signature_of
+from memory.lifecycle.handlers.review_notice import review_notice_signature
 from memory.lifecycle.policy import STALE_AFTER
 from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
 from memory.lifecycle.schedule_control import (
@@ -511,6 +511,6 @@ def test_webhook_is_signed_and_retried(ada, actor):
         receiver.shutdown()
         receiver.server_close()
     assert len(got) == 2
-    assert all(signature == signature_of(body, secret) for body, signature, _ in got)
-    assert all(former == signature_of(body, "the former one") for body, _, former in got)
+    assert all(signature == review_notice_signature(body, secret) for body, signature, _ in got)
+    assert all(former == review_notice_signature(body, "the former one") for body, _, former in got)
     assert b"archive" not in got[0][0]

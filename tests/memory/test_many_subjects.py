@@ -10,7 +10,7 @@ from memory.selectors import subjects_shown
 from memory.services.facts import fact_learn
 from memory.services.reindexing import index_rebuild
 from memory.services.subjects.merge import subject_merge
-from memory.services.subjects.proposals import candidates_of
+from memory.services.subjects.proposals import similar_subjects
 from memory.services.subjects.registry import alias_find
 from memory.subjects.registry_backfill import registry_fill
 from tests.database import as_the_owner
@@ -61,7 +61,7 @@ def test_no_statement_about_a_subject_reads_all_of_them(ada, many, system, bob):
             content="The ship 0007 has two masts.", subject="ship 0007", **learn
         ),
         "find": lambda: alias_find(agent=ada, persona="actor", spelling="Ship-0042"),
-        "alike": lambda: candidates_of(thing, "shp 0100"),
+        "alike": lambda: similar_subjects(thing, "shp 0100"),
         "first page of the list": lambda: list(subjects_shown(ActorMemory(ada)).order_by("-created_at", "-id")[:50]),
         "page": lambda: browser(bob).get(f"/agents/ada/subjects/{thing.pk}/"),
         "merge": lambda: subject_merge(

@@ -68,6 +68,6 @@ def test_first_of_core_memory_is_found_by_an_index_in_its_order(ada):
         # Only where it cannot do otherwise: few rows are sorted sooner.
         for way in ("seqscan", "bitmapscan", "sort", "incremental_sort"):
             cursor.execute(f"SET LOCAL enable_{way} = off")
-    plan = ActorMemory(ada).facts.active().profile().peoples_first()[:5].explain()
+    plan = ActorMemory(ada).facts.active().profile().human_verified_first()[:5].explain()
     assert "using fact_core" in plan
     assert "Sort" not in plan

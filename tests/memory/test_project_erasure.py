@@ -23,7 +23,7 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.erasure import project_erase
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.loops import loops_summarise
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.factories import make_copies, make_token
@@ -58,7 +58,7 @@ def stored(api, agent, project, word):
     made("/decisions", description=f"Go to {word}.", episode=episode)
     made("/procedures", name=f"Reach {word}", steps=[f"Sail to {word}."])
     assert caller.put(f"/working/{word}", {"task": f"Plan {word}.", **keys}).status_code == 200
-    embeddings_make()
+    embed_pending_rows()
     made("/context", session_id=word, input=f"What of the {word} ledger?")
     night = api.as_token(make_token(agent, "subconscious", name=f"night {len(word)}"))
     night.post("/facts", {"content": f"Dreams of {word}.", "subject": word, **keys})

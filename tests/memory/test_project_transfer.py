@@ -21,7 +21,7 @@ from memory.models.project_scope import ProjectScope
 from memory.persona import ActorMemory
 from memory.search.request import SearchRequest
 from memory.search.search import search
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.factories import make_token
 
 KEYED = (Fact, Event, LoopSummary, Episode, Decision, Procedure, SearchItem)
@@ -64,7 +64,7 @@ def test_export_and_import_keep_projects_and_tasks(api, ada, system, tmp_path):
     call_command("importagent", str(tmp_path / "ada.jsonl"), slug="copy", stdout=io.StringIO(), stderr=io.StringIO())
     copy = Agent.objects.get(slug="copy")
     assert keys_of(copy) == before
-    embeddings_make()
+    embed_pending_rows()
     asked = {"query": "How high is the mast of the ship?", "types": ["fact"], "min_score": 0.0}
     for scope, number in ((ProjectScope(), 1), (ProjectScope("zeus"), 2), (ProjectScope("zeus", "t1"), 3)):
         assert len(search(ActorMemory(copy), SearchRequest(scope=scope, **asked)).items) == number

@@ -9,7 +9,7 @@ from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.schemas.recall import RecallOut
 from memory.services.facts import fact_learn
 from memory.services.index_writer import index_put
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.types import entry_of
 from tests.api.problems import assert_problem
 from tests.memory.embedders import endpoint
@@ -26,7 +26,7 @@ def recall(api, token, q, **query):
 def post(api, token, *events):
     answer = api.as_token(token).post("/events", {"events": list(events)})
     assert answer.status_code == 201, answer.content
-    embeddings_make()
+    embed_pending_rows()
     return [event["id"] for event in answer.json()["events"]]
 
 
@@ -65,7 +65,7 @@ def test_recall_finds_by_words_before_there_is_a_vector(api, actor_token):
     assert api.as_token(actor_token).get("/index").json() == {"ready": 0, "pending": 1, "failed": 0, "language": "en"}
     found = recall(api, actor_token, "password of the vault")
     assert [item["cosine"] for item in found["items"]] == [0]
-    embeddings_make()
+    embed_pending_rows()
     assert api.as_token(actor_token).get("/index").json() == {"ready": 1, "pending": 0, "failed": 0, "language": "en"}
     assert recall(api, actor_token, "password of the vault")["items"][0]["cosine"] > 0.5
 
@@ -77,7 +77,7 @@ def test_recall_filters(api, actor_token, ada, actor):
         importance=0.9, by=actor,
     )  # fmt: skip
     fact_learn(agent=ada, content="Tim likes the event bus.", category="preference", by=actor)
-    embeddings_make()
+    embed_pending_rows()
 
     def kinds(**query):
         return sorted(
@@ -99,7 +99,7 @@ def test_recall_filters(api, actor_token, ada, actor):
 
 def test_recall_leaves_out_superseded_memory(api, actor_token, ada, actor):
     old = fact_learn(agent=ada, content="Tim lives in Berlin.", subject="Tim", by=actor).fact
-    embeddings_make()
+    embed_pending_rows()
     between = timezone.now()
     Fact.objects.filter(pk=old.pk).update(active=False, retired_at=timezone.now())
     found = recall(api, actor_token, "Where does Tim live?", min_score=0)

@@ -13,7 +13,7 @@ from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services import reembedding
 from memory.services.facts import Precheck, fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
 from nousweb.lib.errors import Conflict, Invalid
 from tests.factories import SYSTEM, make_principal
@@ -47,7 +47,7 @@ def lockers(ada, actor):
     """So many facts with their vectors, made once."""
     for number in range(COUNT):
         fact_learn(agent=ada, content=f"The locker {number} holds the parcel {number * 3}.", by=actor)
-    embeddings_make()
+    embed_pending_rows()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_reembedding_moves_while_searches_go_on(served, store, system, ada, acto
     assert models() == {(LOCAL, "ready")}
     assert asked(store) == before, "half way, everything is found as before"
     late = fact_learn(agent=ada, content="A fact that comes while the index moves.", by=actor).fact
-    embeddings_make()
+    embed_pending_rows()
     assert SearchItem.objects.get(item_id=late.pk).model == LOCAL
     SearchItem.objects.filter(text__startswith="The locker 3 ").update(text="Changed meanwhile", next_model="")
     last = reembed_continue()
@@ -100,7 +100,7 @@ def test_reembedding_covers_what_is_written_last(served, store, system, ada, act
     monkeypatch.setattr(reembedding, "_switch", late)
     assert reembed_continue().finished
     assert SearchItem.objects.get(text="The very last fact.").status == "pending"
-    assert embeddings_make() == 1
+    assert embed_pending_rows() == 1
     assert models() == {(served.name, "ready")}
 
 
@@ -135,7 +135,7 @@ def test_reembedding_runs_once_at_a_time_and_can_be_stopped(served, store, syste
 def test_reembedding_index_keeps_its_model_when_settings_change(served, store, settings, ada, actor):
     settings.EMBEDDER, settings.EMBED_MODEL = served.name.split(":")
     fact_learn(agent=ada, content="One more.", by=actor, precheck=Precheck())
-    assert embeddings_make() == 1
+    assert embed_pending_rows() == 1
     assert models() == {(LOCAL, "ready")}
     out = StringIO()
     call_command("reembed", stdout=out, stderr=StringIO())

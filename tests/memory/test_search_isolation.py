@@ -15,7 +15,7 @@ from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain
 from memory.search.collection_counts import counts_read
 from memory.services.events import events_record
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.factories import make_principal
 
 
@@ -38,7 +38,7 @@ def both(ada, actor, system):
     subconscious = make_principal(ada, "subconscious", name="s")
     say(ada, actor, "The launch code of the demo is swordfish")
     say(ada, subconscious, "The secret suspicion is that the launch will slip")
-    embeddings_make()
+    embed_pending_rows()
     return ada
 
 
@@ -134,7 +134,7 @@ def test_search_view_is_widened_by_no_text_or_query(
             by=by,
         )
     if vectors:
-        embeddings_make()
+        embed_pending_rows()
     answer = api.as_token(actor_token).get("/recall", {"q": query.replace("\0", ""), "min_score": 0} | more)
     if answer.status_code != 200:
         assert answer.status_code in (400, 422), answer.content

@@ -15,7 +15,7 @@ from memory.search.index_statistics import statistics_refresh
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services import index_upkeep
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from nousweb.runtime.vector_index_keeper import keep_indexes
 from tests.database import as_the_owner
 from tests.factories import make_facts
@@ -45,7 +45,7 @@ def test_memory_for_building_a_vector_index_follows_from_its_size(monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limits):
     make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(40)], actor)
-    embeddings_make()
+    embed_pending_rows()
     statistics_refresh()
     if not may_index():
         assert indexes() == []
@@ -68,7 +68,7 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
     view = ActorMemory(ada)
     fact_learn(agent=ada, content="Grandfather repairs violins.", by=actor)
     make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(60)], actor)
-    embeddings_make()
+    embed_pending_rows()
     wanted = SearchRequest("Who mends musical instruments?", GLOBAL, min_score=0, limit=50)
 
     def finds():
@@ -108,7 +108,7 @@ def test_vector_index_appears_and_disappears_with_equal_results(ada, actor, smal
     view = ActorMemory(ada)
     make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(60)], actor)
     fact_learn(agent=ada, content="The brass key lies in drawer 12.", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     before = search(view, SearchRequest(QUESTION, GLOBAL))
     assert "brass key" in before.items[0].content
     assert statistics_refresh() == 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory.models import SearchItem, SearchPassage
 from memory.search.passages import LEAST_CHARACTERS, MOST_CHARACTERS, passages_of
 from memory.services.erasure import agent_erase
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.reindexing import index_rebuild
 from memory.types.standing_instructions import INSTRUCTION, PREFERENCE, standing_of
 from tests.factories import make_token
@@ -32,7 +32,7 @@ def said(text, kind="user_input", loop="one"):
 def post(api, token, *events):
     answer = api.as_token(token).post("/events", {"events": list(events)})
     assert answer.status_code == 201, answer.content
-    embeddings_make()
+    embed_pending_rows()
     return [str(event["id"]) for event in answer.json()["events"]]
 
 
@@ -109,7 +109,7 @@ def test_reindex_upgrades_what_was_stored_before_passages(api, actor_token, ada)
     item.text = item.text[:1900]
     item.save(update_fields=["text"])
     index_rebuild(agent=ada)
-    embeddings_make()
+    embed_pending_rows()
     item.refresh_from_db()
     assert item.text == LONG
     assert item.passages == SearchPassage.objects.filter(agent=ada, row_id=item.pk).count() > 1

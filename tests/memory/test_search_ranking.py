@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from memory.search.learned_ranker import FILE, ranker, ranker_of
-from memory.search.ranking_features import NAMES
-from memory.services.indexing import embeddings_make
+from memory.search.learned_ranker import FILE, build_ranker, ranker
+from memory.search.ranking_features import FEATURE_NAMES
+from memory.services.indexing import embed_pending_rows
 from nousweb.lib.boosted_trees import DEPTH, NODES, trees_unpacked
 
 CHAT = (
@@ -28,7 +28,7 @@ CHAT = (
 def chat(db, api, actor_token):
     events = [{"kind": kind, "content": text, "loop_id": "chat"} for kind, text in CHAT]
     assert api.as_token(actor_token).post("/events", {"events": events}).status_code == 201
-    embeddings_make()
+    embed_pending_rows()
 
     def recall(q, **query):
         return [item["content"] for item in api.as_token(actor_token).get("/recall", {"q": q} | query).json()["items"]]
@@ -47,7 +47,7 @@ def test_recall_finds_what_the_agent_said_when_asked_for_it(chat):
 
 def test_ranker_follows_its_trees_and_their_leaves():
     held = json.loads(FILE.read_text())
-    matrix = np.random.default_rng(1).normal(size=(40, len(NAMES)))
+    matrix = np.random.default_rng(1).normal(size=(40, len(FEATURE_NAMES)))
 
     def value(tree, row):
         node = 0
@@ -55,7 +55,7 @@ def test_ranker_follows_its_trees_and_their_leaves():
             node = 2 * node + (2 if row[tree["features"][node]] > tree["thresholds"][node] else 1)
         return tree["leaves"][node - NODES]
 
-    linear = NAMES.index("linear")
+    linear = FEATURE_NAMES.index("linear")
     trees = trees_unpacked(held["trees"])
     plain = [held["linear"] * row[linear] + sum(value(tree, row) for tree in trees) for row in matrix]
     assert np.allclose(ranker().scores(matrix), plain)
@@ -65,4 +65,4 @@ def test_ranker_follows_its_trees_and_their_leaves():
 def test_ranker_of_other_features_is_refused():
     held = json.loads(FILE.read_text())
     with pytest.raises(ValueError, match="fitted for other features"):
-        ranker_of(held | {"names": held["names"][::-1]})
+        build_ranker(held | {"names": held["names"][::-1]})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
-from memory.search.fusion import Candidates, Query, Statistics, features, rarest, rarity
+from memory.search.fusion import Candidates, Query, Statistics, features, rarest_lexemes, rarity
 from memory.search.ranking import candidates_rank
 from memory.search.search import calibrated
 
@@ -39,7 +39,7 @@ def columns(lexemes, rows):
 
     return Candidates(
         cosine=np.array([math.nan if row.cosine is None else row.cosine for row in rows], float),
-        held=flags(lambda row: row.words),
+        contains=flags(lambda row: row.words),
         named=flags(lambda row: row.names),
         nameless=np.array([not row.names for row in rows], bool),
         length=np.array([row.length for row in rows], float),
@@ -142,7 +142,7 @@ def test_scoring_unrelated_query_finds_nothing_and_related_does():
 
 def test_scoring_rare_word_weighs_more_than_a_common_one():
     assert 1 >= rarity(0, 1000) > rarity(3, 1000) > rarity(900, 1000) > 0
-    assert rarest(["said", "redis"], COUNTS) == ["redis", "said"]
+    assert rarest_lexemes(["said", "redis"], COUNTS) == ["redis", "said"]
     order, _, lexical = ranked(Query(["redis", "said"]), [one(0.4, "said"), one(0.4, "redis")], COUNTS)
     assert order == [1, 0]
     assert lexical[1] > 0.8 > 0.2 > lexical[0]
@@ -150,7 +150,7 @@ def test_scoring_rare_word_weighs_more_than_a_common_one():
 
 def test_scoring_long_query_is_weighed_by_its_rarest_words():
     words = [f"w{n:03}" for n in range(100)]
-    kept = rarest(words, Statistics(1000, 10.0, {word: place for place, word in enumerate(words)}))
+    kept = rarest_lexemes(words, Statistics(1000, 10.0, {word: place for place, word in enumerate(words)}))
     assert kept == words[:32]
 
 

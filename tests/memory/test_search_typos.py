@@ -6,9 +6,9 @@ from memory.models import Fact
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
-from memory.search.typos import corrected, mistyped, near
+from memory.search.typos import apply_corrections, edit_candidates, suspected_typos
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 
 SAID = (
     "The harpsichord was sold to Wojciechowski in Gdansk.",
@@ -25,7 +25,7 @@ SAID = (
 def store(ada, actor):
     for content in SAID:
         fact_learn(agent=ada, content=content, category="technical", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     assert Fact.objects.filter(agent=ada).count() == len(SAID)
     return ActorMemory(ada)
 
@@ -72,7 +72,7 @@ def test_other_words_are_not_taken_for_typos(store, query, not_said):
 
 def test_typos_look_only_where_the_request_may(ada, actor):
     fact_learn(agent=ada, content="The harpsichord is in Gdansk.", category="technical", project="opera", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     view = ActorMemory(ada)
     there = ProjectScope("opera")
     assert search(view, SearchRequest("Where is the harpsicord?", there)).items[0].lexical == 1
@@ -89,14 +89,16 @@ def test_usual_queries_ask_nothing_more(store, django_assert_max_num_queries):
 
 def test_what_looks_mistyped():
     unknown = {"harpsicord": 0, "weather": 0, "databas": 3, "xyz": 0, "ab12cd": 0}
-    assert mistyped("harpsicord weather database xyz ab12cd", unknown) == ["harpsicord"]
-    assert mistyped("a log of nothing but words", {f"unknownword{one}": 0 for one in "abcdefgh"}) == []
-    assert mistyped("Harpsicord, harpsicord", {"harpsicord": 0}) == ["harpsicord"]
-    assert corrected("Is the Harpsicord in tune?", {"harpsicord": "harpsichord"}) == "Is the harpsichord in tune?"
+    assert suspected_typos("harpsicord weather database xyz ab12cd", unknown) == ["harpsicord"]
+    assert suspected_typos("a log of nothing but words", {f"unknownword{one}": 0 for one in "abcdefgh"}) == []
+    assert suspected_typos("Harpsicord, harpsicord", {"harpsicord": 0}) == ["harpsicord"]
+    assert (
+        apply_corrections("Is the Harpsicord in tune?", {"harpsicord": "harpsichord"}) == "Is the harpsichord in tune?"
+    )
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "correction"),
     [
         ("harpsicord", "harpsichord"),
         ("hrapsichord", None),
@@ -108,8 +110,8 @@ def test_what_looks_mistyped():
         ("harspichrod", None),
     ],
 )
-def test_near_words(typed, meant):
-    found = set(near(typed))
-    assert (meant in found) if meant else ("harpsichord" in found) == (typed == "hrapsichord")
+def test_near_words(typed, correction):
+    found = set(edit_candidates(typed))
+    assert (correction in found) if correction else ("harpsichord" in found) == (typed == "hrapsichord")
     assert len(found) < 1_600
     assert all(one[0] == typed[0] for one in found)

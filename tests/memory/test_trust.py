@@ -6,7 +6,7 @@ from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_confirm, fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.factories import make_token
 
 
@@ -96,7 +96,7 @@ def test_nothing_but_a_person_raises_it(caller, ada, actor, reviewer):
 def test_search_and_verdicts_tell_trust(caller):
     learned(caller, content="The staging server is called Kestrel.", source="https://example.org/wiki")
     event(caller, "tool_result", "The staging server Kestrel answered in 20 ms.")
-    embeddings_make()
+    embed_pending_rows()
     found = caller.get("/recall?q=staging server Kestrel").json()["items"]
     assert {one["type"]: one["trust"] for one in found} == {"fact": "web", "event": "tool"}
     asked = {"session_id": "s", "input": "What is the staging server called?", "explain": True, "dry_run": True}
@@ -110,7 +110,7 @@ def test_search_and_verdicts_tell_trust(caller):
 def test_a_profile_leaves_out_what_is_trusted_less(caller, least, shown):
     learned(caller, content="The staging server is called Kestrel.", source="https://example.org/wiki")
     learned(caller, content="The user reads the Kestrel Times.", category="person", source="https://example.org/me")
-    embeddings_make()
+    embed_pending_rows()
     asked = {
         "session_id": "s", "input": "What is the staging server called?", "explain": True, "dry_run": True,
         "profile_override": {"least_trust": least},

@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from memory.lifecycle import runner
 from memory.models import Fact, Job, MemoryReview
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.loops import loops_summarise
 from nousweb.database.distribute import NotDistributable, distribute
 from nousweb.database.distributed_tables import COLUMN, DISTRIBUTED, REFERENCE
@@ -111,7 +111,7 @@ def test_statements_of_requests_and_tasks_name_the_agent(api, ada, all_scopes_to
         loops_summarise(ada.loops.values_list("pk", flat=True))
         for job in list(Job.objects.values_list("pk", flat=True)):
             runner.job_run(job)
-        embeddings_make()
+        embed_pending_rows()
     assert MemoryReview.objects.exists()
     assert len(sent) > 300
     assert not unexpected(nameless(sent))

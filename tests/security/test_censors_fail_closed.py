@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from memory.censoring.readable_text import text_read
+from memory.censoring.readable_text import readable_text
 from memory.models import Censor
 from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
@@ -201,11 +201,11 @@ def test_censor_matches_across_hidden_characters(api, ada, actor_token, bob, tex
 
 @pytest.mark.parametrize("flood", ["e" + "\u0301\u0316" * 49_000, "\ufdfa" * 98_000, "क\u200d\u200b" * 32_000])
 def test_censor_reads_a_flood_of_marks_at_once(flood):
-    read = text_read(f"{flood} pass\u200bword")
+    read = readable_text(f"{flood} pass\u200bword")
     assert read is not None
     assert len(read.text) < 100_000
     assert read.text.endswith(" password")
-    assert read.place(len(read.text) - 8, len(read.text)) == (len(flood) + 1, len(flood) + 10)
+    assert read.original_span(len(read.text) - 8, len(read.text)) == (len(flood) + 1, len(flood) + 10)
 
 
 @pytest.mark.parametrize(

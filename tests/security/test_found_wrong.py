@@ -10,7 +10,7 @@ from identity.principal import Principal
 from memory.models import Decision, Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from tests.factories import make_fact, make_token
@@ -50,7 +50,7 @@ def keep_everywhere(caller, text):
     for kind in ("actor_output", "tool_result"):
         keep(caller, "/events", events=[{"kind": kind, "content": text, "loop_id": kind}])
         keep(caller, f"/loops/{kind}/close")
-    embeddings_make()
+    embed_pending_rows()
 
 
 def asked(caller, **more):
@@ -107,13 +107,13 @@ def test_what_was_kept_before_it_was_found_wrong_goes_too(caller, ada, reviewer)
 )
 def test_what_differs_from_what_was_found_wrong_stays(caller, wrong, other):
     keep(caller, "/decisions", description=other)
-    embeddings_make()
+    embed_pending_rows()
     assert other in asked(caller)["system_prompt"]
 
 
 def test_what_a_person_wrote_or_pinned_stays(caller, ada, wrong, reviewer):
     decision_record(agent=ada, description=WRONG, by=reviewer)
-    embeddings_make()
+    embed_pending_rows()
     assert WRONG in asked(caller)["system_prompt"]
     Decision.objects.update(endorsed=False)
     assert WRONG not in asked(caller)["system_prompt"]
@@ -125,7 +125,7 @@ def test_what_a_person_wrote_or_pinned_stays(caller, ada, wrong, reviewer):
 def test_what_a_person_learns_again_is_wrong_no_more(caller, ada, wrong, reviewer):
     fact_learn(agent=ada, content=WRONG, subject="billing database", by=reviewer)
     keep(caller, "/decisions", description=f"As agreed. {WRONG}")
-    embeddings_make()
+    embed_pending_rows()
     assert "As agreed." in asked(caller)["system_prompt"]
     assert Fact.objects.active().count() == 1
 
@@ -135,7 +135,7 @@ def test_what_is_wrong_in_one_project_may_be_right_in_another(caller, ada, revie
     fact_invalidate(fact=fact, by=reviewer, reason="Not there.")
     for project in ("zeus", "hera"):
         keep(caller, "/decisions", description=WRONG, project=project)
-    embeddings_make()
+    embed_pending_rows()
     assert WRONG not in asked(caller, project="zeus")["system_prompt"]
     assert WRONG in asked(caller, project="hera")["system_prompt"]
 
@@ -146,7 +146,7 @@ def test_what_was_found_wrong_is_learned_in_no_wrapping(caller, ada, wrong, revi
         assert keep(caller, "/facts", content=content, subject="weather", category=category)["action"] != "stored"
     make_fact(ada, content, reviewer, subject="weather")
     Fact.objects.update(endorsed=False)
-    embeddings_make()
+    embed_pending_rows()
     assert "MySQL 8" not in asked(caller)["system_prompt"]
 
 

@@ -9,11 +9,11 @@ from django.urls import reverse
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from memory.censoring import injection
-from memory.censoring.injection import MAX_CHARACTERS, text_screen
+from memory.censoring.injection import MAX_CHARACTERS, scan_text
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening, SearchItem
 from memory.services.facts import fact_learn
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.loops import summaries_heal
 from memory.services.screening import screening_continue
 from tests.factories import make_token
@@ -72,7 +72,7 @@ KINDS = ["fact", "event", "metadata", "episode", "decision", "procedure", "docum
 
 def told(caller):
     """Everything that a token is given by the ways out, as one text."""
-    embeddings_make()
+    embed_pending_rows()
     summaries_heal()
     asked = {
         "session_id": "s", "input": "What does the page say of the chat history, and which steps?", "fill": True,
@@ -245,4 +245,4 @@ def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bo
 )
 def test_long_texts_are_screened_in_linear_time(part):
     """A pattern whose time grew with the square of the text would take minutes for each of these."""
-    assert text_screen(part * (MAX_CHARACTERS // len(part)), "tool") is None
+    assert scan_text(part * (MAX_CHARACTERS // len(part)), "tool") is None

@@ -8,7 +8,7 @@ from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
 from memory.models import Decision, Episode, Event, Fact, LoopSummary, Procedure, WorkingMemory
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from nousweb.lib.errors import Invalid
 from tests.factories import SYSTEM, make_person, make_token
 from tests.http import browser
@@ -53,7 +53,7 @@ def foreign(api, ada):
     run = full.post("/context", {"session_id": "s", "input": f"What of the {SECRET} ledger?", "project": "zeus"}).json()
     made("/facts", content="The office closes at six.", subject="office")
     made("/facts", content="The apollo ledger uses MariaDB.", subject="ledger", project="apollo", importance=0.9)
-    embeddings_make()
+    embed_pending_rows()
     return {
         "fact": fact["id"],
         "rule": rule["id"],

@@ -12,8 +12,8 @@ from identity.models import Agent, IdentityVersion
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
-from memory.search.contested_facts import with_open_question
-from memory.search.found_wrong import found_wrong_facts
+from memory.search.contested_facts import with_pending_review
+from memory.search.invalidated_matches import latest_invalidated_facts
 from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
 
 logger = structlog.get_logger(__name__)
@@ -26,9 +26,9 @@ CENSOR_COLUMNS = (
 PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (
     "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "origin",
-    "project", "task", "kind", "has_question",
+    "project", "task", "kind", "has_pending_review",
 )  # fmt: skip
-_KEY, _HAS_QUESTION = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_question")
+_KEY, _HAS_PENDING_REVIEW = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_pending_review")
 CORE_READ = 100
 """Of core memory, people's word first: enough for nearly every agent."""
 
@@ -59,13 +59,13 @@ _IDENTITY = CachedQuery(
     ),
     agent=ANYONE,
 )
-_FOUND_WRONG = CachedQuery(lambda view, agent: found_wrong_facts(view(Agent(pk=agent))), agent=ANYONE)
+_FOUND_WRONG = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
 )
 _CORE = CachedQuery(
-    lambda shape, agent, project, task: with_open_question(
+    lambda shape, agent, project, task: with_pending_review(
         core_facts(shape[0](Agent(pk=agent)), shape[1]), agent
     ).values_list(*CORE_COLUMNS)[:CORE_READ],
     agent=ANYONE,
@@ -75,7 +75,7 @@ _CORE = CachedQuery(
 
 def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
     """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
-    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).peoples_first()
+    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).human_verified_first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class AgentRows:
     @property
     def settled(self) -> set[str]:
         """Ids of the facts of `core` about which no question is open."""
-        return {row[_KEY] for row in self.core or () if not row[_HAS_QUESTION]}
+        return {row[_KEY] for row in self.core or () if not row[_HAS_PENDING_REVIEW]}
 
 
 def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:
@@ -150,7 +150,7 @@ def censors_query(view: PersonaMemory) -> BoundQuery:
 
 
 def found_wrong_query(view: PersonaMemory) -> BoundQuery:
-    """What people found wrong, the latest first: FOUND_WRONG_COLUMNS."""
+    """What people found wrong, the latest first: INVALIDATED_FACT_COLUMNS."""
     return _FOUND_WRONG.bound(type(view), agent=view.agent.pk)
 
 

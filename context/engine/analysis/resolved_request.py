@@ -24,7 +24,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of
-from memory.embedding.query_prefetch import EmbeddingAhead
+from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.persona import PersonaMemory
 from nousweb.lib import clock
 
@@ -71,7 +71,7 @@ class ResolvedRequest:
     budget: ContextBudget
     session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
-    embedding: EmbeddingAhead | None = None
+    embedding: PrefetchedEmbedding | None = None
     rows: AgentRows | None = None
 
     @property
@@ -152,7 +152,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
     asker = agent.pk, view.persona
-    embedding = EmbeddingAhead(analysis.plan.text, asker) if analysis.plan.queries else None
+    embedding = PrefetchedEmbedding(analysis.plan.text, asker) if analysis.plan.queries else None
     rows = None
     if request.as_of:
         agent = agent_as_of(agent, request.as_of)

@@ -7,7 +7,7 @@ from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import THE_INPUT, Candidate
 from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.models import ItemType
-from memory.models.project_scope import place_name
+from memory.models.project_scope import scope_label
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15
@@ -82,7 +82,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
     """Why a candidate is left out, None where it is not; `same` is one of the same words that is not."""
     candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
     if not resolved.request.scope.shows(hit.project, hit.task):
-        place = place_name(hit)
+        place = scope_label(hit)
         hint = f"A request for {place}, or one that asks for other projects."
         return refuse(VerdictCode.OTHER_PROJECT, f"Belongs to {place}.", hint)
     if retirement := hit.retirement:
@@ -91,7 +91,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
             by = f"“{shortened(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
             hint = f"{earlier}Restore it, if the new one is wrong."
             return refuse(VerdictCode.SUPERSEDED, f"Replaced{on} by {by}.", hint)
-        if retirement.found_wrong:
+        if retirement.was_invalidated:
             return refuse(VerdictCode.RETIRED, f"Found wrong{on}.", "Restore it, if it is true after all.")
         return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
     if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):

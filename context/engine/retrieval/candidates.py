@@ -24,12 +24,12 @@ from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
-from memory.search.found_wrong import FoundWrong, found_wrong_facts, repeating_found_wrong
+from memory.search.invalidated_matches import InvalidatedFact, hits_repeating_invalidated, latest_invalidated_facts
 from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
-from memory.types import IndexEntry, entry_of, text_of
+from memory.types import IndexEntry, entry_of, prompt_text
 
 THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
 """Least relevance by type."""
@@ -95,7 +95,7 @@ def candidates_find(
             # Of the past some are found that were not included then, which is seen only when they are loaded.
             include_overflow=request.explain or request.as_of is not None,
             metadata=False,
-            steady=True,
+            uniform_decay=True,
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
             force_include=force_include,
@@ -117,18 +117,18 @@ def candidates_find(
     if pins or stats or said:
         found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
     rows, as_of = resolved.rows, request.as_of
-    wrong = rows.found_wrong if rows is not None else list(found_wrong_facts(view, as_of))
-    candidates = found_wrong_noted(view, found, [FoundWrong(*row) for row in wrong])
+    wrong = rows.found_wrong if rows is not None else list(latest_invalidated_facts(view, as_of))
+    candidates = found_wrong_noted(view, found, [InvalidatedFact(*row) for row in wrong])
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
 
 
 def found_wrong_noted(
-    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[FoundWrong]
+    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[InvalidatedFact]
 ) -> tuple[Candidate, ...]:
     """`found`, with what people found wrong noted where a memory says it again."""
     likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
-    again = repeating_found_wrong(view, likely, wrong)
+    again = hits_repeating_invalidated(view, likely, wrong)
     return tuple(replace(one, found_wrong=again[one.key]) if one.key in again else one for one in found)
 
 
@@ -278,14 +278,14 @@ def _with_recent_episodes(
         possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
         # A few more, since some may have been retired then and brought back.
         rows = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
-        episodes = [episode for episode in rows if episode.active and text_of(episode)][:EPISODES_BY_TIME]
+        episodes = [episode for episode in rows if episode.active and prompt_text(episode)][:EPISODES_BY_TIME]
     by_key = {("episode", str(episode.pk)): episode for episode in episodes}
     # As when nobody asks for what was outranked.
     found = [one for one in found if not (one.outranked and one.key in by_key)]
     known = {one.key for one in found}
     marked = [replace(one, by_time=one.key in by_key) for one in found]
     return marked + [
-        candidate_of(hit_of_entry(entry_of(episode), text_of(episode)), by_time=True)
+        candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode)), by_time=True)
         for key, episode in by_key.items()
         if key not in known
     ]

@@ -13,7 +13,7 @@ from context.engine.analysis.agent_rows import CENSOR_COLUMNS, AgentRows, censor
 from context.engine.analysis.plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
-from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, Outcome, Rule, text_match
+from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors
 from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.persona import PersonaMemory
@@ -50,9 +50,9 @@ class CensorInForce(NamedTuple):
         return self.author_kind != AuthorFields.Kind.TOKEN or self.endorsed
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> CensorRule:
         semantic = self.match == Censor.Match.SEMANTIC
-        return Rule(str(self.id), self.pattern, self.severity, semantic, self.similarity_threshold, self.binding)
+        return CensorRule(str(self.id), self.pattern, self.severity, semantic, self.similarity_threshold, self.binding)
 
 
 assert CensorInForce._fields == CENSOR_COLUMNS  # noqa: S101
@@ -108,7 +108,7 @@ def text_check(text: str, censors: Sequence[CensorInForce] | None) -> dict[str, 
         return {"verdict": BLOCK, "reason": f"Active Censors: {NOT_LOADED}", "triggers": []}
     if not censors:
         return {"verdict": ALLOW, "reason": "", "triggers": []}
-    outcome = text_match(text, [censor.rule for censor in censors], similarities=semantic_similarities)
+    outcome = match_censors(text, [censor.rule for censor in censors], similarities=semantic_similarities)
     reasons = {str(censor.id): censor.reason for censor in censors}
     return {"verdict": outcome.verdict, "reason": "", "triggers": _triggers(outcome, reasons)}
 
@@ -128,7 +128,7 @@ def effective_triggers(check: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [trigger for trigger in check.get("triggers", ()) if trigger["matched"] or trigger["blocks"]]
 
 
-def _triggers(outcome: Outcome, reasons: Mapping[str, str]) -> list[dict[str, Any]]:
+def _triggers(outcome: CensorOutcome, reasons: Mapping[str, str]) -> list[dict[str, Any]]:
     found = [
         {
             "id": match.rule.id,

@@ -27,7 +27,7 @@ def contested_load(
     found = [one.hit for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
     if request.as_of is None:
         core -= rows.settled if rows else set()
-        found = [hit for hit in found if hit.has_question is not False]
+        found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
     return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of))
 

@@ -183,7 +183,7 @@ def _profile_as_of(
 ) -> list[tuple[Any, ...]]:
     """Core memory of then: first what was pinned, then whose room came first, then by how sure it was then."""
     moved = FactChange.objects.filter(at__gt=as_of, before__has_any_keys=["project", "task"], fact__agent=view.agent)
-    core = view.facts.profile_as_of(as_of, profile.excluded_kinds).with_subject_name().peoples_first()
+    core = view.facts.profile_as_of(as_of, profile.excluded_kinds).with_subject_name().human_verified_first()
     core = core.filter(scope.q | Q(pk__in=moved.values("fact")))
     first = list(core.filter(pk__in=pinned)) if pinned else []
     facts = facts_as_of(view, [*first, *core.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)

@@ -8,7 +8,7 @@ from context.engine.analysis.agent_rows import AgentRows, pins_query
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
-from memory.search.as_of import recorded
+from memory.search.as_of import recorded_fields
 
 Pins = frozenset[tuple[str, str]]
 """Type and id of each pinned memory."""
@@ -36,7 +36,7 @@ def pins_of(agent: Agent, as_of: datetime | None = None, rows: AgentRows | None 
     trail = AuditEvent.objects.filter(agent=agent, action__in=("context.pin", "context.unpin"), at__lte=as_of)
     last: dict[tuple[str, str], bool] = {}
     for action, before, after in trail.order_by("id").values_list("action", "before", "after"):
-        state = recorded(after if action == "context.pin" else before)
+        state = recorded_fields(after if action == "context.pin" else before)
         last[str(state.get("type", "")), str(state.get("id", ""))] = action == "context.pin"
     possible = {(kind, key) for (kind, key), is_pinned in last.items() if is_pinned and _is_item(kind, key)}
     return frozenset(held | possible)

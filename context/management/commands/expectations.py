@@ -15,7 +15,7 @@ from context.models import Expectation, ExpectationResult
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from nousweb.lib.errors import DomainError
 
 State = ExpectationResult.State
@@ -59,7 +59,7 @@ class Command(BaseCommand):
     def _found(self, agent: Agent, by: Principal, options: dict[str, Any]) -> list[Expectation]:
         if options["action"] == "run":
             # What was just imported has no vectors yet, and nobody else may be running who makes them.
-            embeddings_make()
+            embed_pending_rows()
             return expectations_verify(agent=agent, by=by, persona=options["persona"])
         rows = expectations_of(agent, by).active()
         return list(rows.filter(persona=options["persona"]) if options["persona"] else rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from identity.principal import Principal
-from memory.judge import ExtractedFact, Judge, JudgeFailed, judge_in_force
+from memory.judge import ExtractedFact, Judge, JudgeFailed, configured_judge
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
@@ -28,8 +28,8 @@ PENDING = "pending"
 
 
 @dataclass(slots=True)
-class EpisodeSummary:
-    """`judge` is "done", "pending" when it is to be asked again, or why it will not be."""
+class PreparedEpisode:
+    """The prepared result. `judge`: "done", "pending" if it must be called again, or the reason why it will not be."""
 
     title: str = ""
     summary: str = ""
@@ -39,55 +39,55 @@ class EpisodeSummary:
     skipped: bool = False
 
 
-def _prepare(job: Job) -> EpisodeSummary:
+def _prepare(job: Job) -> PreparedEpisode:
     episode = (
         Episode.objects.select_related("agent")
         .filter(agent=job.agent_id, pk=job.subject_id, ended_at__isnull=False)
         .first()
     )
     if episode is None:
-        return EpisodeSummary(skipped=True)
+        return PreparedEpisode(skipped=True)
     text = episode_transcript(episode)
     plain = episode_words(episode)
     if not text.strip():
-        return EpisodeSummary(skipped=True)
-    found = EpisodeSummary()
-    judge = judge_in_force()
+        return PreparedEpisode(skipped=True)
+    prepared = PreparedEpisode()
+    judge = configured_judge()
     if judge is None:
-        found.judge = PENDING
+        prepared.judge = PENDING
     else:
-        _ask(judge, job, episode, text, found)
-    if not found.summary and episode.summary_kind == Kind.NONE:
-        found.title, found.summary, found.kind = extract_title(plain), extract_summary(plain), Kind.EXTRACTIVE
-    elif not found.title and not episode.title:
-        found.title = extract_title(episode.summary or plain)
-    return found
+        _ask(judge, job, episode, text, prepared)
+    if not prepared.summary and episode.summary_kind == Kind.NONE:
+        prepared.title, prepared.summary, prepared.kind = extract_title(plain), extract_summary(plain), Kind.EXTRACTIVE
+    elif not prepared.title and not episode.title:
+        prepared.title = extract_title(episode.summary or plain)
+    return prepared
 
 
-def _ask(judge: Judge, job: Job, episode: Episode, text: str, found: EpisodeSummary) -> None:
+def _ask(judge: Judge, job: Job, episode: Episode, text: str, prepared: PreparedEpisode) -> None:
     began = time.monotonic()
     try:
         summary = episode.summary
         if episode.summary_kind in (Kind.NONE, Kind.EXTRACTIVE) or not episode.title:
-            judged = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
-            job.tokens += judged.tokens
-            found.title = judged.value.title
+            judge_result = judge.summarise(agent=episode.agent, persona=episode.persona, transcript=text)
+            job.tokens += judge_result.tokens
+            prepared.title = judge_result.value.title
             if episode.summary_kind != Kind.GIVEN:
-                summary = found.summary = judged.value.summary
-                found.kind = Kind.JUDGE
+                summary = prepared.summary = judge_result.value.summary
+                prepared.kind = Kind.JUDGE
         if "facts" not in job.result:
             if time.monotonic() - began > ASK_WITHIN_SECONDS:
-                found.judge = PENDING
+                prepared.judge = PENDING
                 return
             extracted = judge.extract_facts(
                 agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
             )
             job.tokens += extracted.tokens
-            found.facts = [
+            prepared.facts = [
                 (each, fact_precheck(_draft(episode, each), waiting=False)) for each in extracted.value.facts
             ]
     except JudgeFailed as error:
-        found.judge = PENDING if error.retryable else str(error)
+        prepared.judge = PENDING if error.retryable else str(error)
 
 
 def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
@@ -102,20 +102,20 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
     )
 
 
-def _apply(job: Job, found: EpisodeSummary) -> dict[str, Any]:
-    if found.skipped:
+def _apply(job: Job, prepared: PreparedEpisode) -> dict[str, Any]:
+    if prepared.skipped:
         return {"skipped": "There is nothing to summarise."}
     episode = Episode.objects.select_related("agent").get(agent=job.agent_id, pk=job.subject_id)
-    episode_describe(episode=episode, by=BY, title=found.title, summary=found.summary, kind=found.kind)
+    episode_describe(episode=episode, by=BY, title=prepared.title, summary=prepared.summary, kind=prepared.kind)
     result: dict[str, Any] = {
-        "judge": found.judge,
-        "summary": found.kind or episode.summary_kind,
+        "judge": prepared.judge,
+        "summary": prepared.kind or episode.summary_kind,
         "decisions_linked": decisions_link(episode=episode, by=BY),
     }
     if "facts" in job.result:
         result["facts"] = job.result["facts"]
-    elif found.judge != PENDING:
-        result["facts"] = _learn(episode, found.facts)
+    elif prepared.judge != PENDING:
+        result["facts"] = _learn(episode, prepared.facts)
     return result
 
 

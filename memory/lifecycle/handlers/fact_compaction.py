@@ -10,7 +10,7 @@ from django.db.models.functions import Lower
 
 from identity.models import Persona
 from identity.principal import Principal
-from memory.judge import JudgeFailed, judge_in_force
+from memory.judge import JudgeFailed, configured_judge
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.policy import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, Job, MemoryReview
@@ -43,7 +43,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         .order_by("-facts", "named", "project", "task")
     )
     found: Crowded = []
-    judge = judge_in_force()
+    judge = configured_judge()
     for row in counts[:200]:
         about = _about(job, persona, row)
         if MemoryReview.objects.filter(agent=job.agent, about=about).exists():
@@ -57,8 +57,10 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         text = ""
         if judge is not None:
             try:
-                judged = judge.merge(agent=job.agent, persona=persona, facts=[snapshot_of(each) for each in facts])
-                text, job.tokens = judged.value.content, job.tokens + judged.tokens
+                judge_result = judge.merge(
+                    agent=job.agent, persona=persona, facts=[snapshot_of(each) for each in facts]
+                )
+                text, job.tokens = judge_result.value.content, job.tokens + judge_result.tokens
             except JudgeFailed:
                 judge = None
         found.append((persona, about, facts, text))

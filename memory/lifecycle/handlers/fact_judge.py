@@ -7,7 +7,7 @@ verdict.
 from typing import Any
 
 from identity.principal import Principal
-from memory.judge import Judged, JudgeFailed, JudgeUnavailable, RelationVerdict, judge_in_force
+from memory.judge import JudgeFailed, JudgeResult, JudgeUnavailable, RelationVerdict, configured_judge
 from memory.lifecycle.handler import Defer, Handler
 from memory.models import Job, MemoryReview
 from memory.services.reviews.resolve import verdict_apply
@@ -16,7 +16,7 @@ from memory.services.subjects.fact_snapshots import snapshot_of
 BY = Principal.of_system("judge")
 
 
-def _prepare(job: Job) -> Judged[RelationVerdict] | str:
+def _prepare(job: Job) -> JudgeResult[RelationVerdict] | str:
     review = (
         MemoryReview.objects.pending()
         .select_related("old", "new", "agent")
@@ -25,11 +25,11 @@ def _prepare(job: Job) -> Judged[RelationVerdict] | str:
     )
     if review is None or review.old is None or review.new is None:
         return "answered"
-    judge = judge_in_force()
+    judge = configured_judge()
     if judge is None:
         return "no judge"
     try:
-        judged = judge.relation(
+        judge_result = judge.relation(
             agent=review.agent, persona=review.persona, old=snapshot_of(review.old), new=snapshot_of(review.new)
         )
     except JudgeUnavailable as error:
@@ -38,18 +38,18 @@ def _prepare(job: Job) -> Judged[RelationVerdict] | str:
         if error.retryable:
             raise
         return str(error)
-    job.tokens += judged.tokens
-    return judged
+    job.tokens += judge_result.tokens
+    return judge_result
 
 
-def _apply(job: Job, judged: Judged[RelationVerdict] | str) -> dict[str, Any]:
-    if isinstance(judged, str):
-        return {"judge": judged}
+def _apply(job: Job, judge_result: JudgeResult[RelationVerdict] | str) -> dict[str, Any]:
+    if isinstance(judge_result, str):
+        return {"judge": judge_result}
     review = MemoryReview.objects.select_related("old", "new").filter(agent=job.agent_id, pk=job.subject_id).first()
     if review is None or review.old is None or review.new is None:
         return {"judge": "answered"}
-    answer = verdict_apply(review=review, judged=judged, by=BY)
-    return {"judge": str(judged.value.relation), "confidence": judged.value.confidence, "answer": answer}
+    answer = verdict_apply(review=review, judge_result=judge_result, by=BY)
+    return {"judge": str(judge_result.value.relation), "confidence": judge_result.value.confidence, "answer": answer}
 
 
 FACT_JUDGE = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -1,6 +1,7 @@
-"""Telling an address of the operator's that work waits: signed, tried again, and without quoting memories.
+"""Notify the operator's webhook of a pending review: signed, with retries, and without text of memories.
 
-At least once: a worker that is killed between the answer and its record sends it again, under the same id.
+Delivery is at least once: if a worker is killed between the response and its record, the notice is sent again with the
+same id.
 """
 
 import hashlib
@@ -20,11 +21,11 @@ TIMEOUT_SECONDS = 10
 
 
 class WebhookFailed(Exception):
-    """The address did not take the message."""
+    """The webhook did not accept the notice."""
 
 
-def signature_of(body: bytes, secret: str) -> str:
-    """What X-Nous-Signature holds: `sha256=` and the HMAC-SHA256 of the body in hexadecimal."""
+def review_notice_signature(body: bytes, secret: str) -> str:
+    """The value of X-Nous-Signature: `sha256=` and the HMAC-SHA256 of the body in hexadecimal."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
@@ -51,9 +52,9 @@ def _prepare(job: Job) -> str:
         {
             "Content-Type": "application/json",
             "X-Nous-Delivery": str(review.pk),
-            "X-Nous-Signature": signature_of(body, settings.WEBHOOK_SECRET),
-            # Until the receiver has the new one.
-            **({"X-Nous-Former-Signature": signature_of(body, former)} if former else {}),
+            "X-Nous-Signature": review_notice_signature(body, settings.WEBHOOK_SECRET),
+            # While the receiver may not have the new secret yet.
+            **({"X-Nous-Former-Signature": review_notice_signature(body, former)} if former else {}),
         },
     )
     try:
@@ -66,8 +67,8 @@ def _prepare(job: Job) -> str:
         raise WebhookFailed(f"The webhook's address cannot be reached ({type(error).__name__}).") from error
 
 
-def _apply(job: Job, said: str) -> dict[str, Any]:
-    return {"webhook": said}
+def _apply(job: Job, outcome: str) -> dict[str, Any]:
+    return {"webhook": outcome}
 
 
 WEBHOOK = Handler(apply=_apply, prepare=_prepare)

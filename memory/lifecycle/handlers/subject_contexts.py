@@ -5,13 +5,13 @@ from typing import Any
 from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.models import Fact, Job, Subject, SubjectAlias
-from memory.services.subjects.proposals import subject_question_open
+from memory.services.subjects.proposals import open_subject_review
 from memory.subjects.contexts import WORDS, SubjectEvidence, SubjectSentence, shared_contexts
 
 MAX_FACTS = 5_000
 """Facts of one memory that are looked at, the latest."""
 MAX_PROPOSALS = 20
-"""Of each memory a day; what is left comes tomorrow."""
+"""Maximum number per memory and day; the rest follows the next day."""
 
 
 def _prepare(job: Job) -> list[SubjectEvidence]:
@@ -38,7 +38,7 @@ def _apply(job: Job, alike: list[SubjectEvidence]) -> dict[str, Any]:
             continue
         older, newer = sorted(pair, key=lambda row: (row.created_at, row.pk))
         reasons = [(each.code, f"{WORDS[each.code]} {each.quote}"[:300], older.name, newer.name)]
-        asked += subject_question_open(older=older, newer=newer, score=each.score, reasons=reasons) is not None
+        asked += open_subject_review(older=older, newer=newer, score=each.score, reasons=reasons) is not None
     return {"asked": asked}
 
 

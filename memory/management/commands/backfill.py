@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 from identity.principal import Principal
 from memory.lifecycle.activities import activities_heal
 from memory.services.derived_backfill import derived_backfill
-from memory.services.indexing import embeddings_make, index_retry
+from memory.services.indexing import embed_pending_rows, index_retry
 
 
 class Command(BaseCommand):
@@ -20,6 +20,6 @@ class Command(BaseCommand):
         healed["retried"] = index_retry(agent=None, by=Principal.of_command())
         if not no_vectors:
             healed["vectors"] = 0
-            while made := embeddings_make():
+            while made := embed_pending_rows():
                 healed["vectors"] += made
         self.stdout.write(", ".join(f"{name} {count}" for name, count in healed.items()))

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from memory.models import Screening
-from memory.services.screening import screening_ask, screening_continue
+from memory.services.screening import screening_continue, screening_request
 from nousweb.lib.errors import Conflict, DomainError
 
 
@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            run = screening_ask(by=Principal.of_command())
+            run = screening_request(by=Principal.of_command())
         except Conflict:
             self.stderr.write("The stored texts are being read already; this goes on with it.")
             run = Screening.objects.filter(status__in=Screening.OPEN).latest("pk")

@@ -1,4 +1,4 @@
-"""Erasing an agent with everything of it."""
+"""Erase an agent with all of its data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, receip
 
 @erasing
 def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
-    """Erase an agent with everything of it: log, memories, index, contexts, identity, proposals, tokens.
+    """Erase an agent with its log, memories, search index, contexts, identity, proposals and tokens.
 
-    Rows of the audit trail stay, without what they quoted. Raises NotAllowed, Invalid or NotFound.
+    Its audit records stay, without quoted text. Raises NotAllowed, Invalid or NotFound.
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
@@ -32,9 +32,9 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
 
 
 def _rows_of_an_agent() -> list[tuple[type[models.Model], str]]:
-    """Every table with rows of an agent, the agent's own last, each with the condition on them.
+    """Every table with rows of an agent and the SQL condition on those rows; the agent's own table is the last.
 
-    Found by following foreign keys, so that a new table needs no word here. The audit trail is not among them.
+    Tables are found by their foreign keys, so new tables need no change here. The audit trail is excluded.
     """
     found: dict[type[models.Model], str] = {Agent: '"id" = %s'}
     while True:
@@ -44,7 +44,7 @@ def _rows_of_an_agent() -> list[tuple[type[models.Model], str]]:
             if model not in found and model is not AuditEvent and (condition := _condition(model, found))
         }
         if not more:
-            # What refers comes before what it refers to.
+            # Referring tables come before the tables that they refer to.
             return list(reversed(found.items()))
         found |= more
 
@@ -56,7 +56,7 @@ def _condition(model: type[models.Model], found: Mapping[type[models.Model], str
         for key in model._meta.concrete_fields
         if isinstance(key, models.ForeignKey) and not key.null and key.related_model in found
     ]
-    # An agent named directly is surer than one at the end of a chain.
+    # A direct foreign key to the agent is preferred to a chain.
     keys.sort(key=lambda key: key.related_model is not Agent)
     for key in keys:
         if key.related_model is Agent:
@@ -68,7 +68,7 @@ def _condition(model: type[models.Model], found: Mapping[type[models.Model], str
 
 
 def _delete(model: type[models.Model], where: str, params: Sequence[Any]) -> int:
-    """Delete rows as they are: Django's own way would refuse rows that refer to each other."""
+    """Delete rows by SQL: Django refuses to delete rows that refer to each other."""
     with connection.cursor() as cursor:
         table = connection.ops.quote_name(model._meta.db_table)
         cursor.execute(f"DELETE FROM {table} WHERE {where}", params)  # noqa: S608

@@ -1,4 +1,4 @@
-"""Erasing a document with all of its versions, and finding those that quote what is erased."""
+"""Erase a document with all of its versions, and find documents that quote facts to be erased."""
 
 import re
 from collections import defaultdict
@@ -14,21 +14,21 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType
-from memory.services.erasure.quoting import mind_forget, quoting_keys, rows_quoting, tables_look
+from memory.services.erasure.quoting import quoting_keys, rows_quoting, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.index_writer import index_remove
 from memory.services.owner_erasure import documents_delete, receipt_describe
 from nousweb.lib.errors import NotFound
 
-SHORTEST_NAME = 3
-"""A shorter spelling is in too many texts to say whom they are about."""
+MIN_NAME_CHARACTERS = 3
+"""Shorter aliases are not searched: they occur in too many texts."""
 MAX_OFFERED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class QuotingDocument:
-    """The last version of a document, and whether any version `quotes` what would be erased or only names it."""
+    """The last version of a document. `quotes`: a version quotes an erased fact; else it only names the subject."""
 
     document: Document
     quotes: bool
@@ -36,26 +36,26 @@ class QuotingDocument:
 
 @erasing
 def document_erase(*, document: Document, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
-    """Erase what was kept under a key, with all of its versions. What other memories say of it stays.
+    """Erase a document with all of its versions. Other memories that contain parts of it stay.
 
-    `reason` is kept in the receipt, so it must not repeat what is erased. Raises NotAllowed, Invalid, or NotFound when
-    it has gone meanwhile.
+    `reason` is stored in the receipt, so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if
+    the document no longer exists.
     """
     by.require(ERASE, document.agent)
     reason = reason_check(reason)
-    looked = tables_look(document.agent, [], versions_of(document.agent, [document.pk]))
+    quote_scan = scan_tables(document.agent, [], versions_of(document.agent, [document.pk]))
     agent = agent_erasing(document.agent)
-    # Read again: a version may have been written, before the agent was held.
+    # Read again: a version may have been written before the agent was locked.
     versions = versions_of(agent, [document.pk])
-    erasure = erasure_of(agent, [], versions, looked=looked)
+    erasure = erasure_of(agent, [], versions, quote_scan=quote_scan)
     rows = erasers_run(erasure)
-    rows["workingmemory"] = mind_forget(erasure)
+    rows["workingmemory"] = working_memory_erase(erasure)
     quoting = quoting_keys(AuditEvent, erasure)
     return Receipt(documents_remove(versions, quoting=quoting, by=by, reason=reason, rows=rows)), erasure
 
 
 def versions_of(agent: Agent, documents: Collection[UUID]) -> list[Document]:
-    """All versions of these documents, each named by any of its versions. Raises NotFound."""
+    """All versions of these documents; each id may be that of any version. Raises NotFound."""
     named = Document.objects.filter(agent=agent, pk__in=documents)
     keys = dict(named.values_list("pk", "address"))
     if missing := set(documents) - keys.keys():
@@ -68,10 +68,10 @@ def versions_of(agent: Agent, documents: Collection[UUID]) -> list[Document]:
 def documents_quoting(
     agent: Agent, facts: Sequence[Fact], spellings: Iterable[str] = (), *, personas: Collection[str]
 ) -> list[QuotingDocument]:
-    """Documents that quote one of these facts in any version, or name a subject; those that quote come first."""
+    """Documents of which a version quotes one of the facts, then those that only contain one of `spellings`."""
     rows = Document.objects.filter(agent=agent, persona__in=personas)
     quoting = set(_keys(rows_quoting(Document, erasure_of(agent, facts)).filter(persona__in=personas)) if facts else ())
-    names = [rf"\y{re.escape(one)}\y" for one in dict.fromkeys(spellings) if len(one) >= SHORTEST_NAME]
+    names = [rf"\y{re.escape(one)}\y" for one in dict.fromkeys(spellings) if len(one) >= MIN_NAME_CHARACTERS]
     condition = "concat_ws(' ', namespace::text, key, text, value::text) ~* ANY(%s)"
     naming = set(_keys(rows.extra(where=[condition], params=[names])) if names else ())  # noqa: S610
     found = sorted(quoting | naming, key=lambda key: (key not in quoting, key))[:MAX_OFFERED]
@@ -91,7 +91,7 @@ def documents_remove(
     reason: str,
     rows: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Delete whole documents of an agent that is held, with a receipt for each; rows by table, `rows` among them."""
+    """Delete whole documents of a locked agent, with a receipt for each; returns counts by table, with `rows` added."""
     chains: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for version in versions:
         chains[version.persona, version.address].append(version)

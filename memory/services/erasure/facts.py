@@ -1,4 +1,4 @@
-"""Erasing a fact, or everything about a subject; documents that quote it go with it where that is said."""
+"""Erase a fact or everything about a subject, and selected documents with it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
@@ -11,8 +11,8 @@ from identity.services.agent_lock import agent_erasing
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
 from memory.services.erasure.documents import documents_remove, versions_of
-from memory.services.erasure.quoting import mind_forget, quoting_keys, tables_look
-from memory.services.erasure.scope import Erasure, Looked, Receipt, erasure_of
+from memory.services.erasure.quoting import quoting_keys, scan_tables, working_memory_erase
+from memory.services.erasure.scope import Erasure, QuoteScan, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.facts.locks import facts_lock
 from memory.services.index_writer import index_remove
@@ -24,48 +24,48 @@ from nousweb.lib.validation import visible_text_check
 
 @erasing
 def fact_erase(*, fact: Fact, by: Principal, reason: str, documents: Collection[UUID] = ()) -> tuple[Receipt, Erasure]:
-    """Erase one fact with its history. What it had replaced is said to be replaced by what replaced it, if anything.
+    """Erase one fact with its history. Facts that it superseded are then superseded by its successor, if it has one.
 
-    `documents` are erased with it, with all of their versions and receipts of their own. `reason` is kept in each
-    receipt, so it must not repeat what is erased. Raises NotAllowed, Invalid, or NotFound when one has gone meanwhile.
+    `documents` are erased too, with all of their versions and with receipts of their own. `reason` is stored in each
+    receipt, so it must not repeat the erased text. Raises NotAllowed, Invalid, or NotFound if one no longer exists.
     """
     by.require(ERASE, fact.agent)
     reason = reason_check(reason)
-    looked = tables_look(fact.agent, [fact], versions_of(fact.agent, documents))
+    quote_scan = scan_tables(fact.agent, [fact], versions_of(fact.agent, documents))
     agent = agent_erasing(fact.agent)
     if not Fact.objects.filter(agent=fact.agent_id, pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
     with_them = versions_of(agent, documents)
-    return facts_remove(agent, [fact.pk], looked, entry, with_them, by=by, reason=reason)
+    return facts_remove(agent, [fact.pk], quote_scan, entry, with_them, by=by, reason=reason)
 
 
 @erasing
 def subject_erase(
     *, agent: Agent, subject: str, by: Principal, reason: str, documents: Collection[UUID] = ()
 ) -> tuple[Receipt, Erasure]:
-    """Erase a subject of an agent, in both personas: every fact with any of its spellings, and what names it.
+    """Erase a subject of an agent in both personas: all facts with any of its aliases, and the subject itself.
 
-    `subject` is any of its spellings; `documents` are erased with it, with all of their versions. The receipt does not
-    name it. Raises NotAllowed, Invalid, or NotFound when there is no such subject or document.
+    `subject` is any of its aliases. `documents` are erased too, with all of their versions. The receipt does not
+    contain its name. Raises NotAllowed, Invalid, or NotFound if there is no such subject or document.
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
     subject = visible_text_check("subject", subject, 200, required=True)
-    looked = tables_look(agent, list(facts_about(agent, subject).order_by("pk")), versions_of(agent, documents))
+    quote_scan = scan_tables(agent, list(facts_about(agent, subject).order_by("pk")), versions_of(agent, documents))
     agent = agent_erasing(agent)
-    # Read again: spellings may have been merged or split, and facts learned, before the agent was held.
+    # Read again: subjects may have been merged or split, and facts learned, before the agent was locked.
     things = subjects_called(agent, subject)
     found = list(facts_about(agent, subject).order_by("pk").values_list("pk", flat=True))
     if not found and not things:
         raise NotFound("There is no fact about this subject.")
     entry = receipt_describe(by=by, action="subject.erase", target=agent, agent=agent, reason=reason, label="A subject")
     entry |= {"subjects": [str(thing) for thing in things]}
-    return facts_remove(agent, found, looked, entry, versions_of(agent, documents), by=by, reason=reason)
+    return facts_remove(agent, found, quote_scan, entry, versions_of(agent, documents), by=by, reason=reason)
 
 
 def facts_about(agent: Agent, subject: str) -> models.QuerySet[Fact]:
-    """Facts of both personas about the subjects that have the spelling `subject`, whatever they call them."""
+    """Facts of both personas about the subjects with the alias `subject`, under any of their aliases."""
     spelled = SubjectAlias.objects.filter(agent=agent, subject__in=subjects_called(agent, subject))
     return Fact.objects.filter(agent=agent, subject_alias__in=spelled)
 
@@ -79,7 +79,7 @@ def subjects_called(agent: Agent, spelling: str) -> list[UUID]:
 def facts_remove(
     agent: Agent,
     fact_ids: Sequence[UUID],
-    looked: Looked,
+    quote_scan: QuoteScan,
     entry: Mapping[str, object],
     documents: Sequence[Document] = (),
     *,
@@ -87,9 +87,9 @@ def facts_remove(
     reason: str,
     project: str = "",
 ) -> tuple[Receipt, Erasure]:
-    """Remove facts, and versions of `documents`, of an agent that is held; `entry` describes the facts' receipt."""
+    """Delete facts and document versions of a locked agent; `entry` are the fields of the facts' receipt."""
     facts = list(facts_lock(agent.pk, fact_ids).values())
-    erasure = erasure_of(agent, facts, documents, looked=looked, project=project)
+    erasure = erasure_of(agent, facts, documents, quote_scan=quote_scan, project=project)
     rows: dict[str, int] = {}
     quoting: list[int] = []
     if not erasure.of_agent:
@@ -99,7 +99,7 @@ def facts_remove(
         for persona in Persona.values:
             index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
         rows["searchitem"] = len(facts)
-        rows["workingmemory"] = mind_forget(erasure)
+        rows["workingmemory"] = working_memory_erase(erasure)
         quoting = quoting_keys(AuditEvent, erasure)
     rows = facts_delete(agent=agent, fact_ids=erasure.fact_ids, quoting=quoting, entry=entry, rows=rows)
     for name, count in documents_remove(documents, quoting=quoting, by=by, reason=reason).items():
@@ -108,9 +108,9 @@ def facts_remove(
 
 
 def _unlink(facts: Sequence[Fact]) -> None:
-    """Leave no other row that refers to these facts.
+    """Remove all references to these facts from other rows.
 
-    A chain closes over the gap: what an erased fact had replaced is now replaced by the next one that stays.
+    A fact that was superseded by an erased one is then superseded by the next fact of the chain that stays.
     """
     erased = {fact.pk: fact.superseded_by_id for fact in facts}
     for fact_id in erased:

@@ -7,7 +7,7 @@ from django.db import connection
 from memory.services.erasure.quoting import RECEIPTS
 
 SETTLED = timedelta(minutes=5)
-"""A sample that began before an erasure may end after it, so another one is taken so long after it."""
+"""An analysis that began before an erasure may end after it, so tables are analyzed again this long after it."""
 
 _DUE = """
 WITH last AS (
@@ -23,8 +23,8 @@ ORDER BY s.relname
 """
 
 
-def samples_renew() -> int:
-    """Sample the tables again of which the planner's sample is older than the last erasure; returns how many."""
+def reanalyze_tables() -> int:
+    """Analyze the tables again whose planner statistics are older than the last erasure; returns their number."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
         tables = [row[0] for row in cursor.fetchall()]

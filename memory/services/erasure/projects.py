@@ -1,4 +1,4 @@
-"""Erasing everything of a project."""
+"""Erase everything of a project."""
 
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from identity.services.agent_lock import agent_erasing
 from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory
 from memory.models.project_scope import key_check
 from memory.services.erasure.facts import facts_remove
-from memory.services.erasure.quoting import tables_look
+from memory.services.erasure.quoting import scan_tables
 from memory.services.erasure.scope import Erasure, Receipt
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.owner_erasure import project_delete, receipt_describe
@@ -21,18 +21,18 @@ from nousweb.lib.errors import Invalid, NotFound
 
 @erasing
 def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
-    """Erase everything of an agent that carries the key of a project, its tasks too, in both personas: memories of all
-    types, events with their loops, working memories, and the contexts and expectations that asked for it. What other
-    memories tell of it stays; the receipt does not name it.
+    """Erase all rows of an agent with the key of a project, tasks included, in both personas: memories of all types,
+    events with their loops, working memories, and the contexts and expectations of the project. Other memories that
+    mention the project stay; the receipt does not name it.
 
-    Raises NotAllowed, Invalid, or NotFound when nothing carries the key.
+    Raises NotAllowed, Invalid, or NotFound if no row has the key.
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
     project = key_check("project", project)
     if not project:
         raise Invalid("Name the project.", field="project")
-    looked = tables_look(agent, list(Fact.objects.filter(agent=agent, project=project).order_by("pk")))
+    quote_scan = scan_tables(agent, list(Fact.objects.filter(agent=agent, project=project).order_by("pk")))
     agent = agent_erasing(agent)
     found = list(_facts_of_project(agent, project))
     if not found and not project_counts(agent, project):
@@ -41,7 +41,7 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
     rows: dict[str, int] = {}
     erasure = Erasure(agent, project=project)
     if found:
-        receipt, erasure = facts_remove(agent, found, looked, entry, by=by, reason=reason, project=project)
+        receipt, erasure = facts_remove(agent, found, quote_scan, entry, by=by, reason=reason, project=project)
         rows = receipt.rows
     else:
         rows |= erasers_run(erasure)
@@ -53,7 +53,7 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
 
 
 def project_counts(agent: Agent, project: str) -> dict[str, int]:
-    """How many rows carry the key of a project, by the names of the models; only those of which there are any."""
+    """Numbers of rows with the key of a project, by model name, without zeros."""
     kept: tuple[type[models.Model], ...] = (*(one.model for one in MEMORY_TYPES.values()), LoopSummary, WorkingMemory)
     counts = {
         model._meta.model_name or "": model._default_manager.filter(agent=agent, project=project).count()
@@ -63,7 +63,7 @@ def project_counts(agent: Agent, project: str) -> dict[str, int]:
 
 
 def _named_changes(agent: Agent, project: str) -> models.QuerySet[Change]:
-    """The changes of loops and sessions of a project, which the feed calls by names of the writer."""
+    """Entries of the change feed about loops and sessions of a project, whose ids there are names by the writer."""
     loops = LoopSummary.objects.filter(agent=agent, project=project).values("loop_id")
     sessions = WorkingMemory.objects.filter(agent=agent, project=project).values("session_id")
     named = models.Q(object_type="loopsummary", object_id__in=loops)

@@ -1,4 +1,4 @@
-"""Finding the rows that quote what is erased."""
+"""Find rows that quote text to be erased."""
 
 import json
 from collections.abc import Sequence
@@ -9,26 +9,26 @@ from django.db import connection, models
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from memory.models import Document, Fact, WorkingMemory
-from memory.services.erasure.scope import Erasure, Looked, erasure_of, large_tables
+from memory.services.erasure.scope import Erasure, QuoteScan, erasure_of, large_tables
 from memory.types import MEMORY_TYPES
 
 RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
 
 
-def tables_look(agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = ()) -> Looked:
-    """Read large tables through for what quotes these, as they are now."""
+def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = ()) -> QuoteScan:
+    """Scan the large tables for rows that quote these facts and documents in their current state."""
     erasure = erasure_of(agent, facts, documents)
     with connection.cursor() as cursor:
-        # Before the tables are read: what commits meanwhile is looked at again.
+        # Taken before the scan: rows that are committed during it are scanned again later.
         cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
         (since,) = cursor.fetchone()
-    # Servers of a cluster count their transactions each for itself: there all is read while the agent is locked.
+    # In a cluster each server counts its own transactions, so everything is scanned while the agent is locked.
     tables = () if settings.DB_DISTRIBUTED else large_tables
-    return Looked(erasure.needles, since, {model: quoting_keys(model, erasure) for model in tables})
+    return QuoteScan(erasure.needles, since, {model: quoting_keys(model, erasure) for model in tables})
 
 
-def mind_forget(erasure: Erasure) -> int:
-    """Take what is erased out of working memories: items, threads and a task that quote one; returns how many did."""
+def working_memory_erase(erasure: Erasure) -> int:
+    """Remove quoting items, threads and tasks from working memories; returns the number of changed rows."""
     changed = 0
     for memory in rows_quoting(WorkingMemory, erasure).order_by("pk").select_for_update():
         memory.items = [item for item in memory.items if not _names(item, erasure)]
@@ -40,30 +40,30 @@ def mind_forget(erasure: Erasure) -> int:
 
 
 def quoting_sql(table: str) -> str:
-    """A condition on rows of `table`, with the needles as its one parameter: any column holds one of them."""
+    """SQL condition on rows of `table`: any column contains one of the needles, which are its only parameter."""
     return f"EXISTS (SELECT 1 FROM unnest(%s::text[]) needle WHERE strpos(to_jsonb({table})::text, needle) > 0)"  # noqa: S608
 
 
 def quoting_keys(model: type[models.Model], erasure: Erasure) -> list[Any]:
-    """Keys of the agent's rows that quote what is erased, ascending. What was found before is not looked for again."""
-    rows, looked = rows_quoting(model, erasure), erasure.looked
+    """Keys of the agent's rows that quote the erased text, ascending. Rows of an earlier scan are not scanned again."""
+    rows, quote_scan = rows_quoting(model, erasure), erasure.quote_scan
     found: set[Any] = set()
-    if looked is not None and looked.needles == erasure.needles and model in looked.keys:
-        found.update(looked.keys[model])
+    if quote_scan is not None and quote_scan.needles == erasure.needles and model in quote_scan.keys:
+        found.update(quote_scan.keys[model])
         table = connection.ops.quote_name(model._meta.db_table)
-        rows = rows.extra(where=[f"age({table}.xmin) <= age(%s::xid8::xid)"], params=[looked.since])  # noqa: S610
+        rows = rows.extra(where=[f"age({table}.xmin) <= age(%s::xid8::xid)"], params=[quote_scan.since])  # noqa: S610
     return sorted(found.union(rows.values_list("pk", flat=True)))
 
 
 def rows_quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet:
-    """Rows of the agent in which an id or the beginning of a text occurs."""
+    """Rows of the agent that contain an id or the beginning of a text of the erasure."""
     table = connection.ops.quote_name(model._meta.db_table)
     rows = model._default_manager.filter(agent=erasure.agent)
     return rows.extra(where=[quoting_sql(table)], params=[erasure.needles])  # noqa: S610  (names of our own tables)
 
 
 def still_quoted(erasure: Erasure) -> dict[str, int]:
-    """How many rows that are not erased quote it, by table; only those of which there are any."""
+    """Numbers of remaining rows that quote the erased text, by table, without zeros."""
     keeping: tuple[type[models.Model], ...] = (
         *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables)),
         WorkingMemory,
@@ -71,7 +71,7 @@ def still_quoted(erasure: Erasure) -> dict[str, int]:
         ChangeProposal,
     )
     counts = {model._meta.model_name or "": rows_quoting(model, erasure).count() for model in keeping}
-    # What a blank record keeps is the id, so that the receipt can be found.
+    # A blanked record keeps the id, so that the receipt can be found.
     trail = rows_quoting(AuditEvent, erasure).exclude(before=None, after=None, message="", object_label="")
     counts["auditevent"] = trail.exclude(action__in=RECEIPTS).count()
     return {name: count for name, count in counts.items() if count}

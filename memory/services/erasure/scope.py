@@ -1,4 +1,4 @@
-"""What is being erased, what erasing it came to, and what each app erases of its own."""
+"""Data types of an erasure: its scope, its receipt, and the registry of the apps' erasers."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,21 +14,21 @@ from nousweb.lib.characters import plain_text
 from nousweb.lib.fencing import escape_markup, fence_line
 
 NEEDLE_CHARACTERS = 60
-"""So much of a text's beginning is looked for in what may quote it, since quotations may be cut."""
-SHORTEST_NEEDLE = 8
-"""A shorter text says nothing of where it came from; rows that quote it are found by the id alone.
+"""Only so many characters from the beginning of a text are searched for, since quotes may be truncated."""
+MIN_NEEDLE_CHARACTERS = 8
+"""Shorter texts are not searched for, since they are not specific; rows that quote them are found by the id only.
 
-The audit trail is blanked by longer texts only, which the owner of the tables decides.
+For the audit trail, functions of the tables' owner set a larger minimum.
 """
-SHORTEST_STRING, MAX_STRINGS = 20, 200
-"""Of a document the strings in its value are looked for that have so many characters, the longest of them."""
+MIN_STRING_CHARACTERS, MAX_STRINGS = 20, 200
+"""Strings in a document's value that are searched for: the longest MAX_STRINGS with at least so many characters."""
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What was found in large tables before anybody had to wait: keys of rows in which one of `needles` occurs.
+class QuoteScan:
+    """Result of the scan of large tables before the agent is locked: keys of the rows that contain one of `needles`.
 
-    Rows of transactions from `since` on, a transaction's id, are to be looked at again.
+    Rows of transactions with the id `since` or a later one must be scanned again.
     """
 
     needles: list[str]
@@ -38,13 +38,13 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is being erased: facts and documents of an agent with the texts they ever held, those of a `project` with
-    all else that carries its key, or with none of these the whole agent."""
+    """The scope of an erasure: facts and documents of an agent with all texts that they ever had; all rows of a
+    `project`; or the whole agent, if there is none of these."""
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
     texts: tuple[str, ...] = ()
-    looked: Looked | None = None
+    quote_scan: QuoteScan | None = None
     project: str = ""
     document_ids: tuple[UUID, ...] = ()
 
@@ -54,28 +54,28 @@ class Erasure:
 
     @property
     def items(self) -> dict[str, list[str]]:
-        """The ids of what is being erased, by type of memory."""
+        """The ids of the erased memories, by memory type."""
         ids = {ItemType.FACT: self.fact_ids, ItemType.DOCUMENT: self.document_ids}
         return {str(kind): list(map(str, found)) for kind, found in ids.items() if found}
 
     @property
     def needles(self) -> list[str]:
-        """What to look for in other rows as they are written in JSON: ids, and the beginnings of texts.
+        """Strings to search for in the JSON of other rows: ids, and the beginnings of texts.
 
-        An agent may quote a text as a prompt showed it, too.
+        Each text is searched for in the forms of prompts too, since agents may quote those.
         """
         spelled = dict.fromkeys(spelling for text in self.texts for spelling in spellings_of(text))
         texts = (json.dumps(text[:NEEDLE_CHARACTERS], ensure_ascii=False)[1:-1] for text in spelled)
-        found = dict.fromkeys(text for text in texts if len(text) >= SHORTEST_NEEDLE)
+        found = dict.fromkeys(text for text in texts if len(text) >= MIN_NEEDLE_CHARACTERS)
         return [*map(str, (*self.fact_ids, *self.document_ids)), *found]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an erasure came to: rows erased or blanked by table, and rows by table that still quote a text.
+    """The result of an erasure. `rows`: numbers of erased or blanked rows by table.
 
-    `still_quoted` counts what is somebody else's to change: the log itself, memories of their own, the identity, and
-    what the audit trail says of decisions.
+    `still_quoted`: numbers of rows by table that still quote an erased text and need a decision of their own: events,
+    other memories, the identity, and audit records of decisions.
     """
 
     rows: dict[str, int]
@@ -84,12 +84,12 @@ class Receipt:
 
 Eraser = Callable[[Erasure], Mapping[str, int]]
 erasers: list[Eraser] = []
-"""Each erases what its app keeps of an Erasure, inside its transaction, and returns how many rows by table.
+"""Each erases the rows of its app, in the transaction of the erasure, and returns numbers of rows by table.
 
-Rows that refer to the agent by a foreign key go with a whole agent by themselves.
+When a whole agent is erased, rows with a foreign key to the agent are deleted without an eraser.
 """
 large_tables: list[type[models.Model]] = [AuditEvent]
-"""Those that are read through before the agent is held, so that nobody waits for it; see `quoting_keys`."""
+"""Tables that are scanned before the agent is locked, so that writers do not wait for it; see `quoting_keys`."""
 
 
 def erasure_of(
@@ -97,25 +97,27 @@ def erasure_of(
     facts: Sequence[Fact],
     documents: Sequence[Document] = (),
     *,
-    looked: Looked | None = None,
+    quote_scan: QuoteScan | None = None,
     project: str = "",
 ) -> Erasure:
-    """What erasing these would have to look for. Of a document all versions are given."""
-    # Whatever an edit replaced was content too.
+    """Build the scope of an erasure. `documents` must contain all versions of each document."""
+    # Contents that edits have replaced are searched for too.
     texts = {fact.content for fact in facts}
     changes = FactChange.objects.filter(fact__in=facts)
     texts |= {change.before["content"] for change in changes if isinstance(change.before.get("content"), str)}
     strings: set[str] = set()
     for document in documents:
         strings |= {document.text, *_strings_of(document.value)}
-    longest = sorted((text for text in strings if len(text) >= SHORTEST_STRING), key=lambda text: (-len(text), text))
+    longest = sorted(
+        (text for text in strings if len(text) >= MIN_STRING_CHARACTERS), key=lambda text: (-len(text), text)
+    )
     texts.update(longest[:MAX_STRINGS])
     fact_ids, document_ids = (tuple(row.pk for row in rows) for rows in (facts, documents))
-    return Erasure(agent, fact_ids, tuple(sorted(texts)), looked, project, document_ids)
+    return Erasure(agent, fact_ids, tuple(sorted(texts)), quote_scan, project, document_ids)
 
 
 def _strings_of(value: Any) -> Iterator[str]:
-    """Every string within a value of known depth."""
+    """Every string within a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -124,6 +126,6 @@ def _strings_of(value: Any) -> Iterator[str]:
 
 
 def spellings_of(text: str) -> tuple[str, ...]:
-    """`text` as it is, on one line without what does not show, and as a line of a prompt, whole or within one."""
+    """`text` as it is, on one line without invisible characters, and as prompts show it, within a line or as a line."""
     line = " ".join(plain_text(text).split())
     return text, line, escape_markup(line), fence_line(text)

@@ -1,4 +1,4 @@
-"""What all erasures have in common: one transaction, the right, the reason, and what each app erases of its own."""
+"""Common steps of all erasures: the transaction, the permission, the reason, and the apps' erasers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,16 +18,17 @@ P = ParamSpec("P")
 
 
 def erasing(service: Callable[P, tuple[Receipt, Erasure]]) -> Callable[P, Receipt]:
-    """Make an erasure one transaction, tried again after a deadlock with what holds no agent, such as an embedding.
+    """Decorator: run an erasure in one transaction, again after a deadlock with work that takes no agent lock, such as
+    an embedding.
 
-    What goes on quoting it is counted afterwards, when nobody waits any more.
+    Rows that still quote the text are counted after the transaction, when the locks are released.
     """
 
     @wraps(service)
-    def run(*args: P.args, **given: P.kwargs) -> Receipt:
+    def run(*args: P.args, **kwargs: P.kwargs) -> Receipt:
         def work() -> tuple[Receipt, Erasure]:
             with transaction.atomic():
-                return service(*args, **given)
+                return service(*args, **kwargs)
 
         receipt, erasure = transaction_retried(work)
         return receipt if erasure.of_agent else replace(receipt, still_quoted=still_quoted(erasure))
@@ -36,12 +37,12 @@ def erasing(service: Callable[P, tuple[Receipt, Erasure]]) -> Callable[P, Receip
 
 
 def reason_check(reason: str) -> str:
-    """Why something is erased; it has to be said."""
+    """Validate the reason of an erasure, which is required. Raises Invalid."""
     return text_check("reason", reason, MAX_REASON_CHARACTERS, required=True)
 
 
 def erasers_run(erasure: Erasure) -> dict[str, int]:
-    """What each app erases of its own, by table."""
+    """Run all erasers; returns numbers of rows by table."""
     rows: dict[str, int] = {}
     for eraser in erasers:
         for name, count in eraser(erasure).items():

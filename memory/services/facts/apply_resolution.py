@@ -1,4 +1,4 @@
-"""Applying what was decided about two facts, whoever decided it: the comparison, a judge or a person."""
+"""Apply a resolution of two facts, by the comparison, a judge or a person."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview
-from memory.models.project_scope import covers
+from memory.models.project_scope import scope_contains
 from memory.services.facts.confirm import fact_confirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
@@ -20,7 +20,7 @@ Resolution = MemoryReview.Resolution
 
 @dataclass(frozen=True, slots=True)
 class AppliedResolution:
-    """Both facts as they are after it. `undo` is what is needed to undo it, ready for JSON."""
+    """Both facts with their new values. `undo`: the data for undoing it, as JSON values."""
 
     old: Fact
     new: Fact
@@ -38,14 +38,18 @@ def resolution_apply(
     evidence: Mapping[str, Any] | None = None,
     review: MemoryReview | None = None,
 ) -> AppliedResolution:
-    """Let two facts be to each other what was decided. Called in a transaction of the agent.
+    """Apply a resolution to two facts. Call it in a transaction with the agent's lock.
 
-    same: `old` is confirmed, and `new`, if it is stored, merged into it; the other way round where only some would see
-    `old`. replace: `old` was true until `new` became
-    true. old_wrong, new_wrong: it never was. merge: `old` is merged into `new`, which says what it says. Any other
-    changes neither. `score` is their similarity, 0 to 1, and None for the very same words; `evidence` is ready for
-    JSON. `review` is what was resolved, if something was: what a person's resolution of it leaves standing is people's
-    word from then on. Raises what the services of facts raise: Conflict, Invalid, NotAllowed, NotFound.
+    - same: `old` is confirmed, and `new`, if it is stored, is merged into it; the other way round if `old` has a
+      narrower scope.
+    - replace: `new` supersedes `old`.
+    - old_wrong, new_wrong: the fact is invalidated.
+    - merge: `old` is merged into `new`, which contains its statement.
+    - Any other resolution changes neither.
+
+    `score`: similarity in [0, 1], None for the same words. `evidence`: JSON values. `review`: the review that is
+    resolved, if any; the facts that stay active after a person's resolution count as verified by people. Raises
+    Conflict, Invalid, NotAllowed or NotFound, as the services of facts do.
     """
     undo: dict[str, Any] = {}
     if review is not None:
@@ -56,8 +60,8 @@ def resolution_apply(
     standing: tuple[Fact, ...] = ()
     match resolution:
         case Resolution.SAME:
-            if review is not None and not covers(old, new):
-                # What only some would see cannot take in what others know.
+            if review is not None and not scope_contains(old, new):
+                # A fact with a narrower scope cannot replace one with a wider scope.
                 new, old, done = _same(new, old, by, reason, score, evidence, review)
             else:
                 old, new, done = _same(old, new, by, reason, score, evidence, review)

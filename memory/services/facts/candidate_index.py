@@ -1,8 +1,8 @@
-"""The facts of one memory held ready, so that what many new ones have to be compared with is found without a statement
-for each: by meaning, by words, by subject.
+"""In-memory index of the facts of one persona's memory, by meaning, by words and by subject.
 
-It finds what `comparison_candidates` finds, in the same order, with two exceptions where a memory is large: there the
-vectors are read exactly, and of what shares a word all rows are ranked.
+Bulk learning uses it to find comparison candidates without a statement for each new fact. It finds the same candidates
+as `comparison_candidates`, in the same order, with two exceptions in large memories: vectors are compared exactly, and
+all rows that share a word are ranked.
 """
 
 from array import array
@@ -24,15 +24,15 @@ from memory.services.facts.comparison_candidates import SnapshotCache, search_ta
 from memory.services.facts.fact_texts import FactText
 from memory.services.languages import dictionary_of
 
-MAX_HELD = 200_000
-"""Facts; about 2 kB each."""
+MAX_INDEXED_FACTS = 200_000
+"""Maximum number of facts in the index; each takes about 2 kB."""
 MAX_SNAPSHOTS = 10_000
 BLOCK = 8_192
-"""Vectors that are compared at once, so that their cosines stay in the cache of a core."""
+"""Number of vectors that are compared at once, so that the cosines stay in the processor's cache."""
 DIGITS = 9
-"""Of a rank, so that the order of its sums makes no difference."""
+"""Ranks are rounded to this many digits, so that the order of summation makes no difference."""
 LATE_CHANGES = 200
-"""Changes are numbered before they are committed: so many are read once more."""
+"""Numbers of changes are assigned before they are committed, so this many of the last ones are read again."""
 
 Floats = NDArray[np.float32]
 
@@ -49,23 +49,23 @@ WHERE item.agent_id = %(agent)s AND item.persona = %(persona)s AND item.item_typ
 
 
 def repeats_weight(count: int) -> float:
-    """What so many places of a word add to a rank. Source: ts_rank of PostgreSQL, calc_rank_or."""
+    """Contribution of a word with `count` positions to a rank. Source: ts_rank of PostgreSQL, calc_rank_or."""
     return sum(1 / (place * place) for place in range(1, count + 1))
 
 
 def length_weight(counts: Iterable[int]) -> float:
-    """What a rank is divided by for a text with these counts of words. Source: ts_rank, RANK_NORM_LOGLENGTH."""
+    """Divisor of the rank of a text with these counts of words. Source: ts_rank, RANK_NORM_LOGLENGTH."""
     return float(np.log(sum(counts) + 1))
 
 
-def halves_of(numbers: Sequence[float]) -> Floats:
-    """A vector as the index holds it."""
+def to_float16(numbers: Sequence[float]) -> Floats:
+    """Round a vector to half precision, as the search index stores it; returned as 32-bit floats."""
     return np.array(numbers, np.float16).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFact:
-    """What a fact is found by, besides its words and its vector."""
+class IndexedFact:
+    """Index entry of a fact: id, subject (alias and lower-case spelling), scope keys and recorded time."""
 
     id: UUID
     alias_id: UUID | None
@@ -76,19 +76,19 @@ class HeldFact:
 
 @dataclass
 class CandidateIndex:
-    """The active facts of a persona's memory. `refresh` is called under the learning lock, with nothing written yet."""
+    """The active facts of one persona's memory. Call `refresh` under the learning lock, before any write."""
 
     agent: Agent
     persona: str
     model: str
-    rows: list[HeldFact] = field(default_factory=list)
+    rows: list[IndexedFact] = field(default_factory=list)
     snapshots: SnapshotCache = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._state: tuple[str, int] | None = None
 
     def refresh(self, erasures: int) -> None:
-        """Read what has come and changed since the last time; all of it at first and after an erasure."""
+        """Read the facts that are new or changed since the last call; the first time and after an erasure, all."""
         state = (dictionary_of(self.agent.pk), erasures)
         if state != self._state:
             self._clear()
@@ -130,33 +130,33 @@ class CandidateIndex:
             cursor.execute(statement, {"agent": self.agent.pk, "persona": self.persona, "model": self.model, **values})
             while found := cursor.fetchmany(1_000):
                 for row in found:
-                    self._take(*row)
+                    self._add_row(*row)
 
-    def _take(
+    def _add_row(
         self, number: int, key: UUID, alias_id: UUID | None, subject: str, project: str, task: str,
         recorded_at: datetime, active: bool, vector: bytes | None, lexemes: list[str] | None, counts: list[int] | None,
     ) -> None:  # fmt: skip
         self._last_row = max(self._last_row, number)
-        held = HeldFact(key, alias_id, subject, (project, task), recorded_at)
+        entry = IndexedFact(key, alias_id, subject, (project, task), recorded_at)
         place = self._places.get(key)
-        if place is not None and (not active or self.rows[place] == held):
+        if place is not None and (not active or self.rows[place] == entry):
             self._active[place] = active
-            self._vector_take(place, vector)
+            self._set_vector(place, vector)
             return
         if not active:
             return
         if place is not None:
-            # It is about something else, or belongs elsewhere, than it was.
+            # Its subject or scope keys have changed: the old entry is replaced by a new one.
             self._active[place] = False
         place = len(self.rows)
-        self.rows.append(held)
+        self.rows.append(entry)
         self._places[key] = place
         self._grow(place)
         self._active[place] = True
         self._projects[place], self._tasks[place] = (
             self._codes.setdefault(name, len(self._codes)) for name in (project, task)
         )
-        self._vector_take(place, vector)
+        self._set_vector(place, vector)
         self._recorded[place] = recorded_at.timestamp()
         self._lengths[place] = length_weight(counts or [1])
         for lexeme, count in zip(lexemes or [], counts or [], strict=True):
@@ -168,7 +168,7 @@ class CandidateIndex:
         elif subject:
             self._by_subject.setdefault(subject, array("i")).append(place)
 
-    def _vector_take(self, place: int, vector: bytes | None) -> None:
+    def _set_vector(self, place: int, vector: bytes | None) -> None:
         key = self.rows[place].id
         self._known[place] = vector is not None
         if vector is None:
@@ -189,28 +189,28 @@ class CandidateIndex:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))
 
-    def reach(self, keys: tuple[str, str], gone: Iterable[UUID]) -> "Reach":
-        """Which rows come up wherever what carries these keys does, and which meet it besides; without `gone`."""
+    def scope_masks(self, keys: tuple[str, str], excluded: Iterable[UUID]) -> "ScopeMasks":
+        """Masks of the rows whose scope contains `keys` (project, task) or is contained in it, without `excluded`."""
         count = len(self.rows)
         active = self._active[:count].copy()
-        for key in gone:
+        for key in excluded:
             if key in self._places:
                 active[self._places[key]] = False
         if len(self._codes) == 1 and keys == ("", ""):
-            return Reach(active, None)
+            return ScopeMasks(active, None)
         codes = [self._codes.get(name, -1) for name in keys]
         columns = (self._projects[:count], self._tasks[:count])
-        covers, covered = active.copy(), active
+        contains, contained = active.copy(), active
         for name, code, column in zip(keys, codes, columns, strict=True):
-            covers &= (column == 0) | (column == code)
+            contains &= (column == 0) | (column == code)
             if name:
-                covered = covered & (column == code)
-        return Reach(covers, covered & ~covers)
+                contained = contained & (column == code)
+        return ScopeMasks(contains, contained & ~contains)
 
-    def nearest(self, vectors: Floats, covers: NDArray[np.bool_], limit: int) -> list[list[tuple[float, int]]]:
-        """For each of these vectors, places with their cosines, the nearest first."""
-        count = len(covers)
-        usable = covers & self._known[:count]
+    def nearest(self, vectors: Floats, mask: NDArray[np.bool_], limit: int) -> list[list[tuple[float, int]]]:
+        """For each vector the nearest rows within `mask`, as pairs of cosine and row number, the nearest first."""
+        count = len(mask)
+        usable = mask & self._known[:count]
         found: list[tuple[NDArray[np.intp], NDArray[np.intp], Floats]] = []
         least: Floats = np.full((len(vectors), 1), -2, np.float32)
         for begin in range(0, count if self._vectors.shape[1] else 0, BLOCK):
@@ -218,7 +218,7 @@ class CandidateIndex:
             cosines = np.asarray(vectors @ self._vectors[begin:end].T)
             cosines[:, ~usable[begin:end]] = -3
             if begin == 0 and end > limit:
-                # What the nearest of all have to reach is known from the first ones.
+                # The first block gives a lower bound for the cosines of the nearest rows.
                 least = np.maximum(np.partition(cosines, end - limit, axis=1)[:, [end - limit]], least)
             which, places = np.nonzero(cosines >= least)
             found.append((which, places + begin, cosines[which, places]))
@@ -230,57 +230,62 @@ class CandidateIndex:
         ranked = []
         for begin, end in pairwise(borders):
             mine = order[begin:end]
-            ranked.append(best(places[mine], scores[mine].astype(float), limit))
+            ranked.append(top_scored(places[mine], scores[mine].astype(float), limit))
         return ranked
 
     def sharing_words(self, text: FactText) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Places that share a word with a text, and their ranks."""
-        found = [held for word in text.query if (held := self._words.get(word)) is not None]
-        if not found:
+        """Numbers of the rows that share a word with a text, and their ranks."""
+        postings = [rows for word in text.query if (rows := self._words.get(word)) is not None]
+        if not postings:
             return np.zeros(0, np.intp), np.zeros(0)
-        places = np.concatenate([np.frombuffer(each, np.int32) for each, _ in found])
-        weights = np.concatenate([np.frombuffer(each, float) for _, each in found])
+        places = np.concatenate([np.frombuffer(each, np.int32) for each, _ in postings])
+        weights = np.concatenate([np.frombuffer(each, float) for _, each in postings])
         total = np.bincount(places, weights, minlength=len(self.rows))
         sharing = np.flatnonzero(total)
         return sharing, np.round(total[sharing] / self._lengths[sharing], DIGITS)
 
-    def about(self, alias_ids: Iterable[UUID] | None, subject: str, meets: NDArray[np.bool_], limit: int) -> list[int]:
-        """Places of what is about a subject, the latest first: by its spellings, or by what it is called where none
-        is known."""
-        held = [self._by_subject.get(subject)] if alias_ids is None else map(self._by_alias.get, alias_ids)
-        found = [np.frombuffer(each, np.int32) for each in held if each]
-        if not found:
+    def by_subject(
+        self, alias_ids: Iterable[UUID] | None, subject: str, mask: NDArray[np.bool_], limit: int
+    ) -> list[int]:
+        """Numbers of the rows of a subject within `mask`, the latest first: by the ids of its aliases, or by `subject`
+        in lower case if it has none (`alias_ids` is None)."""
+        postings = [self._by_subject.get(subject)] if alias_ids is None else map(self._by_alias.get, alias_ids)
+        parts = [np.frombuffer(each, np.int32) for each in postings if each]
+        if not parts:
             return []
-        places = np.concatenate(found).astype(np.intp)
-        places = places[meets[places]]
-        return [place for _, place in best(places, self._recorded[places], limit)]
+        places = np.concatenate(parts).astype(np.intp)
+        places = places[mask[places]]
+        return [place for _, place in top_scored(places, self._recorded[places], limit)]
 
     def vector_of(self, place: int) -> Floats | None:
         return self._vectors[place] if self._known[place] else None
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Masks of places: what comes up wherever the new fact does, and what else meets it (None for nothing)."""
+class ScopeMasks:
+    """Row masks for one new fact: rows in the same or a wider scope (`contains`), and in a narrower one (`narrower`;
+    None for no rows)."""
 
-    covers: NDArray[np.bool_]
-    beyond: NDArray[np.bool_] | None
+    contains: NDArray[np.bool_]
+    narrower: NDArray[np.bool_] | None
 
     @property
-    def meets(self) -> NDArray[np.bool_]:
-        return self.covers if self.beyond is None else self.covers | self.beyond
+    def overlaps(self) -> NDArray[np.bool_]:
+        return self.contains if self.narrower is None else self.contains | self.narrower
 
 
-def best(places: NDArray[np.intp], scores: NDArray[np.float64], limit: int) -> list[tuple[float, int]]:
-    """The places with the highest scores, of equal ones the first, with their scores."""
+def top_scored(places: NDArray[np.intp], scores: NDArray[np.float64], limit: int) -> list[tuple[float, int]]:
+    """The `limit` highest scores with their places, best first; of equal scores the first places."""
     if len(places) > limit:
         least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        kept = scores >= least
-        places, scores = places[kept], scores[kept]
+        is_top = scores >= least
+        places, scores = places[is_top], scores[is_top]
     order = np.lexsort((places, -scores))[:limit]
     return [(float(scores[each]), int(places[each])) for each in order]
 
 
-def held_of(fact: Fact) -> HeldFact:
-    """A fact that was decided about a moment ago, as the index would hold it."""
-    return HeldFact(fact.pk, fact.subject_alias_id, fact.subject.lower(), (fact.project, fact.task), fact.recorded_at)
+def indexed_fact(fact: Fact) -> IndexedFact:
+    """Build the index entry of a fact that was just stored."""
+    return IndexedFact(
+        fact.pk, fact.subject_alias_id, fact.subject.lower(), (fact.project, fact.task), fact.recorded_at
+    )

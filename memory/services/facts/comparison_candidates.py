@@ -21,7 +21,13 @@ from memory.comparison.snapshot import FactSnapshot
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import covers, covers_sql, meet, meets_sql, same_keys
+from memory.models.project_scope import (
+    same_keys,
+    scope_contains,
+    scope_contains_sql,
+    scopes_overlap,
+    scopes_overlap_sql,
+)
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS
 from memory.search.index_tables import AGENT_UNINDEXED
@@ -34,10 +40,10 @@ NEAREST = 8
 BY_WORDS = 12
 BY_SUBJECT = 12
 WORD_ROWS = 3_000
-"""Rows that share a word are ranked up to so many."""
+"""Maximum number of rows with a shared word that are ranked."""
 
 REVERSING = frozenset({"negation", "antonym", "quantity"})
-"""Differences that turn people's word round even where nothing names what it is about."""
+"""Differences that reverse a fact verified by people even if the new sentence does not name its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +63,18 @@ class Vector:
 
     @property
     def of_local_model(self) -> NDArray[np.float64] | None:
-        """The numbers, if they are of the model that the score of a change was fitted with."""
+        """The numbers, if they are of the model for which the change score was fitted; else None."""
         return np.array(self.numbers) if self.model == DEFAULT_MODEL else None
 
 
 ComparisonCache = dict[tuple[FactSnapshot, float], Comparison]
-"""Comparisons that were made of one new fact, by the old one as it was then and their cosine."""
+"""Comparisons of one new fact, by snapshot of the old fact and cosine."""
 
 Nearness = tuple[float, NDArray[np.float64] | None]
-"""The cosine of a candidate, 0 where it is not known, and its embedding if it is of the local model."""
+"""The cosine of a candidate, 0 if unknown, and its embedding if that is of the local model, else None."""
 
 SnapshotCache = MutableMapping[FactSnapshot, FactSnapshot]
-"""Snapshots whose words have been read, by what they are equal to."""
+"""Snapshots that have been tokenised already; equal snapshots share one entry."""
 
 
 def candidates_compare(
@@ -80,39 +86,40 @@ def candidates_compare(
     comparisons: ComparisonCache | None = None,
     near: Mapping[UUID, Nearness] | None = None,
 ) -> list[FactMatch]:
-    """The active facts of the same memory that `fact`, stored or not, resembles, each compared with it.
+    """Find the active facts of the same memory that resemble `fact`, stored or not, and compare each with it.
 
-    Those of another project or task are not, of which no reader, or not every one, sees both: one of the two must come
-    up wherever the other does. `fact` is known already by what comes up wherever it does, and replaces only what has
-    the very same keys; about any other people are asked.
+    Only facts with overlapping scopes are compared. A fact in the same or a wider scope can make `fact` a repetition;
+    `fact` can only replace a fact with the same scope keys; any other pair opens a review.
 
-    `may_replace` are the categories with a right of their own that the learner holds. A fact of such a category is
-    compared only with others of it, except where the words are the very same. What has another subject and is
-    contradicted all the same is added too: people are asked about it, and nothing else is done. `comparisons` are those
-    that were made of `fact` a moment ago, which are not made again; new ones are added. `near` are the candidates by
-    meaning, words and subject where they have been looked for already.
+    `may_replace`: the categories with a permission of their own that the learner has. A fact of such a category is only
+    compared with facts of that category, unless the words are the same. A contradicted fact about another subject is
+    in the result too; it only opens a review.
+    `comparisons`: earlier comparisons of `fact`, which are reused; new ones are added.
+    `near`: the candidates by meaning, words and subject, if they are known already.
     """
     excluded = {fact.pk, *exclude}
-    repeated = comparable_of(fact, facts_of(fact, _same_words(fact) - excluded), same_words=True)
-    repeated = [old for old in repeated if covers(old, fact)]
+    repeated = comparable_facts(fact, active_facts(fact, _same_words(fact) - excluded), same_words=True)
+    repeated = [old for old in repeated if scope_contains(old, fact)]
     known = known_subjects_of(fact.agent_id, [fact, *repeated]) if repeated else {}
     new = snapshot_of(fact, known)
     if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, known), new)]:
-        # The very same words decide by themselves, so nothing else has to be looked for.
+        # The same words about the same subject need no other candidates.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
     elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
     if near is None:
         near = _near(fact, vector)
-    others = comparable_of(fact, facts_of(fact, set(near) - excluded - {old.pk for old in repeated}), same_words=False)
+    others = comparable_facts(
+        fact, active_facts(fact, set(near) - excluded - {old.pk for old in repeated}), same_words=False
+    )
     known = known_subjects_of(fact.agent_id, [fact, *others])
-    found = others_compare(
+    compared = compare_with_facts(
         fact, others, near=near, vector=vector, known=known, may_replace=may_replace, comparisons=comparisons
     )
-    only_asked = [match for match in found if match.only_asked]
-    return [*only_asked, *elsewhere, *(match for match in found if not match.only_asked)]
+    review_only = [match for match in compared if match.review_only]
+    return [*review_only, *elsewhere, *(match for match in compared if not match.review_only)]
 
 
-def others_compare(
+def compare_with_facts(
     fact: Fact,
     others: Sequence[Fact],
     *,
@@ -123,7 +130,10 @@ def others_compare(
     comparisons: ComparisonCache | None = None,
     snapshots: SnapshotCache | None = None,
 ) -> list[FactMatch]:
-    """`fact` beside those of the `others` that say something about it. `known` are the subjects of all of them."""
+    """Compare `fact` with `others`, without those that contradict nothing and have another subject.
+
+    `near` has the cosine and the embedding of each of `others`, `known` the subjects of all facts by alias.
+    """
     comparisons = {} if comparisons is None else comparisons
     snapshots = {} if snapshots is None else snapshots
     thresholds = vector.thresholds if vector else UNKNOWN
@@ -144,11 +154,11 @@ def others_compare(
         if clash:
             peoples = row.endorsed or fact.endorsed
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
-                matches.append(FactMatch(row.pk, found, only_asked=True))
+                matches.append(FactMatch(row.pk, found, review_only=True))
             continue
         comparison = comparisons[old, cosine]
-        if comparison.kind is Kind.SAME and not covers(row, fact):
-            # Known where fewer would see it: it is not known where this one is learned.
+        if comparison.kind is Kind.SAME and not scope_contains(row, fact):
+            # The same statement in a narrower scope does not make the new one a repetition.
             continue
         replaceable = row.category not in CATEGORY_PERMISSIONS or row.category in may_replace
         matches.append(FactMatch(row.pk, comparison, replaceable=replaceable and same_keys(row, fact)))
@@ -158,24 +168,24 @@ def others_compare(
 def _contradiction(
     old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds, *, peoples: bool
 ) -> Comparison | None:
-    """How `new` would contradict `old`, which has another subject, if both had one; else None.
+    """Compare two facts as if they had the same subject: the comparison if `new` contradicts `old`, else None.
 
-    Both have to name what one of them is about. Where neither is people's word, they have to begin with it too unless
-    the change is explicit: what two subjects have to do with each other may stand under either. Where one is, it is
-    enough that the new one names what the old one is about, or turns it round.
+    Both sentences must name the subject of one of them. Unless the change is explicit, both must also begin with it,
+    since a sentence about the relation of two subjects can be stored under either. If people have verified one of the
+    facts (`peoples`), it is enough that the new sentence names the old subject or reverses the old sentence.
     """
-    thing = _named_by_both(old, new)
-    if peoples and (thing is None or names_subject(new.content, old)):
-        thing = old
-    if thing is None:
+    shared = _named_by_both(old, new)
+    if peoples and (shared is None or names_subject(new.content, old)):
+        shared = old
+    if shared is None:
         return None
-    one, other = (replace(fact, subject=thing.subject, known_subject=thing.known_subject) for fact in (old, new))
+    one, other = (replace(fact, subject=shared.subject, known_subject=shared.known_subject) for fact in (old, new))
     comparison = compare_facts(one, other, cosine, thresholds)
     codes = {reason.code for reason in comparison.reasons}
     if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
         return None
-    if names_subject(new.content, thing):
-        opposes = bool(codes & OPPOSING) and (peoples or (_begins_with(old, thing) and _begins_with(new, thing)))
+    if names_subject(new.content, shared):
+        opposes = bool(codes & OPPOSING) and (peoples or (_begins_with(old, shared) and _begins_with(new, shared)))
         contradicts = comparison.kind is Kind.CHANGED or opposes
     else:
         contradicts = bool(codes & REVERSING)
@@ -186,13 +196,13 @@ def _contradiction(
 
 
 def _named_by_both(old: FactSnapshot, new: FactSnapshot) -> FactSnapshot | None:
-    """The one of the two whose subject both sentences name."""
+    """The fact whose subject both sentences name, else None."""
     both = (one for one in (old, new) if names_subject(old.content, one) and names_subject(new.content, one))
     return next(both, None)
 
 
 def _begins_with(fact: FactSnapshot, about: FactSnapshot) -> bool:
-    """Whether a sentence begins with the subject of `about`, after an article."""
+    """Whether the sentence of `fact` begins with the subject of `about`, possibly after an article."""
     spellings = (about.subject, *(about.known_subject.spellings if about.known_subject else ()))
     longest = max(len(spelling.split()) for spelling in spellings)
     return names_subject(" ".join(fact.content.split()[: longest + 1]), about)
@@ -205,20 +215,20 @@ ORDER BY fact.recorded_at, fact.id
 """  # noqa: S608
 
 
-def facts_of(fact: Fact, keys: Collection[UUID]) -> list[Fact]:
-    """The active facts of these keys that are of the same memory as `fact`, the oldest first."""
+def active_facts(fact: Fact, keys: Collection[UUID]) -> list[Fact]:
+    """The active facts with these ids in the same memory as `fact`, the oldest first."""
     if not keys:
         return []
-    asked = {"agent": fact.agent_id, "persona": fact.persona, "keys": [*keys]}
-    return [instance_of(Fact, row) for row in rows_prepared(_FACTS, asked)]
+    values = {"agent": fact.agent_id, "persona": fact.persona, "keys": [*keys]}
+    return [instance_of(Fact, row) for row in rows_prepared(_FACTS, values)]
 
 
-def comparable_of(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list[Fact]:
-    """Those of these facts that can say something about `fact`, by project, times and rights."""
+def comparable_facts(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list[Fact]:
+    """The facts among `olds` that can be compared with `fact`: by scope, valid time and permissions of categories."""
     return [
         old
         for old in olds
-        if meet(old, fact)
+        if scopes_overlap(old, fact)
         and _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
     ]
@@ -227,13 +237,14 @@ def comparable_of(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list
 def _spans_meet(
     old_from: datetime | None, old_until: datetime | None, new_from: datetime | None, new_until: datetime | None
 ) -> bool:
-    """Whether there can be a moment in the world at which both facts hold; facts of different times do not compete."""
+    """Whether the valid times of two facts overlap. Facts of different times do not contradict each other."""
     apart = old_until is not None and new_from is not None and old_until <= new_from
     return not apart and not (new_until is not None and old_from is not None and new_until <= old_from)
 
 
 def _rights_allow(old: str, new: str, same_words: bool) -> bool:
-    """A rule that is repeated as something else is confirmed; else what needs a right is compared with its like."""
+    """Whether facts of these categories may be compared. Those with a permission of their own are
+    only compared with the same category, except that the same words always count as a repetition."""
     if old == new or (same_words and old in CATEGORY_PERMISSIONS):
         return True
     return old not in CATEGORY_PERMISSIONS and new not in CATEGORY_PERMISSIONS
@@ -243,7 +254,7 @@ def _same_words(fact: Fact) -> set[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id FROM memory_fact WHERE active AND agent_id = %(agent)s AND persona = %(persona)s"  # noqa: S608
-            f" AND {covers_sql()} AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
+            f" AND {scope_contains_sql()} AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
             " ORDER BY recorded_at LIMIT 5",
             {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content, **_keys(fact)},
         )
@@ -255,10 +266,10 @@ def _keys(fact: Fact) -> dict[str, str]:
 
 
 def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
-    """Ids of candidates with their cosine, 0 where it is not known, and their embedding if it is of the local model.
+    """Candidates by meaning, words and subject: cosine (0 if unknown) and embedding (local model only), by id.
 
-    Of what carries more keys than `fact` only by words and subject, and apart: however many projects say something of
-    the kind, they take no room from what is known where `fact` is learned.
+    Facts in a narrower scope are found by words and subject only, and have limits of their own, so that facts of many
+    projects do not displace candidates in the scope of `fact`.
     """
     table = search_table(fact.agent, fact.persona)
     cosine, embedding, nearest = "NULL::double precision", "NULL::text", ""
@@ -268,13 +279,14 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
     }  # fmt: skip
     subject = "%(subject)s <> '' AND lower(subject) = lower(%(subject)s)"
     if fact.subject_alias is not None:
-        values["thing"] = fact.subject_alias.subject_id
-        # Arrays are made once. As joins, a table whose growth no statistics tell yet is read for each row of another.
+        values["subject_id"] = fact.subject_alias.subject_id
+        # Arrays are built once. With joins and outdated statistics, a table would be read for each row of another.
         subject = f"""item_id = ANY (ARRAY(
-        SELECT told.id::text FROM memory_fact AS told
-        WHERE told.agent_id = %(agent)s AND told.active AND {meets_sql("told")} AND told.subject_alias_id = ANY (ARRAY(
-            SELECT id FROM memory_subjectalias WHERE agent_id = %(agent)s AND subject_id = %(thing)s))
-        ORDER BY told.recorded_at DESC, told.id LIMIT {BY_SUBJECT}))"""  # noqa: S608
+        SELECT spelled.id::text FROM memory_fact AS spelled
+        WHERE spelled.agent_id = %(agent)s AND spelled.active AND {scopes_overlap_sql("spelled")}
+        AND spelled.subject_alias_id = ANY (ARRAY(
+            SELECT id FROM memory_subjectalias WHERE agent_id = %(agent)s AND subject_id = %(subject_id)s))
+        ORDER BY spelled.recorded_at DESC, spelled.id LIMIT {BY_SUBJECT}))"""  # noqa: S608
     if vector is not None:
         size = f"halfvec({len(vector.numbers)})"
         distance = f"embedding::{size} <#> %(vector)s::{size}"
@@ -284,7 +296,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
             embedding = "CASE WHEN model = %(model)s THEN embedding::text END"
         nearest = (
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
-            f" AND active AND model = %(model)s AND {covers_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
+            f" AND active AND model = %(model)s AND {scope_contains_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
         )
     statement = f"""
 WITH words AS MATERIALIZED (
@@ -294,28 +306,30 @@ WITH words AS MATERIALIZED (
 )
 SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {AGENT_UNINDEXED} = %(agent)s AND id IN ({nearest}
     (SELECT id FROM (
-        SELECT id, row_number() OVER (PARTITION BY covers ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
+        SELECT id,
+            row_number() OVER (PARTITION BY is_wider ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
         FROM (
-            SELECT id, terms, {covers_sql()} AS covers FROM {table}, words
+            SELECT id, terms, {scope_contains_sql()} AS is_wider FROM {table}, words
             WHERE {AGENT_UNINDEXED} = %(agent)s
-            AND nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active AND {meets_sql()}
+            AND nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active
+            AND {scopes_overlap_sql()}
             LIMIT {WORD_ROWS}
         ) AS sharing, words) AS ranked WHERE place <= {BY_WORDS})
     UNION
     (SELECT id FROM (
-        SELECT id, row_number() OVER (PARTITION BY {covers_sql()} ORDER BY recorded_at DESC, id) AS place
-        FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {meets_sql()}
+        SELECT id, row_number() OVER (PARTITION BY {scope_contains_sql()} ORDER BY recorded_at DESC, id) AS place
+        FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {scopes_overlap_sql()}
         AND {subject}) AS latest WHERE place <= {BY_SUBJECT})
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return {
-            UUID(item_id): (float(known or 0.0), None if numbers is None else np.array(from_json(numbers)))
-            for item_id, known, numbers in cursor.fetchall()
+            UUID(item_id): (float(similarity or 0.0), None if numbers is None else np.array(from_json(numbers)))
+            for item_id, similarity, numbers in cursor.fetchall()
         }
 
 
 def search_table(agent: Agent, persona: str) -> str:
-    """The physical table of one persona's rows of the index."""
+    """The search index table of a persona."""
     tables = VIEWS[persona].search_tables
     return next(table for table in tables if table.endswith(f"_{persona}"))

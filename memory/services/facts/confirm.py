@@ -1,4 +1,4 @@
-"""Counting that a fact was heard again, and taking that back."""
+"""Count confirmations of a fact, and undo one."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
-from memory.services.facts.history import change_record, iso
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.row_locks import row_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
@@ -29,11 +29,9 @@ def fact_confirm(
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Count that a fact was heard again. `score` is the similarity, 0 to 1, of what was heard, if one was measured.
+    """Count a confirmation of a fact. `score`: similarity of the new statement in [0, 1], if it was measured.
 
-    `evidence` is what the change rests on, ready for JSON.
-
-    Raises Conflict when the fact is no longer held to be true.
+    `evidence`: reasons of the change, as JSON values. Raises Conflict if the fact is retired.
     """
     change_check(fact, by, "memory.add_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
@@ -43,9 +41,9 @@ def fact_confirm(
     before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     fact.confirmation_count += 1
     fact.last_confirmed_at = clock.now()
-    held = before | endorse(fact, by)
+    changed_fields = before | endorse(fact, by)
     fact.save(update_fields=["confirmation_count", "last_confirmed_at", "endorsed"])
-    change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=held, evidence=evidence)
+    fact_change_record(fact, Action.CONFIRMED, by, score=score, reason=reason, before=changed_fields, evidence=evidence)
     audit_record(
         by=by,
         action="fact.confirm",
@@ -63,18 +61,18 @@ def fact_confirm(
 
 @agent_transaction(of="fact")
 def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: datetime | None, reason: str = "") -> Fact:
-    """Take back one confirmation, as a new change: it was heard at `heard_at`, and the time before at `before`."""
+    """Undo the confirmation of the time `heard_at`; `before` is the time of the one before it. This is a new change."""
     change_check(fact, by, "memory.change_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     fact = row_lock(fact)
-    given: dict[str, Any] = {"confirmation_count": max(fact.confirmation_count - 1, 0)}
+    fields: dict[str, Any] = {"confirmation_count": max(fact.confirmation_count - 1, 0)}
     if fact.last_confirmed_at == heard_at:
-        given["last_confirmed_at"] = before
+        fields["last_confirmed_at"] = before
     was = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
-    for name, value in given.items():
+    for name, value in fields.items():
         setattr(fact, name, value)
-    fact.save(update_fields=list(given))
-    change_record(fact, Action.EDITED, by, reason=reason, before=was)
+    fact.save(update_fields=list(fields))
+    fact_change_record(fact, Action.EDITED, by, reason=reason, before=was)
     after = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     audit_record(by=by, action="fact.unconfirm", target=fact, agent=fact.agent, before=was, after=after, message=reason)
     return fact

@@ -11,7 +11,7 @@ from memory.models.project_scope import keys_changed
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
-from memory.services.facts.history import change_record
+from memory.services.facts.history import fact_change_record
 from memory.services.field_changes import fields_change
 from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
@@ -36,9 +36,9 @@ def fact_edit(
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
-    """Change a fact's category and metadata and how sure it is, never what it says; None leaves a field alone.
+    """Change a fact's category, metadata and confidence, never its content; None keeps a value.
 
-    A fact that moves to another project or task comes up there from now on, and is compared with nothing.
+    A fact that is moved to another project or task is not compared with the facts there.
     """
     change_check(fact, by, "memory.change_fact")
     for name in (fact.category, category or fact.category):
@@ -59,7 +59,7 @@ def fact_edit(
     if after:
         held = before | endorse(fact, by)
         fact.save(update_fields=["endorsed"])
-        change_record(fact, Action.EDITED, by, reason=reason, before=held, evidence=evidence)
+        fact_change_record(fact, Action.EDITED, by, reason=reason, before=held, evidence=evidence)
         index_put([entry_of(fact)])
         audit_record(
             by=by, action="fact.edit", target=fact, agent=fact.agent, before=before, after=after, message=reason

@@ -1,7 +1,7 @@
-"""People's word about facts: what they wrote or decided binds whoever is no person.
+"""Facts verified by people: only people can retire or replace them.
 
-A fact is `endorsed` once a person wrote, confirmed, edited, restored or kept it. Then no token, judge or schedule
-retires it; what would do so becomes a review. Nor does a token replace what people are being asked about.
+A fact is `endorsed` once a person wrote, confirmed, edited, restored or kept it. A token, judge or schedule that would
+retire it opens a review instead. Tokens also cannot replace a fact of which a review is pending.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from django.db.models import Q
 
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
-from memory.services.facts.history import change_record
+from memory.services.facts.history import fact_change_record
 from memory.services.row_locks import row_lock
 from nousweb.lib.errors import Conflict
 
 
 def endorse(fact: Fact, by: Principal) -> dict[str, Any]:
-    """Set `endorsed` where a person acts; returns what it was, for the change that is recorded, or nothing.
+    """Set `endorsed` if `by` is a person; returns the value before for the history entry, or {} without a change.
 
     The caller saves the fact.
     """
@@ -31,9 +31,9 @@ def endorse(fact: Fact, by: Principal) -> dict[str, Any]:
 def endorsement_change(
     *, fact: Fact, by: Principal, endorsed: bool = True, reason: str = "", evidence: Mapping[str, Any] | None = None
 ) -> bool:
-    """Make a fact people's word, or no more, as a change of its own; returns whether it was otherwise.
+    """Set or remove the mark of verification by people, with a history entry; returns whether it changed.
 
-    Called in the transaction of a person's decision, which has its own audit record.
+    Call it in the transaction of a person's decision, which has its own audit record.
     """
     fact = row_lock(fact)
     if not by.is_person or fact.endorsed is endorsed:
@@ -41,19 +41,20 @@ def endorsement_change(
     fact.endorsed = endorsed
     fact.save(update_fields=["endorsed"])
     before = {"endorsed": not endorsed}
-    change_record(fact, FactChange.Action.EDITED, by, reason=reason, before=before, evidence=evidence)
+    fact_change_record(fact, FactChange.Action.EDITED, by, reason=reason, before=before, evidence=evidence)
     return True
 
 
-def waiting_review(fact: Fact) -> MemoryReview | None:
-    """The review of this fact that has waited longest for people, or None."""
+def oldest_pending_review(fact: Fact) -> MemoryReview | None:
+    """The oldest pending review of this fact, or None."""
     return MemoryReview.objects.pending().filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 
 def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None) -> None:
-    """Raise Conflict where `by` may not retire `fact`, whose row is locked: it is people's word, or they are asked.
+    """Raise Conflict if `by` may not retire `fact`: people have verified it, or a review of it is pending.
 
-    `resolves` is the review that `by`, a judge, resolves by it; then the others do not matter.
+    The row must be locked. `resolves` is the review that the judge `by` resolves with it; then other reviews are
+    ignored.
     """
     if by.is_person:
         return
@@ -61,8 +62,8 @@ def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None)
         raise Conflict(
             "People wrote, confirmed or kept this fact: only people let another take its place.", fact=str(fact.pk)
         )
-    if resolves is None and (waiting := waiting_review(fact)):
+    if resolves is None and (pending := oldest_pending_review(fact)):
         raise Conflict(
-            f"People are reviewing this fact (review {waiting.pk}): it stays until they have decided.",
-            review=str(waiting.pk),
+            f"People are reviewing this fact (review {pending.pk}): it stays until they have decided.",
+            review=str(pending.pk),
         )

@@ -1,4 +1,4 @@
-"""The words of new facts, as the index reads them."""
+"""The words of new facts, by the rules of the search index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from memory.models.facts import SAME_WORDS
 from memory.search.languages import dictionary_sql
 
 _WORDS = "SELECT array_agg(lexeme) AS lexemes, array_agg(coalesce(cardinality(positions), 1)) AS counts FROM unnest"
-# The index has the subject with the text where that does not begin with it.
+# Index rows contain the subject before a text that does not begin with it.
 _TEXTS = f"""
 SELECT {SAME_WORDS.format("new.text")}, query.lexemes, held.lexemes, held.counts
 FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS new (text, subject, place)
@@ -25,16 +25,19 @@ ORDER BY new.place
 
 @dataclass(frozen=True, slots=True)
 class FactText:
-    """A text by the language of its agent: the digest that equal words share, the words by which others are looked
-    for, and those by which it is found, with how often each stands there."""
+    """The words of a fact, stemmed for the language of its agent.
+
+    `digest`: equal for equal words. `query`: the words with which other facts are searched. `words`: the words by which
+    the fact is found, with their counts.
+    """
 
     digest: str
     query: frozenset[str]
     words: dict[str, int]
 
 
-def texts_read(agent: Agent, facts: Sequence[Fact]) -> list[FactText]:
-    """The texts of these facts of `agent`, in their order, by one statement."""
+def read_fact_texts(agent: Agent, facts: Sequence[Fact]) -> list[FactText]:
+    """The texts of these facts of `agent`, in order. One statement."""
     with connection.cursor() as cursor:
         statement: Any = _TEXTS.format(dictionary=dictionary_sql(int(agent.pk)))
         cursor.execute(statement, [[fact.content for fact in facts], [fact.subject for fact in facts]])
@@ -44,8 +47,8 @@ def texts_read(agent: Agent, facts: Sequence[Fact]) -> list[FactText]:
         ]
 
 
-def same_words_known(agent: Agent, persona: str, digests: Sequence[str]) -> set[str]:
-    """Those of these digests whose words an active fact of the memory has."""
+def digests_of_active_facts(agent: Agent, persona: str, digests: Sequence[str]) -> set[str]:
+    """The digests among `digests` that an active fact of the memory has."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT DISTINCT {SAME_WORDS.format('content')} FROM memory_fact"  # noqa: S608

@@ -1,4 +1,4 @@
-"""Writing a fact's history, inside the transaction of the change."""
+"""Write the history of a fact, in the transaction of the change."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from memory.models import Fact, FactChange
 from nousweb.lib import clock
 
 
-def change_draft(
+def fact_change_draft(
     fact: Fact,
     action: FactChange.Action,
     by: Principal,
@@ -21,7 +21,7 @@ def change_draft(
     at: datetime | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> FactChange:
-    """What happened to `fact`, not kept yet; `before` and `evidence` are ready for JSON."""
+    """Build an unsaved history entry of `fact`; `before` and `evidence` must be JSON values."""
     return FactChange(
         agent_id=fact.agent_id,
         fact=fact,
@@ -38,9 +38,9 @@ def change_draft(
     )
 
 
-def change_record(fact: Fact, action: FactChange.Action, by: Principal, **given: Any) -> FactChange:
-    """Keep what happened to `fact`; `given` is what `change_draft` takes."""
-    change = change_draft(fact, action, by, **given)
+def fact_change_record(fact: Fact, action: FactChange.Action, by: Principal, **fields: Any) -> FactChange:
+    """Save a history entry of `fact`; `fields` are the keyword arguments of `fact_change_draft`."""
+    change = fact_change_draft(fact, action, by, **fields)
     change.save(force_insert=True)
     return change
 
@@ -50,8 +50,8 @@ def iso(moment: datetime | None) -> str | None:
 
 
 def retirement_time(fact: Fact, now: datetime) -> datetime:
-    """When a fact that is retired now leaves the agent's mind: never before it was learned, whatever clocks say.
+    """The `retired_at` of a fact that is retired now: `now`, but not before it was recorded.
 
-    Machines whose clocks differ, or one that was set back, leave facts that were recorded after now.
+    With differing or adjusted clocks of machines, a fact may have been recorded after `now`.
     """
     return max(now, fact.recorded_at)

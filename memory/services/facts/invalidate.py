@@ -1,4 +1,4 @@
-"""Marking a fact as never true."""
+"""Invalidate a fact: record that it was never true."""
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
@@ -6,7 +6,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
 from memory.types import entry_of
@@ -19,9 +19,10 @@ Action = FactChange.Action
 
 @agent_transaction(of="fact")
 def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
-    """Mark a fact as never true: it leaves every view of the world at any time, and stays in what was believed.
+    """Mark a fact as never true: it leaves every view by valid time, and stays in views by recorded time.
 
-    Its span is kept as it was given and counts no longer. Raises Conflict when it is marked already.
+    Its `valid_from` and `valid_until` keep their values but no longer apply. Raises Conflict if it is invalidated
+    already.
     """
     change_check(fact, by, "memory.change_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
@@ -30,10 +31,10 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         raise Conflict("This fact is marked as wrong already.")
     now = retirement_time(fact, clock.now())
     before = {"active": fact.active, "retired_at": iso(fact.retired_at), "valid_until": iso(fact.valid_until)}
-    # What was superseded before has left the agent's mind then, and not now.
+    # A fact that was superseded before keeps the time at which it was retired.
     fact.active, fact.retired_at, fact.invalidated_at = False, fact.retired_at or now, now
     fact.save(update_fields=["active", "retired_at", "invalidated_at"])
-    change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
+    fact_change_record(fact, Action.INVALIDATED, by, reason=reason, before=before, at=now)
     index_put([entry_of(fact)])
     audit_record(
         by=by,

@@ -20,24 +20,24 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.censoring.injection import Finding
+from memory.censoring.injection import InjectionMatch
 from memory.comparison.compare import REASONS, Comparison
-from memory.comparison.resolution import FactMatch, reasons_of, resolve
-from memory.judge import Judged, RelationVerdict
+from memory.comparison.resolution import FactMatch, decide_learning, reasons_of
+from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
-from memory.services.facts.history import change_record
+from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both
+from memory.services.facts.history import fact_change_record
 from memory.services.facts.invalidate import fact_invalidate
+from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
-from memory.services.facts.rejected_facts import rejected_like, relearned_review_open
-from memory.services.facts.repeated_facts import holds_of_both, repeated_review
-from memory.services.facts.store import alias_give, facts_store
-from memory.services.holds import hold_ask, hold_set, memory_finding, said_by
-from memory.services.reviews.opening import PairQuestion, pair_reviews_open
+from memory.services.facts.store import alias_assign, facts_store
+from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
+from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock
@@ -55,17 +55,18 @@ from nousweb.lib.validation import (
 
 @dataclass(frozen=True, slots=True)
 class LearnResult:
-    """What learning came to. `action`: "stored"; "confirmed", then `fact` is the one that was known already;
-    "superseded", then it took the place of `superseded`; "queued": stored, and `reviews` ask people about it.
+    """The result of learning one fact. `action` is one of:
 
-    Where the very same is known about another subject, nothing is stored, and `fact` is the known one: "queued" while
-    people are asked whether it holds of both, "decided" when they said that it does not.
+    - "stored": `fact` is new.
+    - "confirmed": `fact` is an old fact with the same statement.
+    - "superseded": `fact` is new and replaced the facts in `superseded`.
+    - "queued": `fact` is new and has pending `reviews`.
+    - "held": `fact` is quarantined, since it reads like an instruction to the agent. It was compared with nothing.
+      `reviews` has its review, unless that is resolved.
 
-    Where people found wrong what is learned, nothing is stored, and `fact` is the one that they found wrong: "queued"
-    with a review while one waits, "decided" when its source is none that they did not know.
-
-    "held": it reads like an instruction to the agent, is compared with nothing, and comes up nowhere until people allow
-    it; `reviews` asks them, unless they have answered.
+    Two cases store nothing. If the same sentence is stored about another subject, `fact` is that one: "queued" while a
+    review asks whether it is true of both, "decided" if people decided that it is not. If people invalidated the same
+    statement, `fact` is the invalidated one: "queued" with a pending review, "decided" without a new source.
     """
 
     action: str
@@ -75,7 +76,7 @@ class LearnResult:
 
     @property
     def review(self) -> UUID | None:
-        """The first review that waits."""
+        """The id of the first pending review, None without one."""
         return self.reviews[0].pk if self.reviews else None
 
 
@@ -102,30 +103,36 @@ def fact_learn(
     precheck: Precheck | None = None,
     repeats: bool = False,
 ) -> LearnResult:
-    """Learn a fact in the memory of the persona that `by` acts as, or for the system of `persona`.
+    """Learn a fact in the memory of the persona of `by`; the system names the `persona`.
 
-    A fact that is known already is confirmed, one that certainly tells a newer value of an old one takes its place, and
-    one that may do either is stored with a review, as is what would take the place of people's word or of what they
-    are being asked about. What people found wrong is not stored again unless a person learns it. `exclude` are facts
-    that it is not compared with. With `repeats` it may say of another subject what is known of one already, as a person
-    has decided. Without a `project` or `task` of its own it has those of its episode. `confidence` and `importance` lie
-    in [0, 1]. `precheck` is of `fact_precheck`; without it, one is made unless a transaction is open, and then the
-    comparison by meaning follows later. Raises Invalid, naming the field, or NotAllowed.
+    A fact with the same statement as an old one confirms that. One with a certainly newer value supersedes the old one.
+    Uncertain cases are stored with a review, and so is a fact that would replace one that is verified by people or has
+    a pending review. A statement that people invalidated is only stored if a person learns it.
+
+    `exclude`: ids of facts that it is not compared with.
+    `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
+    `project`, `task`: without them, those of the episode.
+    `confidence`, `importance`: in [0, 1].
+    `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
+    compared by meaning later.
+    Raises Invalid with the name of the field, or NotAllowed.
     """
-    fact = fact_draft(
+    fact = build_fact(
         agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
         category=category, kind=kind, scope=scope, project=project, task=task, tags=tags, confidence=confidence,
         importance=importance, source=source, valid_from=valid_from, valid_until=valid_until,
     )  # fmt: skip
     may_replace = replaceable_by(by)
     if precheck is None:
-        # No model is asked about what is held back.
-        alone = in_transaction() or memory_finding(fact) is not None
+        # No model is called for a quarantined fact.
+        alone = in_transaction() or scan_memory(fact) is not None
         precheck = Precheck() if alone else fact_precheck(fact, may_replace=may_replace, exclude=exclude)
-    return draft_learn(fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats)
+    return learn_built_fact(
+        fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
+    )
 
 
-def fact_draft(
+def build_fact(
     *,
     agent: Agent,
     by: Principal,
@@ -136,9 +143,9 @@ def fact_draft(
     source_episode: Episode | None = None,
     **fields: Any,
 ) -> Fact:
-    """The fact that `fact_learn` would compare and store, checked, with the rights of `by`; the rest is its `fields`.
+    """Validate the arguments of `fact_learn` and build the unsaved fact. `fields` are those of `fact_fields_check`.
 
-    Raises Invalid, naming the field, or NotAllowed.
+    Raises Invalid with the name of the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
     if category in CATEGORY_PERMISSIONS:
@@ -160,7 +167,7 @@ def fact_draft(
 
 
 def replaceable_by(by: Principal) -> set[str]:
-    """The categories with a right of their own whose facts `by` may let others replace."""
+    """The categories with a permission of their own whose facts `by` may replace."""
     return {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
 
 
@@ -180,7 +187,7 @@ def fact_fields_check(
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
 ) -> dict[str, Any]:
-    """What is said of a fact, as it is stored. Raises Invalid, naming the field."""
+    """Validate and normalise the fields of a fact. Raises Invalid with the name of the field."""
     project, task = key_check("project", project), key_check("task", task)
     fields: dict[str, Any] = {
         "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
@@ -202,36 +209,42 @@ def fact_fields_check(
     return fields
 
 
-def _inherited(given: str | None, name: str, episode: Episode | None) -> str:
-    if given is not None:
-        return given
+def _inherited(value: str | None, name: str, episode: Episode | None) -> str:
+    if value is not None:
+        return value
     return str(getattr(episode, name)) if episode else ""
 
 
-def fact_hold(*, fact: Fact, by: Principal, found: Finding) -> LearnResult:
-    """Store a fact that is held back, under the learning lock. It is compared with nothing, and its subject is entered,
-    once people allow it."""
+def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) -> LearnResult:
+    """Store a quarantined fact, under the learning lock. If people allow it, its subject is entered and it is compared
+    with other facts then."""
     same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, held=True, content=fact.content)
-    held = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
-    if held is None:
-        held = fact
-        held.subject_alias = None
-        held.save(force_insert=True)
-        change_record(held, FactChange.Action.STORED, by, at=held.recorded_at)
+    stored = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
+    if stored is None:
+        stored = fact
+        stored.subject_alias = None
+        stored.save(force_insert=True)
+        fact_change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
         audit_record(
             by=by,
             action="fact.store",
-            target=held,
-            agent=held.agent,
-            after={"content": held.content, "subject": held.subject, "category": held.category, **carried_keys(held)},
+            target=stored,
+            agent=stored.agent,
+            after={
+                "content": stored.content,
+                "subject": stored.subject,
+                "category": stored.category,
+                **carried_keys(stored),
+            },
         )
-        hold_set(held)
-    review = hold_ask(held.agent, held.persona, [("fact", str(held.pk))], said_by(held), found)
-    return LearnResult("held", held, reviews=(review,) if review and review.status == review.Status.PENDING else ())
+        quarantine_memory(stored)
+    items = [("fact", str(stored.pk))]
+    review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match)
+    return LearnResult("held", stored, reviews=(review,) if review and review.status == review.Status.PENDING else ())
 
 
 @agent_transaction(of="fact")
-def draft_learn(
+def learn_built_fact(
     *,
     fact: Fact,
     by: Principal,
@@ -240,18 +253,18 @@ def draft_learn(
     exclude: Sequence[UUID] = (),
     repeats: bool = False,
 ) -> LearnResult:
-    """Learn a fact of `fact_draft`, as `fact_learn` does."""
-    # Another try, after a deadlock, begins with what was given.
+    """Compare and store a fact of `build_fact`, as `fact_learn` does."""
+    # A retry after a deadlock must begin with the unchanged fact.
     fact = copy.copy(fact)
     learning_lock(fact.agent, fact.persona)
-    # What waited for the lock is learned after what was learned in the meantime.
+    # Facts that were learned while this one waited for the lock are older.
     fact.recorded_at = clock.now()
-    if (found := memory_finding(fact)) is not None:
-        return fact_hold(fact=fact, by=by, found=found)
+    if (match := scan_memory(fact)) is not None:
+        return store_quarantined_fact(fact=fact, by=by, match=match)
     before = fact.subject_alias and fact.subject_alias.subject_id
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):
-        # What was compared before was compared as something else.
+        # The subject has changed, so the comparisons of the precheck no longer apply.
         precheck = replace(precheck, comparisons={}, near=None)
     return fact_reconcile(
         fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
@@ -267,11 +280,11 @@ def fact_reconcile(
     exclude: Sequence[UUID] = (),
     repeats: bool = False,
 ) -> LearnResult:
-    """Compare `fact` with what is known, once, and do what follows. Called under the learning lock.
+    """Compare `fact` with the other facts and apply the result. Call it under the learning lock.
 
-    A fact that is not stored yet is stored, unless it is known or was found wrong. One that is (it came while its
-    embedding could not be had) is compared with what was known before it, and leaves again in these two cases; but what
-    a person wrote is merged into nothing by itself, and people are asked.
+    A new fact is stored, unless it repeats an active or an invalidated fact. A stored fact, whose embedding was not
+    available when it was learned, is compared with older facts and retired in these two cases; but a fact that a person
+    wrote is not merged automatically: it gets a review.
     """
     stored = not fact._state.adding
     matches = candidates_compare(
@@ -283,9 +296,9 @@ def fact_reconcile(
         near=precheck.near,
     )
     if stored:
-        # Later facts were compared with this one when they came, or will be.
+        # Newer facts are compared with this one when they are learned.
         matches = _recorded_before(fact, matches)
-    decision = resolve(matches, {key: judged.value for key, judged in precheck.verdicts.items()})
+    decision = decide_learning(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
     known, ask = decision.confirm, list(decision.ask)
     if known is not None and stored and fact.endorsed:
         ask.insert(0, known)
@@ -293,31 +306,33 @@ def fact_reconcile(
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
     olds = facts_lock(fact.agent_id, [*matched, fact.pk] if stored else matched)
     if known is not None and not by.writes_project(olds[known.fact_id].project):
-        # Known everywhere, and not this token's to confirm.
+        # The old fact is global, and this token may not confirm it.
         return LearnResult("confirmed", olds[known.fact_id])
     if known is not None:
         confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
         return LearnResult("confirmed", confirmed.old)
-    rejected = None if fact.endorsed else rejected_like(fact, vector=precheck.vector)
-    if rejected is not None:
-        wrong, match = rejected
-        if not by.reads_project(wrong.project):
+    repeated_invalid = None if fact.endorsed else invalidated_match(fact, vector=precheck.vector)
+    if repeated_invalid is not None:
+        invalidated, match = repeated_invalid
+        if not by.reads_project(invalidated.project):
             raise Conflict("People found wrong what this says, in a project that this token does not reach.")
-        review = relearned_review_open(fact=fact, rejected=wrong, match=match, by=by)
+        review = relearned_review_open(fact=fact, invalidated=invalidated, match=match, by=by)
         if stored:
             fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
-        return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
+        if review is None:
+            return LearnResult("decided", invalidated)
+        return LearnResult("queued", invalidated, reviews=(review,))
     if decision.repeats is not None and not stored and not repeats:
         repeated = Fact.objects.select_related("agent", "subject_alias").get(
             agent=fact.agent_id, pk=decision.repeats.fact_id
         )
-        review = repeated_review(fact=fact, known=repeated, by=by)
+        review = cross_subject_review(fact=fact, stored=repeated, by=by)
         if review is not None:
             return LearnResult("queued", repeated, reviews=(review,))
-        if not holds_of_both(fact=fact, known=repeated):
+        if not holds_for_both(fact=fact, stored=repeated):
             return LearnResult("decided", repeated)
     if not stored:
-        alias_give(fact, by)
+        alias_assign(fact, by)
         facts_store([(fact, precheck.vector)], by=by)
     superseded, refused = [], []
     for match in decision.supersede:
@@ -327,12 +342,12 @@ def fact_reconcile(
         else:
             superseded.append(replaced.old)
             fact = replaced.new
-    questions = [
-        PairQuestion(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
+    drafts = [
+        PairReviewDraft(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
         for match in [*refused, *ask]
         if match.fact_id in olds
     ]
-    opened = tuple(pair_reviews_open(questions, by=by))
+    opened = tuple(pair_reviews_open(drafts, by=by))
     action = "queued" if opened else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), opened)
 
@@ -350,9 +365,9 @@ def _recorded_before(fact: Fact, matches: Sequence[FactMatch]) -> list[FactMatch
 def _replace(
     match: FactMatch, old: Fact | None, new: Fact, by: Principal, precheck: Precheck
 ) -> AppliedResolution | None:
-    """Let `new` take a place that it certainly takes; None where the spans or people's word do not allow it."""
+    """Supersede `old` by `new`; None if the valid times, or verification by people, do not allow it."""
     if old is None or (old.valid_from is not None and old.valid_from > new.recorded_at):
-        # What is to come does not yield by itself to what is: people say which of the two holds.
+        # A fact that becomes valid later is not superseded automatically: a review decides.
         return None
     try:
         with transaction.atomic():
@@ -364,11 +379,11 @@ def _replace(
 def _resolve_pair(
     resolution: MemoryReview.Resolution, match: FactMatch, old: Fact, new: Fact, by: Principal, precheck: Precheck
 ) -> AppliedResolution:
-    judged = precheck.verdicts.get(match.fact_id)
+    judge_result = precheck.verdicts.get(match.fact_id)
     if resolution is Resolution.SAME:
         reason = "Known already."
     else:
-        reason = judged.value.reason if judged else REASONS[match.comparison.reasons[0].code]
+        reason = judge_result.value.reason if judge_result else REASONS[match.comparison.reasons[0].code]
     return resolution_apply(
         resolution=resolution,
         old=old,
@@ -376,16 +391,19 @@ def _resolve_pair(
         by=by,
         reason=reason,
         score=None if match.exact_match else round(match.comparison.cosine, 4),
-        evidence=_evidence_of(match.comparison, judged),
+        evidence=_evidence_of(match.comparison, judge_result),
     )
 
 
-def _evidence_of(comparison: Comparison, judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
-    """What a change rests on, ready for JSON."""
-    found: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
+def _evidence_of(comparison: Comparison, judge_result: JudgeResult[RelationVerdict] | None) -> dict[str, Any]:
+    """The evidence of a change as JSON values."""
+    evidence: dict[str, Any] = {"kind": str(comparison.kind), "reasons": reasons_of(comparison)}
     if comparison.attribute:
         values = {"old": comparison.old_value, "new": comparison.new_value}
-        found["changed"] = {"attribute": comparison.attribute} | values
-    if judged is not None:
-        found["judge"] = judged.value.model_dump(mode="json") | {"call": judged.call_id, "model": judged.model}
-    return found
+        evidence["changed"] = {"attribute": comparison.attribute} | values
+    if judge_result is not None:
+        evidence["judge"] = judge_result.value.model_dump(mode="json") | {
+            "call": judge_result.call_id,
+            "model": judge_result.model,
+        }
+    return evidence

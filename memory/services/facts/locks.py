@@ -1,4 +1,4 @@
-"""The locks of facts: first that of learning, then rows in the order of their keys."""
+"""Locks of facts: first the learning lock, then the rows in the order of their keys."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -11,15 +11,15 @@ from nousweb.lib.errors import NotFound
 
 
 def learning_lock(agent: Agent, persona: str) -> None:
-    """Wait for whoever learns for the same memory, until the end of their transaction."""
+    """Take the lock for learning in this memory until the end of the transaction, so that learning is serialised."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"learn:{agent.pk}:{persona}"])
 
 
 def facts_lock(agent_id: int, keys: Collection[UUID]) -> dict[UUID, Fact]:
-    """Those of these facts that are there, locked until the transaction ends, in the order that all lock them in.
+    """Lock the existing facts among `keys` until the end of the transaction, in the order of their keys.
 
-    Whoever is going to change several, one after another, locks them first.
+    To change several facts one after another, lock all of them first, to avoid deadlocks.
     """
     if not keys:
         return {}
@@ -28,8 +28,8 @@ def facts_lock(agent_id: int, keys: Collection[UUID]) -> dict[UUID, Fact]:
 
 
 def pair_lock(one: Fact, other: Fact) -> tuple[Fact, Fact]:
-    """Both facts as they stand, locked. Raises NotFound when one of them has gone."""
-    found = facts_lock(one.agent_id, [one.pk, other.pk])
-    if len(found) < 2:
+    """Lock two facts and read them again. Raises NotFound if one of them no longer exists."""
+    facts = facts_lock(one.agent_id, [one.pk, other.pk])
+    if len(facts) < 2:
         raise NotFound("There is no such fact.")
-    return found[one.pk], found[other.pk]
+    return facts[one.pk], facts[other.pk]

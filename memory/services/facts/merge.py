@@ -1,4 +1,4 @@
-"""Retiring a fact that another one says too."""
+"""Merge a duplicate fact into another one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
-from memory.models.project_scope import covers
+from memory.models.project_scope import scope_contains
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import retirement_check
-from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
 from memory.types import entry_of
@@ -32,11 +32,11 @@ def fact_merge(
     score: float | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> tuple[Fact, Fact]:
-    """Retire `duplicate`, because `into` says it too; returns both as they are now.
+    """Retire `duplicate`, which states the same as `into`; returns both with their new values.
 
-    Unlike a superseded fact it did not end in the world: its span stays as it was given. Raises Conflict when
-    either is retired already or the duplicate is people's word and `by` is no person, Invalid for a fact merged into
-    itself, into another memory's or into one that others would not see.
+    Unlike a superseded fact, the duplicate keeps its valid time. Raises Conflict if either is retired, or if
+    the duplicate is verified by people and `by` is not a person; Invalid for the same fact, a fact of another memory,
+    or a narrower scope of `into`.
     """
     change_check(duplicate, by, "memory.add_fact")
     change_check(into, by, "memory.add_fact")
@@ -44,7 +44,7 @@ def fact_merge(
         by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
     if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
         raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
-    if not covers(into, duplicate):
+    if not scope_contains(into, duplicate):
         raise Invalid("What belongs to one project or task does not take in what others know too.", field="fact_id")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     duplicate, into = pair_lock(duplicate, into)
@@ -56,7 +56,7 @@ def fact_merge(
     before = {"active": True, "valid_until": iso(duplicate.valid_until)}
     duplicate.active, duplicate.retired_at, duplicate.superseded_by = False, now, into
     duplicate.save(update_fields=["active", "retired_at", "superseded_by"])
-    change_record(
+    fact_change_record(
         duplicate, Action.MERGED, by, other=into, score=score, reason=reason, before=before, at=now, evidence=evidence
     )
     index_put([entry_of(duplicate)])

@@ -1,4 +1,4 @@
-"""What has to be asked about a new fact before the transaction that stores it: its vector, and a judge's verdicts."""
+"""Work for a new fact before the transaction that stores it: its embedding, and a judge's verdicts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from django.db import transaction
 
 from memory.comparison.resolution import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
-from memory.judge import Judged, JudgeFailed, RelationVerdict, judge_in_force
+from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
 from memory.services.indexing import active_model
@@ -19,19 +19,19 @@ from memory.services.subjects.registry import alias_find
 log = structlog.get_logger(__name__)
 
 MAX_VERDICTS = 3
-"""Pairs about which the judge is asked while somebody waits; about the rest the worker asks it."""
+"""Maximum number of pairs that are judged during a request; the worker has the others judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precheck:
-    """`vector` is None when the model could not be reached; `verdicts` are by the id of the old fact.
+    """Results of the work before the transaction.
 
-    `comparisons` are those that were made, so that none is made again, and `near` the candidates, if they have been
-    looked for.
+    `vector`: None if the embedding model could not be reached. `verdicts`: by id of the old fact. `comparisons`: made
+    already, for reuse. `near`: the comparison candidates, if they are known.
     """
 
     vector: Vector | None = None
-    verdicts: Mapping[UUID, Judged[RelationVerdict]] = field(default_factory=dict)
+    verdicts: Mapping[UUID, JudgeResult[RelationVerdict]] = field(default_factory=dict)
     comparisons: ComparisonCache = field(default_factory=dict)
     near: Mapping[UUID, Nearness] | None = None
 
@@ -39,13 +39,13 @@ class Precheck:
 def fact_precheck(
     fact: Fact, *, may_replace: Collection[str] = (), exclude: Sequence[UUID] = (), waiting: bool = True
 ) -> Precheck:
-    """Embed `fact`, which is not stored yet, and ask the judge in force about those that it competes with.
+    """Embed `fact`, which is not stored yet, and ask the configured judge about uncertain pairs.
 
-    Never raises for a model that is down: what could not be asked is asked later. Not to be called in a transaction.
+    It never raises if a model is down: the worker makes up for it later. Do not call it in a transaction.
     """
     vector = vector_of(fact.content)
-    judge = judge_in_force(waiting=waiting)
-    verdicts: dict[UUID, Judged[RelationVerdict]] = {}
+    judge = configured_judge(waiting=waiting)
+    verdicts: dict[UUID, JudgeResult[RelationVerdict]] = {}
     comparisons: ComparisonCache = {}
     if judge is None:
         return Precheck(vector)
@@ -69,7 +69,7 @@ def fact_precheck(
 
 
 def vector_of(text: str) -> Vector | None:
-    """The embedding of `text` by the model of the index, or None when it cannot be had now."""
+    """Embed `text` by the active model of the index; None if that fails."""
     try:
         model = active_model()
         numbers = embedder_named(model.name).embed_documents([text])[0]
@@ -80,7 +80,7 @@ def vector_of(text: str) -> Vector | None:
 
 
 def in_transaction() -> bool:
-    """Whether a transaction is open, in which no model may be asked; the one around a test does not count."""
+    """Whether a transaction is open, in which no model may be called. The transaction of a test case does not count."""
     try:
         with transaction.atomic(durable=True):
             return False

@@ -1,4 +1,4 @@
-"""Putting one fact in the place of another on request: done, or asked of people whose word the old one is."""
+"""Replace a fact on request: at once, or by a review if the old one is verified by people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.endorsement import waiting_review
+from memory.services.facts.endorsement import oldest_pending_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
-from memory.services.facts.supersede import fact_supersede, reach_check
-from memory.services.reviews.opening import PairQuestion, pair_about, pair_reviews_open
+from memory.services.facts.supersede import fact_supersede, successor_scope_check
+from memory.services.reviews.opening import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check
 
 INHERITED = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
-"""What a replacement takes from the fact that it replaces, unless it says otherwise."""
+"""Fields that a replacement takes from the old fact, unless they are given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """`action`: "superseded", or "queued" when nothing is replaced and `review` asks people."""
+    """`action`: "superseded", or "queued" if nothing was replaced and `review` is pending."""
 
     action: str
     old: Fact
@@ -46,33 +46,33 @@ def fact_replace(
     reason: str = "",
     at: datetime | None = None,
 ) -> Replacement:
-    """Let `new` take the place of `old`, or else a fact learned from `fields`, arguments of `fact_learn`.
+    """Supersede `old` by `new`, or by a fact that is learned from `fields` (arguments of `fact_learn`).
 
-    What `fields` leave out of INHERITED is that of `old`. What is refused leaves nothing learned. Where `by` is no
-    person and `old` is people's word, they are asked instead. Raises Conflict, naming the review, while people are
-    asked about `old` or when they have decided about the two; Conflict too where both are people's word; else as
-    `fact_supersede` does.
+    INHERITED fields that are missing in `fields` are taken from `old`. If the call is refused, nothing is learned. If
+    `by` is not a person and `old` is verified by people, a review is opened instead. Raises Conflict with the review's
+    id if a review of `old` is pending or one of the two facts was resolved; Conflict if both are verified by people;
+    else as `fact_supersede`.
     """
     change_check(old, by, "memory.add_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     if not by.is_person:
-        # Reviews are opened under this lock, so none comes up between the look and the change.
+        # Reviews are opened under this lock, so none is opened between this check and the change.
         learning_lock(old.agent, old.persona)
-        # Read and not locked: rows of facts are locked in one order, and `fact_supersede` looks again under the lock.
+        # Not locked here: facts are locked in one order only, and `fact_supersede` checks again under the lock.
         current = Fact.objects.select_related("agent").filter(agent=old.agent_id, pk=old.pk).first()
         if current is None:
             raise NotFound("There is no such fact.")
         old = current
-        if old.active and (waiting := waiting_review(old)):
+        if old.active and (pending := oldest_pending_review(old)):
             raise Conflict(
-                f"People are reviewing this fact (review {waiting.pk}): it stays until they have decided.",
-                review=str(waiting.pk),
+                f"People are reviewing this fact (review {pending.pk}): it stays until they have decided.",
+                review=str(pending.pk),
             )
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)
         if learned.action == "held":
             return Replacement("queued", old, learned.fact, learned.review)
-        if _is_elsewhere(learned):
+        if _has_cross_subject_review(learned):
             return Replacement("queued", old, learned.fact, learned.review)
         new = learned.fact
     if by.is_person or not old.endorsed or not old.active:
@@ -81,13 +81,13 @@ def fact_replace(
     if old.pk == new.pk:
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     change_check(new, by, "memory.add_fact")
-    reach_check(old, new)
-    return Replacement("queued", old, new, _replacement_ask(old, new, by, reason).pk)
+    successor_scope_check(old, new)
+    return Replacement("queued", old, new, _open_replacement_review(old, new, by, reason).pk)
 
 
 def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> LearnResult:
     fields = {name: getattr(old, name) for name in INHERITED} | fields
-    # A person who corrects one fact has decided about its subject, whatever is known of others.
+    # A person who corrects a fact has decided about its subject, so no review about another subject is needed.
     learned = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], repeats=by.is_person, **fields)
     if learned.action == "held":
         return learned
@@ -104,19 +104,19 @@ def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Lear
     return learned
 
 
-def _is_elsewhere(learned: LearnResult) -> bool:
-    """Whether nothing was learned, because the same is known about another subject and people are asked."""
+def _has_cross_subject_review(learned: LearnResult) -> bool:
+    """Whether nothing was learned, because a review asks whether the sentence is true of two subjects."""
     return any(review.kind == MemoryReview.Kind.REPEATED for review in learned.reviews)
 
 
-def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
-    """Ask people whether `new` takes the place of `old`, which is their word."""
-    decided = MemoryReview.objects.filter(agent=old.agent_id, about=pair_about(old.pk, new.pk)).first()
+def _open_replacement_review(old: Fact, new: Fact, by: Principal, reason: str) -> MemoryReview:
+    """Open the review of whether `new` replaces `old`, which is verified by people. Raises Conflict."""
+    decided = MemoryReview.objects.filter(agent=old.agent_id, about=pair_review_key(old.pk, new.pk)).first()
     if decided is not None:
         raise Conflict(
             f"People have decided about these two facts already (review {decided.pk}).", review=str(decided.pk)
         )
-    # Read again: learning may have confirmed a fact of people's.
+    # Read again: learning may have confirmed a fact that is verified by people.
     if Fact.objects.filter(agent=new.agent_id, pk=new.pk, endorsed=True).exists():
         raise Conflict(
             "People wrote, confirmed or kept both of these facts: only people let one take the other's place.",
@@ -124,7 +124,7 @@ def _replacement_ask(old: Fact, new: Fact, by: Principal, reason: str) -> Memory
         )
     before, after = pair_snapshots(old, new)
     comparison = compare_facts(before, after, 0.0, UNKNOWN)
-    opened = pair_reviews_open([PairQuestion(old, new, comparison, wish=reason)], by=by)
+    opened = pair_reviews_open([PairReviewDraft(old, new, comparison, wish=reason)], by=by)
     if not opened:
         raise Conflict("People were asked about these two facts already.")
     return opened[0]

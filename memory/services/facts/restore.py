@@ -1,4 +1,4 @@
-"""Holding a retired fact to be true again."""
+"""Restore a retired fact."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
-from memory.services.facts.history import change_record, iso
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
@@ -22,10 +22,10 @@ Action = FactChange.Action
 
 @agent_transaction(of="fact")
 def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
-    """Hold a retired fact to be true again, with the span in the world that it had before it was retired.
+    """Restore a retired fact, with the `valid_until` that it had before it was retired.
 
-    A new change beside the old ones, which stay. What had taken its place stays active too, without the
-    beginning that taking the place gave it. Raises Conflict when the fact is active.
+    This is a new entry in its history. A fact that superseded it stays active too, without the `valid_from` that it got
+    from superseding. Raises Conflict if the fact is active or quarantined, or has changed in the meantime.
     """
     change_check(fact, by, "memory.change_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
@@ -47,15 +47,15 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
         "valid_until": iso(fact.valid_until),
         "superseded_by": str(fact.superseded_by_id) if fact.superseded_by_id else None,
     }
-    fact.valid_until = _span_end_beforeretirement_time(fact)
+    fact.valid_until = _valid_until_before_retirement(fact)
     fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
     fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
-    held = before | endorse(fact, by)
+    changed_fields = before | endorse(fact, by)
     fact.save(update_fields=["endorsed"])
-    change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=held)
+    fact_change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=changed_fields)
     changed = [fact]
     if successor is not None and _begins_as_successor(successor, fact):
-        change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
+        fact_change_record(successor, Action.EDITED, by, other=fact, before={"valid_from": iso(successor.valid_from)})
         successor.valid_from = None
         successor.save(update_fields=["valid_from"])
         changed.append(successor)
@@ -72,17 +72,17 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     return fact
 
 
-def _span_end_beforeretirement_time(fact: Fact) -> datetime | None:
-    """Until when the fact was true in the world before it was last retired, as its history tells."""
-    turns = list(FactChange.objects.filter(fact=fact, action__in=FactChange.VALIDITY_TRANSITIONS).order_by("id"))
-    restored = [place for place, turn in enumerate(turns) if turn.action == Action.RESTORED]
-    since = turns[restored[-1] + 1 :] if restored else turns
-    # A fact that came without its history keeps the span that it came with.
-    held = since[0].before.get("valid_until") if since else iso(fact.valid_until)
-    return datetime.fromisoformat(held) if held else None
+def _valid_until_before_retirement(fact: Fact) -> datetime | None:
+    """The `valid_until` of the fact before it was last retired, from its history."""
+    transitions = list(FactChange.objects.filter(fact=fact, action__in=FactChange.VALIDITY_TRANSITIONS).order_by("id"))
+    restored = [place for place, change in enumerate(transitions) if change.action == Action.RESTORED]
+    since = transitions[restored[-1] + 1 :] if restored else transitions
+    # An imported fact without history keeps its current value.
+    valid_until = since[0].before.get("valid_until") if since else iso(fact.valid_until)
+    return datetime.fromisoformat(valid_until) if valid_until else None
 
 
 def _begins_as_successor(fact: Fact, of: Fact) -> bool:
-    """Whether `fact` had no beginning of its own before it took the place of `of`."""
+    """Whether `fact` had no `valid_from` before it superseded `of`."""
     last = FactChange.objects.filter(fact=fact, other=of, action=Action.EDITED).order_by("-id").first()
     return last is not None and last.before == {"valid_from": None}

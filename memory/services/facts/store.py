@@ -1,4 +1,4 @@
-"""Storing new facts: rows, history, index with vectors, audit trail and change feed."""
+"""Store new facts: rows, history, search index with vectors, audit trail and change feed."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from memory.jobs.queue import job_queue
 from memory.models import Fact, FactChange, ItemType
 from memory.models.project_scope import carried_keys
 from memory.services.facts.comparison_candidates import Vector, search_table
-from memory.services.facts.history import change_draft
+from memory.services.facts.history import fact_change_draft
 from memory.services.index_writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
@@ -25,9 +25,10 @@ AND item.status = 'pending' AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHER
 """
 
 
-def alias_give(fact: Fact, by: Principal) -> None:
-    """Enter the spelling of the fact's subject, if there is any and it is not known yet. Under the learning lock."""
-    # Found under the learning lock, so nobody has entered it since.
+def alias_assign(fact: Fact, by: Principal) -> None:
+    """Set `subject_alias` of the fact; a spelling that is not registered yet is entered. Call it under the learning
+    lock."""
+    # The alias was looked up under the learning lock, so it is current.
     if fact.subject_alias is None or fact.subject_alias.key != key_of(fact.subject):
         fact.subject_alias = alias_enter(
             agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
@@ -35,14 +36,14 @@ def alias_give(fact: Fact, by: Principal) -> None:
 
 
 def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -> None:
-    """Store facts of one memory in their order, each with the vector of its content if that is known. Under the
-    learning lock, in the transaction that decided about them."""
+    """Store facts of one memory in order, each with the embedding of its content if that is known. Call it under the
+    learning lock, in the transaction that compared them."""
     if not facts:
         return
     rows = [fact for fact, _ in facts]
     Fact.objects.bulk_create(rows)
-    FactChange.objects.bulk_create(change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
-    index_put([entry_of(fact) for fact in rows], tell=any(vector is None for _, vector in facts))
+    FactChange.objects.bulk_create(fact_change_draft(fact, FactChange.Action.STORED, by) for fact in rows)
+    index_put([entry_of(fact) for fact in rows], notify=any(vector is None for _, vector in facts))
     _vectors_put([(fact, vector) for fact, vector in facts if vector is not None])
     for fact, vector in facts:
         if vector is None:
@@ -65,7 +66,7 @@ def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -
 
 
 def _vectors_put(facts: Sequence[tuple[Fact, Vector]]) -> None:
-    """Give rows of the index the vectors that are known already, so that the next fact finds them by meaning."""
+    """Store known vectors in the search index, so that the next fact finds these facts by meaning."""
     if not facts:
         return
     first = facts[0][0]

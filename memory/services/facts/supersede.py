@@ -1,4 +1,4 @@
-"""Letting one fact take the place of another one that is true no longer."""
+"""Supersede a fact that is no longer true by another one."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,11 +9,11 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
-from memory.models.project_scope import carried_keys, covers, place_name
+from memory.models.project_scope import carried_keys, scope_contains, scope_label
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check
-from memory.services.facts.history import change_record, iso, retirement_time
+from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
 from memory.services.index_writer import index_put
 from memory.services.trust import least_trusted
@@ -25,12 +25,12 @@ from nousweb.lib.validation import past_check, text_check
 Action = FactChange.Action
 
 
-def reach_check(old: Fact, new: Fact) -> None:
-    """Raise Invalid unless `new` comes up wherever `old` did: else others would lose what they know."""
-    if not covers(new, old):
-        where = f"belongs to {place_name(old)}" if carried_keys(old) else "holds everywhere"
+def successor_scope_check(old: Fact, new: Fact) -> None:
+    """Raise Invalid unless the scope of `new` contains that of `old`: else readers of `old` would lose the fact."""
+    if not scope_contains(new, old):
+        where = f"belongs to {scope_label(old)}" if carried_keys(old) else "holds everywhere"
         raise Invalid(
-            f"The new fact belongs to {place_name(new)}, and the old one {where}: it cannot take its place there. "
+            f"The new fact belongs to {scope_label(new)}, and the old one {where}: it cannot take its place there. "
             "Let both hold, or mark the old one as wrong.",
             field="fact_id",
         )
@@ -48,16 +48,16 @@ def fact_supersede(
     evidence: Mapping[str, Any] | None = None,
     resolves: UUID | None = None,
 ) -> tuple[Fact, Fact]:
-    """Let `new` take the place of `old`, which was true until `at`; returns both as they are now.
+    """Supersede `old`, which was true until `at`, by `new`; returns both with their new values.
 
-    `at` is a moment in the world; without it, since when `new` is true, else when it was learned. The old
-    fact keeps both times: it ends in the world at `at`, or where it had ended before, and in the agent's mind
-    now. One whose time has not come never begins: its span stays as it was given, and counts no longer.
+    `at` is a valid time; without it, the `valid_from` of `new`, else the time when `new` was recorded. The old fact
+    gets `at` as `valid_until`, unless it ended before, and is retired now. A fact that is not valid yet keeps its
+    valid time, which then no longer applies.
 
-    A person who decides so makes the new one people's word; `resolves` is the review that a judge resolves by it.
-    Raises Conflict when either is retired already, or when the old one is people's word or being asked about and `by`
-    is no person; Invalid for a fact in its own place, one that others would not see or a span turned round,
-    NotAllowed where the category of the old one needs a right of its own.
+    If `by` is a person, the new fact counts as verified by people. `resolves`: the review that a judge resolves by it.
+    Raises Conflict if either is retired, or if `by` is not a person and the old fact is verified by people or has a
+    pending review; Invalid for the same fact, a narrower scope of `new` or an invalid period; NotAllowed if the
+    category of the old fact needs a permission of its own.
     """
     change_check(old, by, "memory.add_fact")
     change_check(new, by, "memory.add_fact")
@@ -67,7 +67,7 @@ def fact_supersede(
         raise Invalid("A fact cannot take its own place.", field="fact_id")
     if (old.agent_id, old.persona) != (new.agent_id, new.persona):
         raise Invalid("Both facts must belong to the same memory.", field="fact_id")
-    reach_check(old, new)
+    successor_scope_check(old, new)
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     at = past_check("at", at)
     old, new = pair_lock(old, new)
@@ -96,7 +96,7 @@ def fact_supersede(
     before = {"valid_until": iso(old.valid_until), "active": True}
     old.active, old.retired_at, old.valid_until, old.superseded_by = False, now, ended, new
     old.save(update_fields=["active", "retired_at", "valid_until", "superseded_by"])
-    change_record(
+    fact_change_record(
         old, Action.SUPERSEDED, by, other=new, score=score, reason=reason, before=before, at=now, evidence=evidence
     )
     # What replaces a memory is trusted no more than that, unless a person says so.
@@ -108,7 +108,7 @@ def fact_supersede(
     if not bound and new.valid_from is None and (new.valid_until is None or new.valid_until > begun):
         new.valid_from = begun
         new.save(update_fields=["valid_from"])
-        change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
+        fact_change_record(new, Action.EDITED, by, other=old, before={"valid_from": None}, at=now)
     if endorsement_change(fact=new, by=by, reason=reason, evidence=evidence):
         new.endorsed = True
     index_put([entry_of(old), entry_of(new)])

@@ -1,4 +1,4 @@
-"""Closing reviews that nobody resolved in time, or that have nothing left to decide."""
+"""Close reviews that were not resolved in time, or that have nothing left to decide."""
 
 from collections import defaultdict
 from uuid import UUID
@@ -14,12 +14,12 @@ from memory.services.reviews.records import resolution_record
 from nousweb.lib import clock
 
 MAX_CLOSED = 500
-"""Of each persona at a time, so that many of the one keep none of the other waiting."""
+"""Maximum number per persona and call, so that a backlog of one persona does not delay the other."""
 
 
 @transaction.atomic
 def reviews_expire(*, by: Principal) -> int:
-    """Close reviews that nobody resolved in time, and those whose facts were settled elsewhere; returns how many."""
+    """Close reviews that were not resolved in time, and those whose facts were retired elsewhere; returns how many."""
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
     over = MemoryReview.objects.pending().filter(Q(expires_at__lte=now) | settled).order_by("created_at")

@@ -1,4 +1,4 @@
-"""Opening reviews of memories: each once, in the transaction of what raised it."""
+"""Open reviews of memories: each at most once, in the transaction of the change that raises it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from identity.services.audit import audit_record_many
 from memory.comparison.compare import Comparison, Kind
 from memory.comparison.resolution import reasons_of
 from memory.jobs.queue import job_queue
-from memory.judge import Judged, RelationVerdict, judge_in_force
+from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.policy import (
+    MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,
+    MAX_PENDING_REVIEWS_PER_TOKEN,
     MAX_REVIEWS_PER_TOKEN_AND_WINDOW,
-    MAX_WAITING_REVIEWS_PER_ENDORSED_FACT,
-    MAX_WAITING_REVIEWS_PER_TOKEN,
     REVIEW_RETRY_SECONDS,
     REVIEW_WINDOW,
 )
@@ -34,88 +34,89 @@ ReviewKind = MemoryReview.Kind
 Status = MemoryReview.Status
 
 
-def pair_about(one: UUID, other: UUID) -> str:
-    """What a review of two facts is about, whichever of them is named first."""
+def pair_review_key(one: UUID, other: UUID) -> str:
+    """The key (`MemoryReview.about`) of the review of two facts, in either order."""
     return "pair:" + ":".join(sorted([str(one), str(other)]))
 
 
 @dataclass(frozen=True, slots=True)
-class PairQuestion:
-    """What `new` is to `old`, to be asked of people.
+class PairReviewDraft:
+    """A review to be opened about an old fact and a new one.
 
-    `wish` says that somebody wants `new` in the place of `old`, and why in their words.
+    `judge_result` is the judge's verdict on the pair, None if the judge was not asked. `wish` is set if somebody wants
+    `new` to replace `old`, and is their reason.
     """
 
     old: Fact
     new: Fact
     comparison: Comparison
-    judged: Judged[RelationVerdict] | None = None
+    judge_result: JudgeResult[RelationVerdict] | None = None
     wish: str | None = None
 
     @property
     def contradicts(self) -> bool:
-        """Whether the two cannot both hold, by the judge or else by the comparison, or are not to."""
-        if self.judged is not None:
-            return self.judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
+        """Whether the facts contradict each other (by the judge, else by the comparison) or one replaces the other."""
+        if self.judge_result is not None:
+            return self.judge_result.value.relation in (Relation.CONTRADICTION, Relation.UPDATE)
         return self.comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or self.wish is not None
 
 
-def pair_reviews_open(questions: Sequence[PairQuestion], *, by: Principal) -> list[MemoryReview]:
-    """Ask people these questions about facts of one persona; the reviews of those pairs that were never reviewed,
-    whatever the resolution.
+def pair_reviews_open(drafts: Sequence[PairReviewDraft], *, by: Principal) -> list[MemoryReview]:
+    """Open these reviews, of facts of one persona; returns the opened ones. A pair that was reviewed before, with any
+    resolution, gets no new review.
 
-    The judge in force, if it has not been asked, is asked by the worker.
+    If a judge is configured and has not been asked about a pair yet, the worker asks it.
     """
-    asked = {pair_about(each.old.pk, each.new.pk): each for each in questions}
-    opened = reviews_open([_pair_draft(about, each, by) for about, each in asked.items()], by=by)
-    judge = judge_in_force() is not None
+    drafts_by_key = {pair_review_key(each.old.pk, each.new.pk): each for each in drafts}
+    opened = reviews_open([_pair_draft(about, each, by) for about, each in drafts_by_key.items()], by=by)
+    judge = configured_judge() is not None
     for review in opened:
-        question = asked[review.about]
-        new = question.new
-        if question.contradicts and new.contradiction_of_id is None:
-            new.contradiction_of = question.old
+        draft = drafts_by_key[review.about]
+        new = draft.new
+        if draft.contradicts and new.contradiction_of_id is None:
+            new.contradiction_of = draft.old
             new.save(update_fields=["contradiction_of"])
-        if judge and question.judged is None:
+        if judge and draft.judge_result is None:
             job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
     return opened
 
 
-def _pair_draft(about: str, question: PairQuestion, by: Principal) -> MemoryReview:
-    old, new, judged = question.old, question.new, question.judged
+def _pair_draft(about: str, draft: PairReviewDraft, by: Principal) -> MemoryReview:
+    old, new, judge_result = draft.old, draft.new, draft.judge_result
     wishes = []
-    if question.wish is not None:
-        words = f"{by.name} wants the new one to take the old one's place. {question.wish}".strip()
+    if draft.wish is not None:
+        words = f"{by.name} wants the new one to take the old one's place. {draft.wish}".strip()
         wishes = [{"code": "wish", "words": words, "old": "", "new": ""}]
     return MemoryReview(
         agent=new.agent,
         persona=new.persona,
-        kind=ReviewKind.CONTRADICTION if question.contradicts else ReviewKind.DUPLICATE,
+        kind=ReviewKind.CONTRADICTION if draft.contradicts else ReviewKind.DUPLICATE,
         about=about,
         old=old,
         new=new,
         subject=new.subject or old.subject,
-        score=round(question.comparison.cosine, 4),
-        reasons=[*wishes, *reasons_of(question.comparison)],
-        verdict=verdict_of(judged),
-        judge_call_id=judged.call_id if judged else None,
+        score=round(draft.comparison.cosine, 4),
+        reasons=[*wishes, *reasons_of(draft.comparison)],
+        verdict=verdict_of(judge_result),
+        judge_call_id=judge_result.call_id if judge_result else None,
     )
 
 
 def review_open(
     *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **fields: Any
 ) -> MemoryReview | None:
-    """Let a review wait for people; None when it was opened before. `fields` are those of MemoryReview.
+    """Open a review; None if one with the key `about` was opened before. `fields` are those of MemoryReview.
 
-    Raises TooMany where a token has asked as much as it may, so that nothing of what opens it is stored.
+    Raises TooMany if a token is over its limits; the caller's transaction then stores nothing.
     """
     draft = MemoryReview(agent=agent, persona=persona, kind=kind, about=about, **fields)
     return next(iter(reviews_open([draft], by=by)), None)
 
 
 def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[MemoryReview]:
-    """Let reviews of one agent's persona wait for people; those that were not opened before, in their order.
+    """Open reviews of one agent's persona; returns those that were not opened before, in order.
 
-    Raises TooMany where a token would ask more than it may, so that nothing of what opens them is stored.
+    Raises TooMany if a token would be over its limits; the caller's transaction then stores nothing.
     """
     if not drafts:
         return []
@@ -145,28 +146,28 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[Memor
 
 
 def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
-    """Raise TooMany where the token `by` asks people more than it may with what it has just opened."""
+    """Raise TooMany if the token `by` is over its limits with the reviews that it has just opened."""
     first, count = opened[0], len(opened)
     others = MemoryReview.objects.filter(agent=first.agent, persona=first.persona)
     others = others.exclude(pk__in=[review.pk for review in opened])
-    waiting = others.pending()
+    pending = others.pending()
     endorsed = {review.old.pk: review.old for review in opened if review.old is not None and review.old.endorsed}
     if endorsed:
-        about = Counter(waiting.filter(old__in=endorsed).values_list("old", flat=True))
-        asked = Counter(review.old_id for review in opened)
+        about = Counter(pending.filter(old__in=endorsed).values_list("old", flat=True))
+        opened_now = Counter(review.old_id for review in opened)
         for key, old in endorsed.items():
-            if about[key] + asked[key] > MAX_WAITING_REVIEWS_PER_ENDORSED_FACT:
+            if about[key] + opened_now[key] > MAX_PENDING_REVIEWS_PER_ENDORSED_FACT:
                 raise TooMany(
                     f"{about[key]} reviews of this word of people's wait, as many as may:"
                     " learn it once they are resolved.",
                     retry_after=REVIEW_RETRY_SECONDS,
                     **({"fact": str(key)} if by.reads_project(old.project) else {}),
                 )
-    # With so many before, there is no room for all of them.
-    full = MAX_WAITING_REVIEWS_PER_TOKEN - count + 1
-    if len(_opened_at(waiting, by, full)) >= full:
+    # From this number of earlier reviews on, the new ones do not fit.
+    full = MAX_PENDING_REVIEWS_PER_TOKEN - count + 1
+    if len(_opened_at(pending, by, full)) >= full:
         raise TooMany(
-            f"{MAX_WAITING_REVIEWS_PER_TOKEN} reviews opened by this token wait for people, as many as may.",
+            f"{MAX_PENDING_REVIEWS_PER_TOKEN} reviews opened by this token wait for people, as many as may.",
             retry_after=REVIEW_RETRY_SECONDS,
         )
     since = first.created_at - REVIEW_WINDOW
@@ -180,8 +181,8 @@ def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
 
 
 def _opened_at(reviews: MemoryReviewQuerySet, by: Principal, limit: int) -> list[datetime]:
-    """When `by` opened the latest `limit` of these reviews, the latest first; [] where there are fewer than `limit`."""
-    # The usual case, in which reading them all would take longer than the rest of what the token asks for.
+    """When `by` opened the latest `limit` of these reviews, the latest first; [] if there are fewer than `limit`."""
+    # The usual case: a count is much cheaper than reading all reviews.
     if reviews.count() < limit:
         return []
     moments = dict(reviews.order_by("-created_at").values_list("pk", "created_at"))
@@ -197,7 +198,7 @@ def _opened_at(reviews: MemoryReviewQuerySet, by: Principal, limit: int) -> list
 
 
 def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None:
-    """Tell people that a censor has risen by itself, so that one of them keeps or reverses it."""
+    """Open the review of a censor that was escalated automatically, so that people keep or reverse the escalation."""
     return review_open(
         agent=censor.agent,
         persona=censor.persona,
@@ -208,8 +209,11 @@ def escalation_announce(*, censor: Censor, by: Principal) -> MemoryReview | None
     )
 
 
-def verdict_of(judged: Judged[RelationVerdict] | None) -> dict[str, Any]:
-    """A judge's verdict as a review keeps it."""
-    if judged is None:
+def verdict_of(judge_result: JudgeResult[RelationVerdict] | None) -> dict[str, Any]:
+    """A judge's verdict as it is stored with a review; {} without one."""
+    if judge_result is None:
         return {}
-    return judged.value.model_dump(mode="json") | {"model": judged.model, "prompt_version": judged.prompt_version}
+    return judge_result.value.model_dump(mode="json") | {
+        "model": judge_result.model,
+        "prompt_version": judge_result.prompt_version,
+    }

@@ -1,4 +1,4 @@
-"""The row of a review as it is locked, resolved and made to wait again."""
+"""Lock, resolve and reopen the row of a review."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,9 +15,9 @@ Status = MemoryReview.Status
 
 
 def review_lock(review: MemoryReview) -> MemoryReview:
-    """The review as it stands, locked until the transaction ends, with its facts. Raises NotFound when it has gone.
+    """Lock a review until the end of the transaction and read it again, with its facts. Raises NotFound.
 
-    Locks are taken in one order: the review, then its facts.
+    Locks are always taken in this order: the review, then its facts.
     """
     locked = (
         MemoryReview.objects.select_for_update(of=("self",))
@@ -39,7 +39,7 @@ def resolution_record(
     undo: dict[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> None:
-    """Keep how a review was resolved, by whom, and what is needed to undo it."""
+    """Store the resolution of a review, its author, and the data for undoing it."""
     review.status, review.resolution, review.comment = Status.RESOLVED, resolution, comment
     review.resolver_kind, review.resolver_id, review.resolver_name = by.kind, by.id, by.name
     review.resolved_at, review.batch, review.before = clock.now(), batch, undo or {}
@@ -56,11 +56,11 @@ def resolution_record(
 
 
 def review_reopen(review: MemoryReview) -> None:
-    """Let a resolved review wait again."""
+    """Make a resolved or expired review pending again."""
     review.status, review.resolution, review.comment = Status.PENDING, "", ""
     review.resolver_kind = review.resolver_id = review.resolver_name = ""
     review.resolved_at = review.batch = None
     review.before = {}
-    # What waits again must get a chance to be seen before it expires.
+    # A reopened review stays pending for at least a day before it expires.
     review.expires_at = max(review.expires_at, clock.now() + timedelta(days=1))
     review.save()

@@ -13,7 +13,7 @@ from memory.comparison.compare import Kind as ComparisonKind
 from memory.comparison.compare import compare_facts
 from memory.comparison.resolution import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
-from memory.judge import Judged, RelationVerdict
+from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Censor, Fact, MemoryReview, Subject
 from memory.models.project_scope import same_keys
 from memory.models.relation import Relation
@@ -21,12 +21,12 @@ from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARA
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.apply_resolution import resolution_apply
+from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.facts.repeated_facts import fields_of
-from memory.services.reviews.held import held_resolve
 from memory.services.reviews.opening import verdict_of
+from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
@@ -65,14 +65,14 @@ BULK_RESOLUTIONS = (
     Resolution.KEEP,
     Resolution.HOLD,
 )
-"""Resolutions that several reviews can be given at once."""
+"""Resolutions that can be applied to several reviews at once."""
 
 VERDICT_RESOLUTIONS = {
     ComparisonKind.SAME: Resolution.SAME,
     ComparisonKind.CHANGED: Resolution.REPLACE,
     ComparisonKind.UNRELATED: Resolution.BOTH,
 }
-"""How a review is resolved by what a judge's verdict certainly makes of its pair."""
+"""The resolution of a review, by the certain relation of its pair according to a judge's verdict."""
 
 
 @agent_transaction(of="review")
@@ -85,21 +85,23 @@ def review_resolve(
     content: str = "",
     batch: UUID | None = None,
 ) -> MemoryReview:
-    """Resolve a review; `content` is the text of a merge. Only people.
+    """Resolve a review. People only. Each kind has its own RESOLUTIONS:
 
-    Of a pair: see `resolution_apply`; it is not asked about again. merge: a third text takes the place of all. keep and
-    reverse: of a censor that rose by itself, of a single fact, or of the decision that a fact is wrong. Of a sentence
-    that was learned about another subject: same, both subjects are one thing and are merged; both, it holds of either;
-    new_wrong, it is not learned. Of two subjects: same, they are merged; different. Of what
-    reads like an instruction: allow, it is in use and trusted as the person's; hold, it stays held back. What a
-    person's resolution leaves standing is people's word from then on. Raises Conflict when it was resolved
-    already or its facts have changed, Invalid for a resolution that this kind of review does not take, NotAllowed.
+    - A pair of facts: see `resolution_apply`. merge: a third text, `content`, replaces all of them. The pair is not
+      reviewed again.
+    - An escalated censor, a single fact, a fact that was invalidated before: keep, reverse or new_wrong.
+    - A sentence about two subjects: same (merge the subjects), both (true of both), new_wrong (do not learn it).
+    - Two subjects: same (merge them), different.
+    - A quarantined text: allow (in use, with the trust class of a person), hold (it stays in quarantine).
+
+    Facts that stay active after a person's resolution count as verified by people. Raises Conflict if the review is
+    resolved already or its facts have changed, Invalid for a resolution that the kind does not have, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
     if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD):
-        # Another text is learned, or subjects are merged; who learns locks reviews only after this.
+        # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
@@ -112,27 +114,26 @@ def review_resolve(
     return review
 
 
-def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], by: Principal) -> str:
-    """Let a judge's verdict resolve a waiting review where it may (`auto_resolution`); returns the resolution, or ""
-    when it still waits. Called in the transaction of a handler."""
+def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVerdict], by: Principal) -> str:
+    """Store a judge's verdict with a pending review, and resolve the review if the verdict is certain
+    (`auto_resolution`); returns the resolution, or "" if it is still pending. Call it in a job's transaction."""
     review = review_lock(review)
     if review.status != Status.PENDING or review.old is None or review.new is None:
         return ""
-    review.verdict, review.judge_call_id = verdict_of(judged), judged.call_id
-    if judged.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
+    review.verdict, review.judge_call_id = verdict_of(judge_result), judge_result.call_id
+    if judge_result.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
         review.kind = Kind.CONTRADICTION
     review.save(update_fields=["verdict", "judge_call", "kind"])
     old, new = pair_snapshots(review.old, review.new)
-    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judged.value)
+    relation = auto_resolution(compare_facts(old, new, review.score or 0.0, UNKNOWN), judge_result.value)
     resolution = VERDICT_RESOLUTIONS.get(relation) if relation else None
     if resolution is None:
         return ""
-    # What people wrote or kept only they retire, and what others see too: for such a pair the verdict is shown, and
-    # decides nothing.
+    # Facts that are verified by people, or have another scope, are only retired by people: the verdict is just shown.
     retires = {Resolution.SAME: review.new, Resolution.REPLACE: review.old}.get(resolution)
     if retires is not None and (retires.endorsed or not same_keys(review.old, review.new)):
         return ""
-    reason, undo = judged.value.reason, {}
+    reason, undo = judge_result.value.reason, {}
     if review.old.active and review.new.active:
         undo = _pair(review, resolution, review.old, review.new, by, reason)
     else:
@@ -144,13 +145,13 @@ def verdict_apply(*, review: MemoryReview, judged: Judged[RelationVerdict], by: 
 def _apply(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
 ) -> dict[str, Any]:
-    """Do what a person's resolution says; returns what is needed to undo it."""
+    """Apply a person's resolution; returns the data for undoing it."""
     if review.kind == Kind.HELD:
-        return held_resolve(review, resolution, by, comment)
+        return quarantine_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)
     if review.kind == Kind.RELEARNED:
-        return _hold_after_all(review, by, comment) if resolution is Resolution.REVERSE else {}
+        return _reinstate_invalidated(review, by, comment) if resolution is Resolution.REVERSE else {}
     if review.kind == Kind.SAME_SUBJECT:
         return _subjects_merge(review, by, comment) if resolution is Resolution.SAME else {}
     if review.kind == Kind.REPEATED:
@@ -185,7 +186,7 @@ def _pair(
 def _single(
     review: MemoryReview, resolution: MemoryReview.Resolution, fact: Fact, by: Principal, comment: str
 ) -> dict[str, Any]:
-    """An uncertain fact: kept, or found wrong."""
+    """An uncertain fact: keep it, or invalidate it."""
     undo: dict[str, Any] = {
         "endorsed": {str(key): row.endorsed for key, row in facts_lock(fact.agent_id, [fact.pk]).items()}
     }
@@ -197,7 +198,7 @@ def _single(
 
 
 def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> dict[str, Any]:
-    """Let one text, which is learned if none of the facts has it, take the place of all."""
+    """Merge all facts into one text, which is learned if none of the facts has it."""
     if review.old is not None and review.new is not None:
         _both_active_check(review.old, review.new)
     keys: list[UUID] = [key for key in (review.old_id, review.new_id) if key] if review.old_id else review.facts
@@ -254,9 +255,9 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
 def _escalation(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str
 ) -> dict[str, Any]:
-    """A censor that rose by itself: kept there, and people's from then on, or put back where it was.
+    """A censor that was escalated automatically: kept, and then binding, or reversed to its severity before.
 
-    Put back, it rises again only after as many further activations.
+    A reversed censor is escalated again only after as many further activations.
     """
     censor = review.censor
     if resolution is Resolution.KEEP:
@@ -277,7 +278,7 @@ def _escalation(
 
 
 def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str) -> dict[str, Any]:
-    """A sentence that is known about another subject: both are one thing, it holds of either, or of the known only."""
+    """A sentence stored about another subject: the subjects are the same, it is true of both, or of the old only."""
     if resolution is Resolution.NEW_WRONG:
         return {}
     if resolution is Resolution.BOTH:
@@ -288,7 +289,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
             exclude=review.facts,
             precheck=Precheck(),
             repeats=True,
-            **fields_of(review),
+            **unstored_fact_fields(review),
         )
         return {"made": str(learned.fact.pk) if learned.action not in ("confirmed", "decided") else ""}
     known = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
@@ -304,7 +305,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
 
 
 def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
-    """Let two subjects be one, the older one; where they are one already there is nothing to do."""
+    """Merge the newer of two subjects into the older; nothing is done if they are merged already."""
     older, newer = (_standing(review, key) for key in review.subjects)
     if older.pk == newer.pk:
         return {}
@@ -313,7 +314,7 @@ def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[s
 
 
 def _standing(review: MemoryReview, key: UUID) -> Subject:
-    """A subject, or what it has been merged into since."""
+    """A subject, or the one into which it has been merged since."""
     seen: set[UUID] = set()
     while key not in seen:
         seen.add(key)
@@ -326,25 +327,25 @@ def _standing(review: MemoryReview, key: UUID) -> Subject:
     raise NotFound("There is no such subject.")
 
 
-def _hold_after_all(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
-    """Restore what was found wrong, or where it was learned again in other words, learn it in those."""
-    wrong = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
-    if wrong is None:
+def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
+    """Restore the invalidated fact of a review, or learn it in the new words of the review's proposal."""
+    invalidated = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
+    if invalidated is None:
         raise NotFound("There is no such fact.")
-    if review.proposal == wrong.content:
-        fact_restore(fact=wrong, by=by, reason=comment)
-        return {"restored": str(wrong.pk)}
+    if review.proposal == invalidated.content:
+        fact_restore(fact=invalidated, by=by, reason=comment)
+        return {"restored": str(invalidated.pk)}
     learned = fact_learn(
         agent=review.agent,
         persona=review.persona,
         content=review.proposal,
-        subject=wrong.subject,
-        category=wrong.category,
-        kind=wrong.kind,
-        scope=wrong.scope,
-        project=wrong.project,
-        task=wrong.task,
-        tags=wrong.tags,
+        subject=invalidated.subject,
+        category=invalidated.category,
+        kind=invalidated.kind,
+        scope=invalidated.scope,
+        project=invalidated.project,
+        task=invalidated.task,
+        tags=invalidated.tags,
         source=f"review: {by.name}"[:200],
         by=by,
         precheck=Precheck(),

@@ -1,4 +1,4 @@
-"""Undoing a resolution, as new changes: the review waits again."""
+"""Undo a resolution by new changes; the review is pending again."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.reviews.held import held_undo
+from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
@@ -23,9 +23,9 @@ Status = MemoryReview.Status
 
 @agent_transaction(of="review")
 def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
-    """Undo the resolution of a review, as new changes; it waits again.
+    """Undo the resolution of a review by new changes; the review is pending again.
 
-    Raises Conflict when there is nothing to undo, or what it changed has changed since.
+    Raises Conflict if there is nothing to undo, or if the changed memories have changed since.
     """
     by.require(REVIEW, review.agent)
     if review.before.get("subjects") or review.before.get("held"):
@@ -40,9 +40,9 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
 
 @agent_transaction(of="fact")
 def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
-    """Let a superseded fact hold again, as a new change; a review that led to it waits again.
+    """Restore a superseded fact; the review that led to the supersession is pending again.
 
-    Raises Conflict when the fact is not superseded, NotAllowed.
+    Raises Conflict if the fact is not superseded, NotAllowed.
     """
     by.require(REVIEW, fact.agent)
     if fact.active or fact.superseded_by_id is None:
@@ -57,7 +57,7 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
 
 
 def _reopen(review: MemoryReview, by: Principal) -> None:
-    """Let a review wait again. What was contested at a moment of the past is read from this record."""
+    """Make a review pending again, with an audit record, from which contested facts as of a moment are computed."""
     was = review.resolution
     review_reopen(review)
     audit_record(
@@ -74,7 +74,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
     reason = "The answer was taken back."
     undo = review.before
     if undo.get("held"):
-        held_undo(review, by)
+        quarantine_undo(review, by)
     if key := undo.get("subjects"):
         merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
         if merged is None:
@@ -108,7 +108,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
 
 
 def _endorsed_before(review: MemoryReview) -> dict[UUID, bool]:
-    """Which facts were people's word before the resolution, without those that people have changed since."""
+    """By fact: was it verified by people before the resolution? Without facts that people have changed since."""
     endorsed = {UUID(key): bool(was) for key, was in review.before.get("endorsed", {}).items()}
     resolved = review.resolved_at or review.created_at
     since = FactChange.objects.filter(fact__in=endorsed, author_kind="person", at__gt=resolved)

@@ -9,7 +9,7 @@ from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.services.facts.locks import learning_lock
 from memory.services.subjects.edit import user_take
 from memory.services.subjects.locks import CHANGE
-from memory.services.subjects.proposals import subject_questions, subject_questions_open
+from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import subject_change_record
 from memory.services.subjects.registry import alias_draft, alias_find
 from memory.subjects.spelling import is_users, key_of
@@ -49,5 +49,5 @@ def subject_create(
     subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was entered.")
     if is_user or is_users(name):
         user_take(subject)
-    subject_questions_open(subject_questions([subject], [alias]))
+    open_subject_reviews(draft_subject_reviews([subject], [alias]))
     return subject

@@ -1,4 +1,4 @@
-"""Facts as they are compared, with the subject that is known of each."""
+"""Snapshots of facts for comparison, with their registered subjects."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -14,18 +14,18 @@ from nousweb.lib.prepared_statements import rows_prepared
 
 
 def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
-    """Two facts of one agent as they are compared."""
-    known = known_subjects_of(new.agent_id, [old, new])
-    return snapshot_of(old, known), snapshot_of(new, known)
+    """Snapshots of two facts of one agent."""
+    subjects = known_subjects_of(new.agent_id, [old, new])
+    return snapshot_of(old, subjects), snapshot_of(new, subjects)
 
 
 def snapshot_of(
     fact: Fact,
-    known: Mapping[UUID, KnownSubject] = MappingProxyType({}),
+    subjects: Mapping[UUID, KnownSubject] = MappingProxyType({}),
     vector: NDArray[np.float64] | None = None,
 ) -> FactSnapshot:
-    """A fact, stored or not, as it is compared and shown to a judge, with its subject if that is one of the `known`."""
-    subject = known.get(fact.subject_alias_id) if fact.subject_alias_id else None
+    """Build the snapshot of a fact, stored or not, for comparison and for a judge; `subjects` are by alias id."""
+    subject = subjects.get(fact.subject_alias_id) if fact.subject_alias_id else None
     moment = fact.valid_from or fact.recorded_at
     return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject, vector)
 
@@ -42,15 +42,15 @@ ORDER BY alias.created_at, alias.id
 
 
 def known_subjects_of(agent_id: int, facts: Collection[Fact]) -> dict[UUID, KnownSubject]:
-    """The subjects of these facts, by their spelling, for the comparison: one statement, none where none names one."""
+    """The registered subjects of these facts with all of their aliases, by alias id. At most one statement."""
     keys = {fact.subject_alias_id for fact in facts if fact.subject_alias_id}
     if not keys:
         return {}
     spellings: dict[UUID, list[str]] = {}
-    held = []
+    rows = []
     for pk, subject_id, name, spelling in rows_prepared(_SPELLINGS, {"agent": agent_id, "keys": [*keys]}):
         spellings.setdefault(subject_id, []).append(spelling)
-        held.append((pk, subject_id, name))
+        rows.append((pk, subject_id, name))
     return {
-        pk: KnownSubject(subject_id, name, tuple(spellings[subject_id])) for pk, subject_id, name in held if pk in keys
+        pk: KnownSubject(subject_id, name, tuple(spellings[subject_id])) for pk, subject_id, name in rows if pk in keys
     }

@@ -1,4 +1,4 @@
-"""Making one subject of two: every spelling of the one becomes a spelling of the other. Facts stay as they are."""
+"""Merge subjects: every alias of the one becomes an alias of the other. Facts are not changed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def _rows_merge(subject: Subject, into: Subject) -> None:
     subject.save(update_fields=["is_user", "merged_into"])
     into.is_user = into.is_user or was_user
     if is_users(into.name) and not is_users(subject.name):
-        # A person's own name says more than that they are the user.
+        # A name is more specific than "the user".
         into.name = subject.name
     if into.kind == Subject.Kind.OTHER:
         into.kind = subject.kind
@@ -34,11 +34,11 @@ def _rows_merge(subject: Subject, into: Subject) -> None:
 
 
 @contextmanager
-def subjects_merged_on_trial(agent: Agent, pairs: Sequence[tuple[UUID, UUID]]) -> Iterator[None]:
-    """Within, the registry is as if each subject (the first of a pair) had been merged into the other, for whoever
-    reads on this connection. Afterwards it is as it was: nothing is kept, and nobody waits for it.
+def subjects_merged_in_dry_run(agent: Agent, pairs: Sequence[tuple[UUID, UUID]]) -> Iterator[None]:
+    """Context manager: merge the first subject of each pair into the second, in a transaction that is rolled back (dry
+    run). Only this connection sees the merges.
 
-    What has been merged or erased meanwhile stays as it is.
+    Subjects that were merged or erased in the meantime are skipped.
     """
     if not pairs:
         yield
@@ -61,10 +61,10 @@ def subjects_merged_on_trial(agent: Agent, pairs: Sequence[tuple[UUID, UUID]]) -
 
 @agent_transaction(of="subject")
 def subject_merge(*, subject: Subject, into: Subject, by: Principal, reason: str = "") -> SubjectChange:
-    """Let `into` be what `subject` is called too; returns the change, by which it can be undone. Only people.
+    """Merge `subject` into `into`; returns the change, with which it can be undone. People only.
 
-    Raises Conflict where either has been merged already, Invalid for a subject merged into itself or into another
-    memory's, NotAllowed, NotFound.
+    Raises Conflict if either is merged already, Invalid for the same subject or one of another memory, NotAllowed,
+    NotFound.
     """
     if subject.pk == into.pk:
         raise Invalid("A subject is merged into another one.", field="into")

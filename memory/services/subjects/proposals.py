@@ -1,4 +1,4 @@
-"""Asking people whether two subjects are the same thing. Nothing is merged by it."""
+"""Reviews of whether two subjects are the same. Opening one merges nothing."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from memory.services.reviews.opening import reviews_open
 from memory.subjects.likeness import Likeness, blocks_wanted, likeness
 
 BY = Principal.of_system("subjects")
-LOOKED_AT = 60
-"""Spellings of one memory that share a mark with a new one are compared up to so many."""
-MAX_QUESTIONS = 3
-"""Questions that one new subject raises at most, the likeliest first."""
+MAX_COMPARED = 60
+"""Maximum number of aliases of one memory that share a block with a new one and are compared with it."""
+MAX_REVIEWS_PER_SUBJECT = 3
+"""Maximum number of reviews of one new subject, the most similar subjects first."""
 
 _COLUMNS = [field.attname for field in Subject._meta.concrete_fields]
 _SHARING = f"""
@@ -34,13 +34,13 @@ CROSS JOIN LATERAL (
 ORDER BY asked.place, alias.created_at, alias.id
 """  # noqa: S608  (columns of a model)
 
-# Looked for by marks alone, which are one memory's own: while no statistics tell yet how the table has grown, all of an
-# agent's would be read for each of many.
+# Forces the index on blocks, whose values are specific to one memory: with outdated statistics of a growing table, the
+# planner would read all aliases of the agent for each of many subjects.
 _BY_MARKS = "SELECT set_config('enable_seqscan', %s, true)"
 
 
-class Spelled(NamedTuple):
-    """A subject with one of its spellings."""
+class SubjectAliasMatch(NamedTuple):
+    """A subject with one of its aliases."""
 
     subject: Subject
     spelling: str
@@ -48,90 +48,93 @@ class Spelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A subject that may be the one in question, and why."""
+    """A subject that may be the same as another one: with its most similar alias, and why."""
 
     subject: Subject
     spelling: str
     likeness: Likeness
 
 
-def subject_questions(subjects: Sequence[Subject], aliases: Sequence[SubjectAlias]) -> list[MemoryReview]:
-    """What to ask about new subjects of one memory, in their order, each known by one of `aliases`: whether it is a
-    known one, or one of those before it. Called before they are stored; the drafts are opened afterwards."""
+def draft_subject_reviews(subjects: Sequence[Subject], aliases: Sequence[SubjectAlias]) -> list[MemoryReview]:
+    """Build the reviews of new subjects of one memory: is each the same as a stored subject, or as an earlier one of
+    `subjects`? Each subject has one of `aliases`.
+
+    Call it before the subjects are stored, and `open_subject_reviews` afterwards.
+    """
     if not subjects:
         return []
-    spelled = {alias.subject_id: alias.spelling for alias in reversed(aliases)}
-    known = _sharing_blocks([(subject, spelled[subject.pk]) for subject in subjects])
+    spelling_of = {alias.subject_id: alias.spelling for alias in reversed(aliases)}
+    stored = _sharing_blocks([(subject, spelling_of[subject.pk]) for subject in subjects])
     drafts = []
-    for subject, rows in zip(subjects, known, strict=True):
-        wanted = set(blocks_wanted(subject.agent_id, subject.persona, spelled[subject.pk]))
+    for subject, rows in zip(subjects, stored, strict=True):
+        wanted = set(blocks_wanted(subject.agent_id, subject.persona, spelling_of[subject.pk]))
         for alias in aliases:
             if alias.subject_id == subject.pk:
                 break
             if not wanted.isdisjoint(alias.blocks):
-                rows.append(Spelled(alias.subject, alias.spelling))
+                rows.append(SubjectAliasMatch(alias.subject, alias.spelling))
         drafts += [
-            _question_draft(
+            _review_draft(
                 each.subject,
                 subject,
                 each.likeness.score,
-                [(each.likeness.code, each.likeness.words, each.spelling, spelled[subject.pk])],
+                [(each.likeness.code, each.likeness.words, each.spelling, spelling_of[subject.pk])],
             )
-            for each in _likeliest(subject, spelled[subject.pk], rows[:LOOKED_AT])[:MAX_QUESTIONS]
+            for each in _likeliest(subject, spelling_of[subject.pk], rows[:MAX_COMPARED])[:MAX_REVIEWS_PER_SUBJECT]
         ]
     return drafts
 
 
-def subject_questions_open(drafts: Sequence[MemoryReview]) -> list[MemoryReview]:
-    """Ask what `subject_questions` found; returns what was never asked before."""
+def open_subject_reviews(drafts: Sequence[MemoryReview]) -> list[MemoryReview]:
+    """Open the reviews of `draft_subject_reviews`; returns those that were not opened before."""
     return reviews_open(drafts, by=BY)
 
 
-def candidates_of(subject: Subject, spelling: str, most: int = MAX_QUESTIONS) -> list[Candidate]:
-    """Subjects of the same memory with a spelling like `spelling`, the likeliest first. Read from an index: the cost
+def similar_subjects(subject: Subject, spelling: str, limit: int = MAX_REVIEWS_PER_SUBJECT) -> list[Candidate]:
+    """Subjects of the same memory with an alias like `spelling`, the most similar first. It uses an index, so the cost
     does not grow with the number of subjects."""
     (rows,) = _sharing_blocks([(subject, spelling)])
-    return _likeliest(subject, spelling, rows)[:most]
+    return _likeliest(subject, spelling, rows)[:limit]
 
 
-def _sharing_blocks(asked: Sequence[tuple[Subject, str]]) -> list[list[Spelled]]:
-    """For each of these subjects of one memory with a spelling, the first known spellings of others that share a mark
-    with it."""
-    memory = asked[0][0]
-    wanted = [blocks_wanted(memory.agent_id, memory.persona, spelling) for _, spelling in asked]
+def _sharing_blocks(spelled: Sequence[tuple[Subject, str]]) -> list[list[SubjectAliasMatch]]:
+    """For each of these subjects of one memory with a spelling: the oldest aliases of other subjects that share a block
+    with it, at most MAX_COMPARED."""
+    memory = spelled[0][0]
+    wanted = [blocks_wanted(memory.agent_id, memory.persona, spelling) for _, spelling in spelled]
     with connection.cursor() as cursor:
-        if len(asked) > 1:
+        if len(spelled) > 1:
             cursor.execute(_BY_MARKS, ["off"])
         cursor.execute(
             _SHARING,
             {
                 "agent": memory.agent_id,
                 "persona": memory.persona,
-                "limit": LOOKED_AT,
-                "subjects": [subject.pk for subject, _ in asked],
+                "limit": MAX_COMPARED,
+                "subjects": [subject.pk for subject, _ in spelled],
                 "blocks": [f"{{{','.join(map(str, blocks))}}}" for blocks in wanted],
             },
         )
         found = cursor.fetchall()
-        if len(asked) > 1:
+        if len(spelled) > 1:
             cursor.execute(_BY_MARKS, ["on"])
-    rows: list[list[Spelled]] = [[] for _ in asked]
+    rows: list[list[SubjectAliasMatch]] = [[] for _ in spelled]
     for place, spelling, *values in found:
         subject = Subject.from_db(connection.alias, _COLUMNS, values)
         subject.agent = memory.agent
-        rows[place - 1].append(Spelled(subject, spelling))
+        rows[place - 1].append(SubjectAliasMatch(subject, spelling))
     return rows
 
 
-def _likeliest(subject: Subject, spelling: str, rows: Iterable[Spelled]) -> list[Candidate]:
+def _likeliest(subject: Subject, spelling: str, rows: Iterable[SubjectAliasMatch]) -> list[Candidate]:
     best: dict[UUID, Candidate] = {}
     for row in rows:
-        found = likeness(spelling, row.spelling)
-        if found is None or _kinds_differ(subject, row.subject):
+        score = likeness(spelling, row.spelling)
+        if score is None or _kinds_differ(subject, row.subject):
             continue
         key = row.subject.pk
-        if key not in best or found.score > best[key].likeness.score:
-            best[key] = Candidate(row.subject, row.spelling, found)
+        if key not in best or score.score > best[key].likeness.score:
+            best[key] = Candidate(row.subject, row.spelling, score)
     return sorted(best.values(), key=lambda each: (-each.likeness.score, each.subject.created_at, each.spelling))
 
 
@@ -139,22 +142,22 @@ def _kinds_differ(one: Subject, other: Subject) -> bool:
     return Subject.Kind.OTHER not in (one.kind, other.kind) and one.kind != other.kind
 
 
-def subject_question_open(
+def open_subject_review(
     *, older: Subject, newer: Subject, score: float, reasons: Iterable[tuple[str, str, str, str]]
 ) -> MemoryReview | None:
-    """Ask whether two subjects are the same thing; None when people were asked before. `reasons` have a code, words,
-    and what of each of the two they quote."""
-    return next(iter(reviews_open([_question_draft(older, newer, score, reasons)], by=BY)), None)
+    """Open the review of whether two subjects are the same; None if it was opened before. Each of `reasons` has a code,
+    words, and a quote from the older and the newer subject."""
+    return next(iter(reviews_open([_review_draft(older, newer, score, reasons)], by=BY)), None)
 
 
-def _question_draft(
+def _review_draft(
     older: Subject, newer: Subject, score: float, reasons: Iterable[tuple[str, str, str, str]]
 ) -> MemoryReview:
     return MemoryReview(
         agent=newer.agent,
         persona=newer.persona,
         kind=MemoryReview.Kind.SAME_SUBJECT,
-        about=pair_about(older.pk, newer.pk),
+        about=subject_pair_review_key(older.pk, newer.pk),
         subject=newer.name,
         subjects=[older.pk, newer.pk],
         score=round(score, 4),
@@ -162,6 +165,6 @@ def _question_draft(
     )
 
 
-def pair_about(one: UUID, other: UUID) -> str:
-    """What a question about two subjects is about, whichever of them is named first."""
+def subject_pair_review_key(one: UUID, other: UUID) -> str:
+    """The key (`MemoryReview.about`) of the review of two subjects, in either order."""
     return "subjects:" + ":".join(sorted([str(one), str(other)]))

@@ -1,4 +1,4 @@
-"""What every change of a subject leaves: a line of its history and an audit record, in the same plain words."""
+"""Records of changes of subjects: an entry in the subject's history and an audit record, with the same summary."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,11 @@ Action = SubjectChange.Action
 
 @dataclass(frozen=True, slots=True)
 class SubjectEvent:
-    """That something happened to a subject, and for its history why, in plain words; `details` are for undoing it,
-    `before` and `after` for the audit trail, whose action is `audit` where that is not the plain one."""
+    """A change of a subject, with a `summary` in plain words and a `reason`.
+
+    `details`: data for undoing it. `before`, `after`: for the audit record. `audit`: the audit action, if it is not the
+    one of AUDITED.
+    """
 
     subject: Subject
     action: SubjectChange.Action
@@ -28,14 +31,14 @@ class SubjectEvent:
 
 
 def subject_change_record(
-    subject: Subject, action: SubjectChange.Action, by: Principal, *, summary: str, **given: Any
+    subject: Subject, action: SubjectChange.Action, by: Principal, *, summary: str, **fields: Any
 ) -> SubjectChange:
-    """Keep what happened to a subject; `given` are other fields of a SubjectEvent."""
-    return subject_changes_record([SubjectEvent(subject, action, summary, **given)], by)[0]
+    """Record a change of a subject; `fields` are further fields of a SubjectEvent."""
+    return subject_changes_record([SubjectEvent(subject, action, summary, **fields)], by)[0]
 
 
 def subject_changes_record(events: Sequence[SubjectEvent], by: Principal) -> list[SubjectChange]:
-    """Keep what happened to subjects, in their history and in the audit trail, in the same plain words."""
+    """Record changes of subjects in their history and in the audit trail."""
     changes = SubjectChange.objects.bulk_create(
         SubjectChange(
             agent=each.subject.agent,
@@ -78,7 +81,7 @@ AUDITED = {
 
 
 def quoted(names: Collection[str]) -> str:
-    """Names as a sentence has them; of many the first few."""
+    """Names in quotation marks for a sentence; only the first five, and the number of the others."""
     shown = [f"“{name}”" for name in list(names)[:5]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")

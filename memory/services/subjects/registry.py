@@ -1,7 +1,7 @@
-"""Which thing a spelling means: looked up when facts are compared, and entered when one is stored.
+"""The registry of subjects: look up aliases when facts are compared, and enter them when a fact is stored.
 
-Called under the learning lock of the memory, so no spelling is entered twice. What certainly means the same as a known
-spelling joins it by itself; what may, becomes a question to people.
+It is used under the learning lock of the memory, so no spelling is entered twice. A spelling that certainly means the
+same as a registered one becomes an alias of that subject; one that may mean the same opens a review.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.services.languages import dictionary_of
-from memory.services.subjects.proposals import subject_questions, subject_questions_open
+from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
@@ -20,46 +20,46 @@ Kind = Subject.Kind
 Origin = SubjectAlias.Origin
 
 KIND_OF_CATEGORY: Mapping[str, Subject.Kind] = {"person": Kind.PERSON, "project": Kind.PROJECT, "tool": Kind.SYSTEM}
-"""What a thing is taken for at first, by the category of the fact that names it."""
-MOST_ALIKE = 20
+"""The kind of a new subject, by the category of the fact that names it."""
+MAX_ALIASES_PER_SPELLING = 20
 
 
 def alias_find(*, agent: Agent, persona: str, spelling: str) -> SubjectAlias | None:
-    """The known spelling that `spelling` is or certainly means, with its subject; None when there is none, or several
-    things that it may mean."""
-    return KnownSpellings(agent=agent, persona=persona, spellings=[spelling]).find(spelling)
+    """The alias, with its subject, that equals `spelling` or certainly means the same; None if there is none, or if
+    several subjects are possible."""
+    return AliasLookup(agent=agent, persona=persona, spellings=[spelling]).find(spelling)
 
 
-_KNOWN = f"""
+_ALIASES = f"""
 SELECT {columns_of(SubjectAlias, "alias")}, {columns_of(Subject, "subject")}
 FROM {SubjectAlias._meta.db_table} AS alias JOIN {Subject._meta.db_table} AS subject
     ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
 WHERE alias.agent_id = %(agent)s AND alias.persona = %(persona)s
     AND (alias.key = ANY (%(keys)s::text[]) OR alias.meaning = ANY (%(meanings)s::text[]))
-ORDER BY alias.created_at, alias.id LIMIT %(most)s::int
+ORDER BY alias.created_at, alias.id LIMIT %(limit)s::int
 """  # noqa: S608
 
 
-def _known(agent: Agent, persona: str, keys: Mapping[str, str]) -> list[SubjectAlias]:
-    """The entries of spellings of these keys and meanings, each with its subject. Learning a fact asks twice."""
+def _aliases_of(agent: Agent, persona: str, keys: Mapping[str, str]) -> list[SubjectAlias]:
+    """The aliases with these keys or meanings, each with its subject."""
     asked = {"agent": agent.pk, "persona": persona, "keys": [*keys], "meanings": [*set(keys.values())]}
     width = len(SubjectAlias._meta.concrete_fields)
     found = []
-    for row in rows_prepared(_KNOWN, asked | {"most": MOST_ALIKE * len(keys)}):
+    for row in rows_prepared(_ALIASES, asked | {"limit": MAX_ALIASES_PER_SPELLING * len(keys)}):
         alias = instance_of(SubjectAlias, row[:width])
         alias.subject = instance_of(Subject, row[width:])
         found.append(alias)
     return found
 
 
-class KnownSpellings:
-    """What is known of some spellings of one memory, read at once; what is entered later is added."""
+class AliasLookup:
+    """The aliases for some spellings of one memory, read by one statement. Aliases that are entered later are added."""
 
     def __init__(self, *, agent: Agent, persona: str, spellings: Iterable[str]) -> None:
         keys = {key: meaning_of(spelling) for spelling in spellings if (key := key_of(spelling))}
         self._by_key: dict[str, SubjectAlias] = {}
         self._by_meaning: dict[str, list[SubjectAlias]] = {}
-        for row in _known(agent, persona, keys) if keys else []:
+        for row in _aliases_of(agent, persona, keys) if keys else []:
             self.add(row)
 
     def add(self, alias: SubjectAlias) -> None:
@@ -78,11 +78,11 @@ class KnownSpellings:
         return rows[0] if len({row.subject_id for row in rows}) == 1 else None
 
 
-class SpellingEntries:
-    """Entering spellings of one memory in their order, and storing what they come to together."""
+class AliasWriter:
+    """Enter spellings of one memory in order, and store the new aliases and subjects together."""
 
-    def __init__(self, *, agent: Agent, persona: str, known: KnownSpellings, by: Principal) -> None:
-        self.agent, self.persona, self.known, self.by = agent, persona, known, by
+    def __init__(self, *, agent: Agent, persona: str, lookup: AliasLookup, by: Principal) -> None:
+        self.agent, self.persona, self.lookup, self.by = agent, persona, lookup, by
         self._subjects: list[Subject] = []
         self._aliases: list[SubjectAlias] = []
         self._changes: list[SubjectEvent] = []
@@ -90,14 +90,14 @@ class SpellingEntries:
         self._user: Subject | None = None
 
     def enter(self, spelling: str, category: str = "") -> SubjectAlias | None:
-        """The entry of `spelling`, made if there is none: of the subject that it certainly means, else of a new one.
+        """The alias of `spelling`; if there is none, a new one of the subject that it certainly means, or of a new one.
 
-        None for a spelling of nothing. What is made is stored by `store`.
+        None if the spelling is empty. `store` stores new aliases and subjects.
         """
         key = key_of(spelling)
         if not key:
             return None
-        known = self.known.find(spelling)
+        known = self.lookup.find(spelling)
         if known is not None and known.key == key:
             return known
         if known is not None:
@@ -125,23 +125,23 @@ class SpellingEntries:
         return self._make(subject, spelling)
 
     def store(self) -> None:
-        """Store what was entered since the last time. A new subject that may be a known one is a question to people."""
+        """Store the new aliases and subjects since the last call. A new subject like another one opens a review."""
         subjects, self._subjects = self._subjects, []
         aliases, self._aliases = self._aliases, []
         changes, self._changes = self._changes, []
         if not aliases:
             return
-        asked = subject_questions(subjects, aliases)
+        drafts = draft_subject_reviews(subjects, aliases)
         Subject.objects.bulk_create(subjects)
         SubjectAlias.objects.bulk_create(aliases)
         subject_changes_record(changes, self.by)
-        subject_questions_open(asked)
+        open_subject_reviews(drafts)
 
     def _make(self, subject: Subject, spelling: str) -> SubjectAlias:
         self._dictionary = self._dictionary or dictionary_of(self.agent.pk)
         alias = alias_draft(subject, spelling, Origin.SEEN, self._dictionary)
         self._aliases.append(alias)
-        self.known.add(alias)
+        self.lookup.add(alias)
         return alias
 
     def _user_find(self) -> Subject | None:
@@ -151,18 +151,18 @@ class SpellingEntries:
 
 
 def alias_enter(*, agent: Agent, persona: str, spelling: str, by: Principal, category: str = "") -> SubjectAlias | None:
-    """Enter one spelling, as `SpellingEntries` does, and store it."""
+    """Enter one spelling by an `AliasWriter`, and store it."""
     if not key_of(spelling):
         return None
-    known = KnownSpellings(agent=agent, persona=persona, spellings=[spelling])
-    entries = SpellingEntries(agent=agent, persona=persona, known=known, by=by)
-    alias = entries.enter(spelling, category)
-    entries.store()
+    lookup = AliasLookup(agent=agent, persona=persona, spellings=[spelling])
+    writer = AliasWriter(agent=agent, persona=persona, lookup=lookup, by=by)
+    alias = writer.enter(spelling, category)
+    writer.store()
     return alias
 
 
 def alias_draft(subject: Subject, spelling: str, origin: SubjectAlias.Origin, dictionary: str = "") -> SubjectAlias:
-    """The entry of a spelling, not stored yet; `dictionary` is the one of the agent, where it has been read."""
+    """Build an unsaved alias; `dictionary` is that of the agent, if it is known already."""
     return SubjectAlias(
         agent=subject.agent,
         persona=subject.persona,

@@ -68,16 +68,16 @@ def refused(place: str, why: str) -> Entry:
     return Entry(REFUSED, place, why=why)
 
 
-def attempt(read: Callable[..., Iterator[Entry]], value: Any, place: str, *given: Any) -> Iterator[Entry]:
-    """What `read` makes of a value, or one refusal of all of it."""
+def attempt(read: Callable[..., Iterator[Entry]], value: Any, place: str, *arguments: Any) -> Iterator[Entry]:
+    """The entries that `read` makes of a value, or one refused entry for all of it."""
     try:
-        yield from list(read(value, place, *given))
+        yield from list(read(value, place, *arguments))
     except BadEntry as error:
         yield refused(place, error.detail.removeprefix(f"{place_shown(place)}: "))
 
 
 def source_moment(where: str, value: Any) -> datetime | None:
-    """A moment of another tool; without a zone it is of UTC, as these tools write it."""
+    """A moment of another tool; without a time zone it is in UTC, as these tools write it."""
     return moment_get(where, value or None, naive=UTC)
 
 
@@ -90,11 +90,11 @@ def expiry_moment(where: str, value: Any) -> datetime | None:
 
 
 def content_id(*values: Any) -> str:
-    """A name for what has none in its source, by what it holds."""
+    """An id from the content of an entry that has none in its source."""
     return hashlib.sha256(json.dumps(values, ensure_ascii=False, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def tags_of(*values: Any) -> list[str]:
-    """Those of the values that can be tags, each once."""
+    """The values that can be tags, without duplicates."""
     texts = (value.strip()[:MAX_TAG_CHARACTERS].strip() for value in values if isinstance(value, str))
     return [tag for tag in dict.fromkeys(texts) if tag.isprintable() and tag][:MAX_SOURCE_TAGS]

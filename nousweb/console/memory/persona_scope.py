@@ -54,7 +54,7 @@ def persona_scope(request: HttpRequest, slug: str, permission: str) -> PersonaSc
     agent = agent_get(slug, by)
     asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
     read = subconscious_memory_of if asked else memory_of
-    memory = read(agent, by, with_held=True)
+    memory = read(agent, by, include_quarantined=True)
     return PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
 
 

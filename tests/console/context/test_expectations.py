@@ -15,7 +15,7 @@ from context.models import Expectation
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from tests.factories import make_fact, make_run
 from tests.http import signed_in
 
@@ -26,7 +26,7 @@ PAGE = "/agents/ada/context/expectations/"
 @pytest.fixture
 def billing(ada, reviewer) -> Fact:
     fact = make_fact(ada, "The billing service uses the database PostgreSQL.", reviewer, subject="billing")
-    embeddings_make()
+    embed_pending_rows()
     return fact
 
 

@@ -25,7 +25,7 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.index_writer import index_put
-from memory.services.indexing import embeddings_make
+from memory.services.indexing import embed_pending_rows
 from memory.services.procedures import procedure_create, procedure_report
 from memory.services.working import working_item_add, working_thread_open
 from memory.types import IndexEntry
@@ -261,7 +261,7 @@ def test_working_memory_page_shows_the_most_relevant_first(ada: Agent, alice: Us
 def test_search_page_shows_results_and_near_misses(ada: Agent, alice: User, actor: Principal) -> None:
     tim = fact_learn(agent=ada, content="Tim sails a red boat to Norway.", by=actor).fact
     fact_learn(agent=ada, content="The kitchen has two ovens.", by=actor)
-    embeddings_make()
+    embed_pending_rows()
     page = browser(alice).get(url("agent_search"), {"q": "where does Tim sail his boat", "type": "fact"})
     assert [row["hit"].id for row in page.context["above"]] == [str(tim.pk)]
     assert url("agent_fact", tim.pk) in page.content.decode()

@@ -33,7 +33,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
-from memory.models.project_scope import place_name
+from memory.models.project_scope import scope_label
 from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
@@ -270,7 +270,7 @@ def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
     where = "always included" if change.is_core_memory else "searched"
     moved = "" if change.is_core_memory == (change.was in PROFILE_CATEGORIES) else f", so it is {where} from then on"
     if change.moved:
-        moved += f", and belongs to {place_name(change) or 'no project or task'}"
+        moved += f", and belongs to {scope_label(change) or 'no project or task'}"
     origin = f" from {change.was}" if change.was != change.category else ""
     return Considered(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
 

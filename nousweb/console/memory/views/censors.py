@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.models import Persona
 from identity.selectors import agent_get
-from memory.censoring.match_highlights import marked
+from memory.censoring.match_highlights import highlight_matches
 from memory.censoring.semantic_matching import default_threshold
 from memory.models import Censor
 from memory.selectors.filters import CensorFilter
@@ -167,7 +167,7 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
                 "outcome": outcome,
                 "verdict": VERDICTS[outcome.verdict],
                 "tried": len(censors),
-                "marks": marked(text, outcome.matches),
+                "marks": highlight_matches(text, outcome.matches),
                 "matches": [
                     (number, match, censors[match.rule.id], SEVERITY_KINDS[match.rule.severity])
                     for number, match in enumerate(outcome.matches, 1)

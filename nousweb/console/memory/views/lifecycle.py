@@ -22,7 +22,7 @@ from memory.lifecycle.schedule_control import PAUSED, schedule_pause, schedule_r
 from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
-from memory.services.screening import screening_ask, screening_due
+from memory.services.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
@@ -84,7 +84,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
 def lifecycle_screening(request: HttpRequest) -> HttpResponse:
     """Ask for all stored texts to be read by the rules of the gate."""
     try:
-        screening_ask(by=principal_of(request))
+        screening_request(by=principal_of(request))
         messages.success(request, "The worker reads the stored texts; this page shows how far it is.")
     except Conflict as error:
         messages.error(request, error.detail)

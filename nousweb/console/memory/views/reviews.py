@@ -16,8 +16,8 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import Event, Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
-from memory.services.holds import said_by
-from memory.services.reviews.held import held_memories
+from memory.services.quarantine import memory_text
+from memory.services.reviews.quarantine_resolution import quarantined_memories
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo
@@ -334,10 +334,10 @@ def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
         else (
             str(one._meta.verbose_name),
             one.get_absolute_url(),
-            one.content if isinstance(one, Event) else said_by(one),
+            one.content if isinstance(one, Event) else memory_text(one),
             Trust(one.trust).label,
         )
-        for one in held_memories(review)[:HELD_SHOWN]
+        for one in quarantined_memories(review)[:HELD_SHOWN]
     ]
 
 

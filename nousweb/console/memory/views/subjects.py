@@ -19,7 +19,7 @@ from memory.services.subjects.create import subject_create
 from memory.services.subjects.edit import subject_alias_add, subject_edit
 from memory.services.subjects.locks import CHANGE, VIEW
 from memory.services.subjects.merge import subject_merge
-from memory.services.subjects.proposals import candidates_of
+from memory.services.subjects.proposals import similar_subjects
 from memory.services.subjects.registry import alias_find
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
@@ -214,7 +214,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
         "may_change": may_change,
         "user": _other_user(subject) if may_change else None,
         "facts": [fact for fact in facts if fact.subject_alias_id in own] if may_change else [],
-        "alike": candidates_of(subject, subject.name) if may_change else [],
+        "alike": similar_subjects(subject, subject.name) if may_change else [],
         "changes": [
             (change, change.undone_at is None and change.action in SubjectChange.UNDOABLE)
             for change in changes[:CHANGES_SHOWN]

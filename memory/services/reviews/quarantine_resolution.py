@@ -1,4 +1,4 @@
-"""What becomes of memories that are held back, once a person has answered: allowed, held back for good, or undone."""
+"""Resolutions of reviews of quarantined memories: allow them, keep them in quarantine, or undo either."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,43 +20,43 @@ from memory.models import (
     Trust,
     WorkingMemory,
 )
-from memory.services.facts.history import change_record, iso
-from memory.services.holds import hold_set, type_name
+from memory.services.facts.history import fact_change_record, iso
 from memory.services.index_writer import index_put, index_remove
+from memory.services.quarantine import quarantine_memory, type_name
 from memory.services.subjects.registry import alias_enter
-from memory.services.working_holds import entry_hold, entry_release
+from memory.services.working_quarantine import quarantine_working_text, release_working_text
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import clock
 
 Resolution = MemoryReview.Resolution
-STORES: dict[str, type[Model]] = {
+QUARANTINE_MODELS: dict[str, type[Model]] = {
     **{one.name: one.model for one in MEMORY_TYPES.values() if issubclass(one.model, OriginFields)},
     type_name(Censor): Censor,
 }
-"""What can be held back, by the name of its model, beside events and texts of working memory."""
+"""Models whose rows can be quarantined, by name. Events and texts of working memory can be quarantined too."""
 
 
-def held_resolve(
+def quarantine_resolve(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str
 ) -> dict[str, Any]:
-    """Do what a person said of the memories that `review` names; returns what undoing it needs.
+    """Apply a person's resolution to the memories of `review`; returns the data for `quarantine_undo`.
 
-    Allowed, they are in use again and trusted as the person's. Held back for good, they stay as they are, and a fact
-    counts as found wrong.
+    ALLOW puts the memories to use, with the trust class of a person. Any other resolution keeps them in quarantine and
+    invalidates the facts among them.
     """
     done: list[list[Any]] = []
     for kind, key in review.details.get("items", []):
         if resolution is Resolution.ALLOW:
             before = _release(review, kind, key, by)
         else:
-            before = _refuse(review.agent_id, kind, key, by, comment)
+            before = _keep_quarantined(review.agent_id, kind, key, by, comment)
         if before is not None:
             done.append([kind, key, before])
     return {"held": done}
 
 
-def held_undo(review: MemoryReview, by: Principal) -> None:
-    """Hold back again what was allowed, and let what was held back for good wait again."""
+def quarantine_undo(review: MemoryReview, by: Principal) -> None:
+    """Undo the resolution: quarantine the allowed memories again, and take back the invalidation of facts."""
     for kind, key, before in review.before.get("held", []):
         if kind == "event":
             for entry in _entries(review.agent_id, key):
@@ -65,21 +65,23 @@ def held_undo(review: MemoryReview, by: Principal) -> None:
                 index_remove(entry.agent_id, entry.persona, "event", [key])
                 loop_resummarise(entry)
         elif kind == "working":
-            entry_hold(review.agent_id, key)
+            quarantine_working_text(review.agent_id, key)
         elif (row := _row(review.agent_id, kind, key)) is not None:
             row.origin = before["origin"]
             row.save(update_fields=["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
-                wrong = {"invalidated_at": iso(row.invalidated_at)}
+                invalidated = {"invalidated_at": iso(row.invalidated_at)}
                 row.invalidated_at = None
                 row.save(update_fields=["invalidated_at"])
-                change_record(row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=wrong)
+                fact_change_record(
+                    row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=invalidated
+                )
             elif not row.held:
-                hold_set(row)
+                quarantine_memory(row)
 
 
 def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[str, Any] | None:
-    """Let one memory be used again; what it was before, None where it is gone."""
+    """Put one memory to use; returns its state before, None if it is gone or was not quarantined."""
     if kind == "event":
         before = None
         for entry in _entries(review.agent_id, key):
@@ -94,14 +96,14 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
             )  # fmt: skip
         return before
     if kind == "working":
-        return {} if entry_release(review.agent_id, key) else None
+        return {} if release_working_text(review.agent_id, key) else None
     row = _row(review.agent_id, kind, key)
     if row is None or not row.held:
         return None
-    told = {"held": True, "active": row.active, "trust": row.trust}
+    audited_before = {"held": True, "active": row.active, "trust": row.trust}
     before = {"origin": row.origin}
     row.held, row.origin = False, Trust.PERSON.value
-    # What was replaced meanwhile stays so.
+    # A fact that was replaced in the meantime stays replaced.
     if getattr(row, "superseded_by_id", None) is None and getattr(row, "invalidated_at", None) is None:
         row.active, row.retired_at = True, None
     row.save(update_fields=["held", "origin", "active", "retired_at"])
@@ -110,26 +112,26 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     if not isinstance(row, Censor):
         index_put([entry_of(row)])
     audit_record(
-        by=by, action="memory.release", target=row, agent=row.agent, before=told,
+        by=by, action="memory.release", target=row, agent=row.agent, before=audited_before,
         after={"held": False, "active": row.active, "trust": row.trust},
     )  # fmt: skip
     return before
 
 
 def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
-    """What a new fact has done at once: its subject is entered, and it is compared with what is known."""
+    """Do what learning does at once with other facts: enter the subject, and queue the comparison with other facts."""
     if fact.subject_alias_id is None and fact.subject:
         fact.subject_alias = alias_enter(
             agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
         )
         fact.save(update_fields=["subject_alias"])
-    change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
+    fact_change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
     key = f"fact_check:{fact.pk}:{clock.now():%Y%m%dT%H%M%S%f}"
     job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
 
 
-def _refuse(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
-    """Keep one memory held back for good; what it was before, None where it is gone."""
+def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
+    """Keep one memory in quarantine and invalidate a fact; returns its state before, None if it is gone."""
     if kind in ("event", "working"):
         return None
     row = _row(agent_id, kind, key)
@@ -139,7 +141,7 @@ def _refuse(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> 
     if isinstance(row, Fact) and row.invalidated_at is None:
         row.invalidated_at = clock.now()
         row.save(update_fields=["invalidated_at"])
-        change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
+        fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
         audit_record(
             by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},
             after={"invalidated_at": iso(row.invalidated_at)}, message=comment,
@@ -148,7 +150,7 @@ def _refuse(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> 
 
 
 def _row(agent_id: int, kind: str, key: str) -> Any:
-    rows = STORES[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
+    rows = QUARANTINE_MODELS[kind]._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
     return rows.filter(agent=agent_id, pk=key).first()
 
 
@@ -158,7 +160,7 @@ def _entries(agent_id: int, key: str) -> Iterator[LongTermEntry]:
 
 
 def loop_resummarise(entry: LongTermEntry) -> None:
-    """Let the summary of an event's loop be made again, with or without it."""
+    """Queue a new summary of the loop of an event, after the event was quarantined or released."""
     loops = LoopSummary.objects.filter(
         agent=entry.agent_id, persona=entry.persona, loop_id=entry.loop_id, closed_at__isnull=False
     )
@@ -166,19 +168,19 @@ def loop_resummarise(entry: LongTermEntry) -> None:
         message_send("memory.tasks.derive_from_events", list(loops.values_list("pk", flat=True)))
 
 
-def held_memories(review: MemoryReview) -> list[Any]:
-    """The memories that a question names and that are still there: rows, events, or texts of working memory."""
-    found: list[Any] = []
+def quarantined_memories(review: MemoryReview) -> list[Any]:
+    """The memories of a review that still exist: rows, events, or texts of working memory."""
+    memories: list[Any] = []
     for kind, key in review.details.get("items", []):
         if kind == "event":
             entries = LongTermEntry.objects.select_related("event__agent")
             entry = entries.filter(agent=review.agent_id, event=int(key)).first()
-            found.append(entry and entry.event)
+            memories.append(entry and entry.event)
         elif kind == "working":
             working = WorkingMemory.objects.filter(agent=review.agent_id, pk=key.partition(":")[0]).first()
             parts = working.held_entries if working else []
-            found += [str(part["text"]) for part in parts if part["id"] == key.partition(":")[2]]
+            memories += [str(part["text"]) for part in parts if part["id"] == key.partition(":")[2]]
         else:
-            rows = STORES[kind]._default_manager.select_related("agent")
-            found.append(rows.filter(agent=review.agent_id, pk=key).first())
-    return [one for one in found if one is not None]
+            rows = QUARANTINE_MODELS[kind]._default_manager.select_related("agent")
+            memories.append(rows.filter(agent=review.agent_id, pk=key).first())
+    return [memory for memory in memories if memory is not None]

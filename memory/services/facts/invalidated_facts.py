@@ -1,7 +1,7 @@
-"""What people found wrong, when it is learned again: not believed at once, and people are asked when that is news.
+"""Facts that repeat an invalidated one when they are learned: they are not stored, and a new source opens a review.
 
-The review is of the fact that was found wrong, with the new words as its proposal. It is not opened again while one
-waits, nor for a source that a decision knew, nor without end.
+The review is of the invalidated fact, with the new words as its proposal. It is not opened while another one is
+pending, nor for a source that an earlier resolution knew, and at most MAX_RELEARNED_REVIEWS times in RELEARNED_WINDOW.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from memory.comparison.resolution import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import meets_sql
-from memory.search.found_wrong import sentence_repeats
+from memory.models.project_scope import scopes_overlap_sql
+from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.opening import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
@@ -27,52 +27,56 @@ from memory.subjects.mentions import names_subject, subjects_clash
 from nousweb.lib import clock
 
 LATEST = 20
+"""Maximum number of invalidated facts to compare with, the latest first; besides NEAREST by meaning."""
 NEAREST = 8
-ALIKE = (Kind.SAME, Kind.CLOSE)
-"""How a new fact says what was found wrong: in the same words, or in others with no difference that has a name. One
+REPEATING_KINDS = (Kind.SAME, Kind.CLOSE)
+"""Comparisons by which a new fact repeats an invalidated one: the same words, or others without a named difference. One
 sentence of several is enough."""
 
 MAX_RELEARNED_REVIEWS = 3
 RELEARNED_WINDOW = timedelta(days=30)
-"""So often people are asked about one fact that they found wrong, whatever sources are named for it."""
+"""Maximum number of reviews of one invalidated fact in this time, whatever the sources."""
 
 
-def rejected_like(fact: Fact, *, vector: Vector | None, sentences: bool = True) -> tuple[Fact, FactMatch] | None:
-    """The fact of the same memory that was found wrong and says what `fact`, or one of its `sentences`, says, with the
-    comparison; else None."""
+def invalidated_match(fact: Fact, *, vector: Vector | None, sentences: bool = True) -> tuple[Fact, FactMatch] | None:
+    """The invalidated fact of the same memory that `fact` repeats, with the comparison; else None.
+
+    With `sentences`, one sentence of `fact` that repeats it is enough. `vector` is the embedding of `fact`, None if
+    there is none: then only words are compared.
+    """
     cosines = _cosines(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     rows = list(Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk"))
     known = known_subjects_of(fact.agent_id, [fact, *rows]) if rows else {}
     new = snapshot_of(fact, known)
-    alike: list[tuple[Fact, FactMatch]] = []
+    matches: list[tuple[Fact, FactMatch]] = []
     for row in rows:
         cosine = cosines[row.pk]
         if cosine is None:
             return row, FactMatch(row.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True)
         old = snapshot_of(row, known)
-        # Its subject does not decide: the same words are the same, others where they name whom it is about.
+        # Subjects are not compared: the same words count as the same, and other words if they name the old subject.
         comparison = compare_facts(
             old, replace(new, subject=old.subject, known_subject=old.known_subject), cosine, thresholds
         )
-        about_the_same = names_subject(new.content, old) or not subjects_clash(old, new)
+        same_subject = names_subject(new.content, old) or not subjects_clash(old, new)
         if (
             comparison.kind is Kind.SAME
-            or (comparison.kind in ALIKE and about_the_same)
+            or (comparison.kind in REPEATING_KINDS and same_subject)
             or (sentences and sentence_repeats(fact.content, row.content))
         ):
-            alike.append((row, FactMatch(row.pk, comparison)))
-    alike.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
-    return alike[0] if alike else None
+            matches.append((row, FactMatch(row.pk, comparison)))
+    matches.sort(key=lambda pair: (pair[1].comparison.kind is not Kind.SAME, -pair[1].comparison.cosine))
+    return matches[0] if matches else None
 
 
-def relearned_review_open(*, fact: Fact, rejected: Fact, match: FactMatch, by: Principal) -> MemoryReview | None:
-    """The review that waits about `rejected` being learned again as `fact`, opened now if it is news; else None."""
-    earlier = MemoryReview.objects.filter(kind=MemoryReview.Kind.RELEARNED, facts__contains=[rejected.pk])
-    if waiting := earlier.pending().first():
-        return waiting
+def relearned_review_open(*, fact: Fact, invalidated: Fact, match: FactMatch, by: Principal) -> MemoryReview | None:
+    """The pending review of `invalidated` being learned again as `fact`; opened now if the source is new, else None."""
+    earlier = MemoryReview.objects.filter(kind=MemoryReview.Kind.RELEARNED, facts__contains=[invalidated.pk])
+    if pending := earlier.pending().first():
+        return pending
     source = source_of(fact)
-    if source and source == source_of(rejected):
+    if source and source == source_of(invalidated):
         return None
     if earlier.filter(created_at__gt=clock.now() - RELEARNED_WINDOW).count() >= MAX_RELEARNED_REVIEWS:
         return None
@@ -84,11 +88,11 @@ def relearned_review_open(*, fact: Fact, rejected: Fact, match: FactMatch, by: P
         agent=fact.agent,
         persona=fact.persona,
         kind=MemoryReview.Kind.RELEARNED,
-        # A decision made before, and taken back since, is another one.
-        about=f"relearned:{rejected.pk}:{rejected.invalidated_at:%Y%m%d%H%M%S%f}:{source_key}",
+        # The time is part of the key: a fact that was invalidated, restored and invalidated again gets a new review.
+        about=f"relearned:{invalidated.pk}:{invalidated.invalidated_at:%Y%m%d%H%M%S%f}:{source_key}",
         by=by,
-        subject=(fact.subject or rejected.subject or rejected.content)[:200],
-        facts=[rejected.pk],
+        subject=(fact.subject or invalidated.subject or invalidated.content)[:200],
+        facts=[invalidated.pk],
         score=round(match.comparison.cosine, 4),
         reasons=[*reasons, *reasons_of(match.comparison)],
         proposal=fact.content,
@@ -96,7 +100,7 @@ def relearned_review_open(*, fact: Fact, rejected: Fact, match: FactMatch, by: P
 
 
 def source_of(fact: Fact) -> str:
-    """Where a fact is from, alike for whatever comes from there; "" when nobody said."""
+    """The source of a fact in a form that can be compared; "" if it names none."""
     if fact.source_event_id:
         return f"event {fact.source_event_id}"
     if fact.source_episode_id:
@@ -105,14 +109,13 @@ def source_of(fact: Fact) -> str:
 
 
 def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
-    """Ids of what was found wrong and may say the same, with the cosine: 0 where it is not known, None for the very
-    same words."""
-    rejected = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
-    rejected += f" AND {meets_sql()}"
+    """The cosine of each invalidated fact that `fact` may repeat, by id: 0 if unknown, None for the same words."""
+    invalidated = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
+    invalidated += f" AND {scopes_overlap_sql()}"
     values: dict[str, Any] = {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content}
     values |= {"project": fact.project, "task": fact.task}
     statements = [
-        f"(SELECT id, 0::double precision FROM memory_fact WHERE {rejected}"  # noqa: S608
+        f"(SELECT id, 0::double precision FROM memory_fact WHERE {invalidated}"  # noqa: S608
         f" ORDER BY invalidated_at DESC LIMIT {LATEST})"
     ]
     if vector is not None:
@@ -124,11 +127,11 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
             f"(SELECT fact.id, -({distance}) FROM memory_fact AS fact JOIN {table} AS item"  # noqa: S608
             " ON item.item_type = 'fact' AND item.item_id = fact.id::text AND item.agent_id = fact.agent_id"
             " WHERE fact.invalidated_at IS NOT NULL AND NOT fact.active AND fact.agent_id = %(agent)s"
-            f" AND {meets_sql('fact')} AND fact.persona = %(persona)s AND item.model = %(model)s"
+            f" AND {scopes_overlap_sql('fact')} AND fact.persona = %(persona)s AND item.model = %(model)s"
             f" ORDER BY {distance} LIMIT {NEAREST})"
         )
     statements.append(
-        f"(SELECT id, NULL FROM memory_fact WHERE {rejected}"  # noqa: S608
+        f"(SELECT id, NULL FROM memory_fact WHERE {invalidated}"  # noqa: S608
         f" AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
         " ORDER BY invalidated_at DESC LIMIT 5)"
     )
@@ -136,6 +139,6 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
         cursor.execute(" UNION ALL ".join(statements), values)
         cosines: dict[UUID, float | None] = {}
         for key, cosine in cursor.fetchall():
-            known = cosines.get(key, 0.0)
-            cosines[key] = None if cosine is None or known is None else max(known, cosine)
+            before = cosines.get(key, 0.0)
+            cosines[key] = None if cosine is None or before is None else max(before, cosine)
         return cosines

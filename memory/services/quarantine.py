@@ -1,0 +1,240 @@
+"""Quarantine of memories whose text reads like an instruction to the agent, until a person has read them.
+
+The transaction that writes a memory also scans its text, by rules on words only (`memory.censoring.injection`).
+Quarantined memories (stored as `held`) are inactive: they have no row in the search index, are in no prompt, and tokens
+cannot read them. People get one review for each distinct text. Their resolution also applies to later memories with the
+same words.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from identity.models import Agent
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.censoring.injection import InjectionMatch, fold_text, scan_text
+from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
+from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
+from memory.services.index_writer import index_remove
+from memory.services.reviews.opening import review_open
+from memory.services.reviews.records import review_reopen
+from memory.types import all_texts
+from nousweb.lib import clock
+
+BY = Principal.of_system("screening")
+Kind = MemoryReview.Kind
+Status = MemoryReview.Status
+Resolution = MemoryReview.Resolution
+
+
+def quarantine_review_key(agent_id: int, persona: str, text: str) -> str:
+    """The key (`MemoryReview.about`) of the review of a text. Spaces and capitals make no difference to it."""
+    digest = hashlib.sha256(" ".join(fold_text(text).split()).encode()).hexdigest()
+    return f"held:{agent_id}:{persona}:{digest}"
+
+
+def scan_agent_text(agent: Agent, persona: str, text: str, trust: str) -> tuple[InjectionMatch | None, bool]:
+    """Scan a text of an agent's persona: the match, or None, and whether people have allowed the same words before.
+
+    A text that people have allowed has no match.
+    """
+    match = scan_text(text, trust)
+    if match is None:
+        return None, False
+    return (None, True) if _is_allowed(agent, persona, text) else (match, False)
+
+
+def _is_allowed(agent: Agent, persona: str, text: str) -> bool:
+    """Whether a person has allowed these words."""
+    about = quarantine_review_key(agent.pk, persona, text)
+    resolved = MemoryReview.objects.filter(agent=agent, about=about, status=Status.RESOLVED)
+    return resolved.filter(resolution=Resolution.ALLOW).exists()
+
+
+def scan_memory(memory: Any) -> InjectionMatch | None:
+    """Scan all text fields of a memory: the match, or None. Texts that people wrote are never matched.
+
+    Side effect: if people have allowed the same words, this sets `memory.origin` to the trust class PERSON and returns
+    None. The caller must save the field.
+    """
+    if memory.trust == Trust.PERSON:
+        return None
+    text, trust = memory_text(memory), memory.trust
+    match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
+    if match is None:
+        return None
+    if _is_allowed(memory.agent, memory.persona, text):
+        memory.origin = Trust.PERSON.value
+        return None
+    return match
+
+
+def memory_text(memory: Any, between: str = ".\n") -> str:
+    """All text fields of a memory, joined by `between`. Joined by a space, a phrase that is split across two fields is
+    matched too."""
+    if isinstance(memory, Censor):
+        return between.join(text for text in (memory.pattern, memory.reason, memory.domain) if text)
+    return between.join(text for text in all_texts(memory) if text)
+
+
+def quarantine_if_needed(memory: Any, by: Principal) -> bool:
+    """Scan a memory that has just been stored or changed, and quarantine it on a match; returns whether it is
+    quarantined.
+
+    Call it in the transaction of the write, before the memory's row is put into the index. The memory must be locked
+    or new.
+    """
+    if by.is_person or memory.held:
+        return bool(memory.held)
+    before = memory.origin
+    match = scan_memory(memory)
+    if memory.origin != before:
+        memory.save(update_fields=["origin"])
+    if match is None:
+        return False
+    quarantine_memory(memory)
+    open_quarantine_review(
+        memory.agent, memory.persona, [(type_name(memory), str(memory.pk))], memory_text(memory), match
+    )
+    return True
+
+
+def quarantine_memory(memory: Any, *, at: datetime | None = None) -> None:
+    """Remove a memory from prompts, from searches and from the reads of tokens, and record that. `at` is the time, for
+    a memory that was in use until then."""
+    before = {"held": False, "active": memory.active}
+    memory.held = True
+    if memory.active:
+        memory.active, memory.retired_at = False, at or _retired_at(memory)
+    memory.save(update_fields=["held", "active", "retired_at"])
+    if isinstance(memory, Fact):
+        FactChange.objects.create(
+            agent_id=memory.agent_id,
+            fact=memory,
+            action=FactChange.Action.HELD,
+            at=memory.retired_at or clock.now(),
+            before={"active": before["active"]},
+            author_kind=BY.kind,
+            author_id=BY.id,
+            author_name=BY.name,
+        )
+    if not isinstance(memory, Censor):
+        index_remove(memory.agent_id, memory.persona, type_name(memory), [str(memory.pk)])
+    audit_record(
+        by=BY, action="memory.hold", target=memory, agent=memory.agent, before=before,
+        after={"held": True, "active": False},
+    )  # fmt: skip
+
+
+def _retired_at(memory: Any) -> Any:
+    """The time at which a memory goes out of use: for a new one its creation, since nobody could have read it."""
+    created = memory.recorded_at if isinstance(memory, Fact) else memory.created_at
+    is_new = memory._state.adding or created == getattr(memory, "updated_at", created)
+    return created if is_new else max(created, clock.now())
+
+
+def open_quarantine_review(
+    agent: Agent, persona: str, items: Iterable[tuple[str, str]], text: str, match: InjectionMatch
+) -> MemoryReview | None:
+    """Open a review of memories with the same words, or add them to the review of these words; returns the review, or
+    None if MAX_PENDING_QUARANTINE_REVIEWS of the persona are pending.
+
+    `items` are pairs of memory type and key. The review does not contain the text, so tokens cannot read it there: only
+    people see the memories that it names.
+    """
+    about = quarantine_review_key(agent.pk, persona, text)
+    new = [list(item) for item in items]
+    review = MemoryReview.objects.select_for_update(of=("self",), no_key=True).filter(agent=agent, about=about).first()
+    if review is not None:
+        if review.status == Status.EXPIRED:
+            review_reopen(review)
+        before = review.details.get("items", [])
+        review.details = {**review.details, "items": [*before, *(item for item in new if item not in before)]}
+        if len(review.details["items"]) <= MAX_ITEMS_PER_QUARANTINE_REVIEW:
+            review.facts = _fact_ids(review.details["items"])
+            review.save(update_fields=["details", "facts"])
+        return review
+    pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=Kind.HELD)
+    if pending.count() >= MAX_PENDING_QUARANTINE_REVIEWS:
+        return None
+    return review_open(
+        agent=agent,
+        persona=persona,
+        kind=Kind.HELD,
+        about=about,
+        by=BY,
+        subject=new[0][0],
+        facts=_fact_ids(new),
+        details={"items": new, "codes": list(match.codes)},
+        score=round(match.score, 1),
+        reasons=[
+            {"code": code, "words": words, "old": "", "new": ""}
+            for code, words in zip(match.codes, match.words, strict=True)
+        ],
+    )
+
+
+def _fact_ids(items: Iterable[Collection[str]]) -> list[str]:
+    return [key for kind, key in items if kind == "fact"]
+
+
+def type_name(memory: Any) -> str:
+    """The name of a memory's type in the items of a review: the name of its model."""
+    return str(memory._meta.model_name)
+
+
+def quarantine_entries(
+    entries: Iterable[LongTermEntry], by: Principal | None
+) -> list[tuple[LongTermEntry, str, InjectionMatch]]:
+    """Scan the events of new, unsaved entries and mark those that match as quarantined.
+
+    Returns the marked entries, each with its text and its match. The caller saves them and opens their reviews.
+    """
+    if by is not None and by.is_person:
+        return []
+    quarantined = []
+    for entry in entries:
+        text = event_text(entry.event)
+        match, allowed = scan_agent_text(entry.event.agent, entry.persona, text, entry.origin)
+        if allowed:
+            entry.origin = Trust.PERSON.value
+        if match is not None:
+            entry.held = True
+            quarantined.append((entry, text, match))
+    return quarantined
+
+
+def quarantine_imported_row(row: Any, by: Principal) -> None:
+    """Quarantine a row of an imported agent if its text matches, and open a review if it is quarantined, here or at its
+    source.
+
+    For an event, `row` is its long-term entry. Exports do not contain the reviews themselves.
+    """
+    if isinstance(row, LongTermEntry):
+        was_quarantined = row.held
+        for entry, text, match in quarantine_entries([row], None):
+            if not was_quarantined:
+                entry.save(update_fields=["held"])
+            open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
+    elif row.held:
+        if (row_match := scan_memory(row)) is not None:
+            open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
+    else:
+        quarantine_if_needed(row, by)
+
+
+def event_text(event: Event) -> str:
+    """All texts of an event: its content and the texts of its metadata, which search results contain."""
+    return " ".join([event.content, *_texts(event.metadata)])
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for name, item in value.items() for text in (str(name), *_texts(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return []
