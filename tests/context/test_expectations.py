@@ -20,7 +20,7 @@ from context.expectations.services import (
 from context.models import Expectation, ExpectationResult, ExpectationWatch
 from context.services.agent_settings import settings_update
 from context.services.pins import context_pin, context_unpin
-from context.what_if.impact import blast_radius
+from context.what_if.impact import impact_of
 from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
@@ -367,7 +367,7 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     expect(ada, reviewer, "absent", target="text", text="MariaDB")
     hidden = expect(ada, Principal.of_system("tests"), **about(billing), persona="subconscious")
     change = fact_overrides(billing, "The billing service uses the database MariaDB.")
-    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    found = impact_of(agent=ada, overrides=change, by=reviewer).expectations
     assert (found.total, found.checked, len(found.broken)) == (3, 3, 2)
     assert {check.after.outcome.code for check in found.broken} == {"replaced", "text_found"}
     assert not found.errors
@@ -378,7 +378,7 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     pair = signed_in(bob).get(f"/agents/ada/context/blast/?fact={billing.pk}&expectation={kept.pk}")
     assert b"It would be retired." in pair.content
     Expectation.objects.filter(pk=kept.pk).update(request={**kept.request, "profile": "gone"})
-    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    found = impact_of(agent=ada, overrides=change, by=reviewer).expectations
     assert (len(found.broken), len(found.errors)) == (1, 1)
 
 

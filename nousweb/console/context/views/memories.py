@@ -69,7 +69,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             here = reverse("agent_context_item", args=[slug, item_type, item_id])
             return redirect(f"{here}?{urlencode({'back': back})}" if back else here)
     pin = ContextPin.objects.filter(agent=agent, item_type=item_type, item_id=item_id).first()
-    blast = reverse("agent_context_blast", args=[slug])
+    impact = reverse("agent_context_blast", args=[slug])
     return render(
         request,
         "context/item.html",
@@ -86,7 +86,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "asked": _asked(back) if by.may(ADD) else None,
             "form": FileForm(current=fact.category) if fact else None,
             "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
-            "blast_url": f"{blast}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
+            "impact_url": f"{impact}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
             "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",
             "back": back,
             "refusal": refusal,

@@ -88,13 +88,13 @@ def _questions(shown: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
 
 def _row(shown: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any]:
     slug = shown.agent.slug
-    blast = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if shown.both else {})
+    impact_query = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if shown.both else {})
     same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if shown.both else {})
     return {
         "fact": fact,
         "question": question,
         "same": f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}",
-        "blast": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(blast)}",
+        "impact_url": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}",
     }
 
 
