@@ -53,7 +53,7 @@ def outcomes_view_check(agent: Agent, by: Principal) -> None:
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:
     """One logged run with its agent. Raises NotAllowed, and NotFound also for one that `by` may not see."""
     by.require(VIEW_RUN, agent)
-    run = ContextRun.objects.seen_by(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
+    run = ContextRun.objects.visible_to(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return run

@@ -13,7 +13,7 @@ import structlog
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import ContextMaterial, material_after, material_load, record_of
+from context.engine.pipeline import ContextInputs, build_record, context_inputs_load, context_inputs_with
 from context.engine.record import ContextRecord
 from context.expectations.outcome import Outcome, Surroundings, error_outcome, facts_in, outcome_of
 from context.expectations.policy import LOOKED_AHEAD
@@ -59,8 +59,8 @@ def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation])
     share it. What cannot be asked is an error, whatever stops it: it must not stop the others, whose last results
     would stand."""
     surroundings = _SurroundingsReader(view, expectations)
-    for group, material in _materials(view, expectations):
-        record = _record(group[0], material)
+    for group, inputs in _materials(view, expectations):
+        record = _record(group[0], inputs)
         yield from (_check(one, record, surroundings) for one in group)
 
 
@@ -68,15 +68,15 @@ def expectations_impact(
     view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides
 ) -> Iterator[ImpactCheck]:
     """The same with and without a change under consideration, one loading for both."""
-    overrides = overrides.seen_by(view.personas)
+    overrides = overrides.visible_to(view.personas)
     surroundings = _SurroundingsReader(view, expectations)
     changed = _SurroundingsReader(view, expectations, overrides)
     others = list(overrides.metadata)
-    for group, material in _materials(view, expectations, others):
-        before = _record(group[0], material)
+    for group, inputs in _materials(view, expectations, others):
+        before = _record(group[0], inputs)
         first = [_check(one, before, surroundings) for one in group]
         with subjects_merged_on_trial(view.agent, overrides.merged):
-            after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
+            after = inputs if isinstance(inputs, Outcome) else _record_after(view, inputs, overrides, others)
             then = [_check(one, after, changed) for one in group]
         yield from map(ImpactCheck, group, first, then)
 
@@ -85,7 +85,7 @@ def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime)
     """What came of an expectation at a moment of the past, as far as the past can be rebuilt."""
     try:
         request = replace(ContextRequest.of_json(expectation.request), as_of=moment)
-        record = record_of(material_load(view, request_resolve(view, request)))
+        record = build_record(context_inputs_load(view, request_resolve(view, request)))
         known = Surroundings(targets_load(view, [expectation]), _subjects(view, expectation, record))
         return outcome_of(expectation, record, known)
     except Exception as error:
@@ -127,11 +127,11 @@ class _SurroundingsReader:
         return Surroundings(targets, subjects, frozenset(self._overrides.facts), self._unindexed)
 
 
-def _record(expectation: Expectation, material: ContextMaterial | Outcome) -> ContextRecord | Outcome:
-    if isinstance(material, Outcome):
-        return material
+def _record(expectation: Expectation, inputs: ContextInputs | Outcome) -> ContextRecord | Outcome:
+    if isinstance(inputs, Outcome):
+        return inputs
     try:
-        return record_of(material)
+        return build_record(inputs)
     except Exception as error:
         return _error(error, expectation)
 
@@ -148,7 +148,7 @@ def _check(expectation: Expectation, record: ContextRecord | Outcome, surroundin
 
 def _materials(
     view: PersonaMemory, expectations: Sequence[Expectation], others: Sequence[str] = ()
-) -> Iterator[tuple[list[Expectation], ContextMaterial | Outcome]]:
+) -> Iterator[tuple[list[Expectation], ContextInputs | Outcome]]:
     """What each prompt is made from, once for all expectations of the same request. The questions that come next are
     embedded meanwhile, one by one, since a batch would give other vectors than the prompt of an agent has."""
     groups: dict[str, list[Expectation]] = {}
@@ -159,7 +159,7 @@ def _materials(
             yield group, resolved
             continue
         try:
-            yield group, material_load(view, resolved, others=others)
+            yield group, context_inputs_load(view, resolved, others=others)
         except Exception as error:
             yield group, _error(error, group[0])
 
@@ -189,10 +189,10 @@ def _error(error: Exception, expectation: Expectation) -> Outcome:
 
 
 def _record_after(
-    view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str]
+    view: PersonaMemory, inputs: ContextInputs, overrides: Overrides, others: Sequence[str]
 ) -> ContextRecord | Outcome:
     try:
-        return record_of(material_after(view, material, overrides, others), overrides)
+        return build_record(context_inputs_with(view, inputs, overrides, others), overrides)
     except Exception as error:
         return error_outcome(_said(error))
 

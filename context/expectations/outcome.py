@@ -27,7 +27,7 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.OTHER_PROJECT: "it belongs to another project or task",
     VerdictCode.DUPLICATE_INPUT: "the question says the same already",
     VerdictCode.DUPLICATE_ITEM: "another memory in the prompt says the same",
-    VerdictCode.FOUND_WRONG: "it says what people found wrong",
+    VerdictCode.INVALIDATED: "it says what people found wrong",
     VerdictCode.CONTESTED: "another fact contests it and leads",
     VerdictCode.OVER_LIMIT: "others of its type are closer to the question",
     VerdictCode.OVER_BUDGET: "it has no room in the budget",

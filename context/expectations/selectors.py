@@ -15,7 +15,7 @@ from identity.principal import Principal
 from memory.persona import VIEWS
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 State = ExpectationResult.State
 
@@ -69,7 +69,7 @@ def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
 def broken_results(by: PermissionHolder) -> QuerySet[ExpectationResult]:
     """The current results of active expectations that failed or could not run, of all agents, as `by` may see them."""
     rows = ExpectationResult.objects.filter(is_current=True, expectation__active=True).exclude(state=State.PASSED)
-    rows = of_seen_agents(rows, by)
+    rows = for_visible_agents(rows, by)
     return rows if by.may(VIEW_SUBCONSCIOUS) else rows.filter(persona=Persona.ACTOR)
 
 

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
-from context.engine.pipeline import material_load, record_of
+from context.engine.pipeline import build_record, context_inputs_load
 from context.history.prompt_events import (
     MAX_CHANGES,
     NOT_REBUILT,
@@ -225,7 +225,7 @@ class _Bisect:
     def _state(self, moment: datetime) -> _State:
         if moment not in self._states:
             request = replace(self._request, as_of=moment, dry_run=True, explain=False)
-            record = record_of(material_load(self._view, request_resolve(self._view, request)))
+            record = build_record(context_inputs_load(self._view, request_resolve(self._view, request)))
             items = {
                 _key(item["type"], item["id"]): (section["label"], item.get("text", ""))
                 for section in record.sections

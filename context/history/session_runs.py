@@ -28,7 +28,9 @@ class SessionPlace:
 
 def session_place(run: ContextRun, by: Principal) -> SessionPlace:
     """The place of a run among the runs of its session and persona, in the order of time."""
-    runs = ContextRun.objects.seen_by(by).filter(agent=run.agent).filter(session_id=run.session_id, persona=run.persona)
+    runs = (
+        ContextRun.objects.visible_to(by).filter(agent=run.agent).filter(session_id=run.session_id, persona=run.persona)
+    )
     earlier = Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, pk__lt=run.pk)
     later = Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
     counts = runs.order_by().aggregate(before=Count("pk", filter=earlier), total=Count("pk"))

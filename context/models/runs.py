@@ -23,9 +23,9 @@ class ContextRunQuerySet(models.QuerySet["ContextRun"]):
     def older_than(self, moment: datetime) -> "ContextRunQuerySet":
         return self.filter(created_at__lt=moment)
 
-    def seen_by(self, by: Principal) -> "ContextRunQuerySet":
-        """Without runs of personas that `by` may not see: a token sees what its persona may read, people those of the
-        subconscious only with the right to it."""
+    def visible_to(self, by: Principal) -> "ContextRunQuerySet":
+        """The runs of personas that `by` may see. A token sees the personas that its own may read; people see runs of
+        the subconscious only with the permission for it."""
         if by.token is not None:
             return self.filter(persona__in=VIEWS[by.persona].personas)
         return self.all() if by.may(VIEW_SUBCONSCIOUS) else self.filter(persona=Persona.ACTOR)

@@ -23,7 +23,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.selectors import visible_reviews
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import of_seen_agents
+from nousweb.lib.permission_holder import for_visible_agents
 
 logger = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Princ
     if not Notification.objects.filter(pk=notification.pk, mailed_at=None).update(mailed_at=clock.now()):
         return False
     # Who was limited to other agents since they were notified gets no mail about this one.
-    if not Notification.objects.filter(pk=notification.pk).seen_by(Principal.of_user(notification.person)).exists():
+    if not Notification.objects.filter(pk=notification.pk).visible_to(Principal.of_user(notification.person)).exists():
         return False
     name = notification.agent.name
     link = settings.PUBLIC_URL + reverse(ITEM_PAGES[notification.item_type], args=[notification.item_id])
@@ -109,7 +109,7 @@ def _digest_lines(person: User) -> list[str]:
     reader = Principal.of_user(person)
     waiting = 0
     if reader.may(VIEW_RIGHTS["changeproposal"]):
-        waiting += ChangeProposal.objects.seen_by(reader).waiting().count()
+        waiting += ChangeProposal.objects.visible_to(reader).waiting().count()
     if reader.may(VIEW_RIGHTS["memoryreview"]):
         waiting += visible_reviews(reader).pending().count()
     parts = (
@@ -122,7 +122,7 @@ def _digest_lines(person: User) -> list[str]:
 
 
 def _rows(rows: QuerySet[Any], reader: Principal) -> int:
-    return of_seen_agents(rows.filter(person_id=int(reader.id)), reader).count()
+    return for_visible_agents(rows.filter(person_id=int(reader.id)), reader).count()
 
 
 def _send(person: User, subject: str, text: str, server: BaseEmailBackend, by: Principal) -> bool:

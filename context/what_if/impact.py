@@ -8,7 +8,7 @@ from uuid import UUID
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import material_after, material_load, record_of
+from context.engine.pipeline import build_record, context_inputs_load, context_inputs_with
 from context.engine.record import ContextRecord
 from context.models import ASSEMBLE, ContextRun
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
@@ -96,7 +96,7 @@ def impact_of(
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
     runs = list(
-        ContextRun.objects.seen_by(by)
+        ContextRun.objects.visible_to(by)
         .filter(agent=agent)
         .filter(as_of=None)
         .only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")[:last]
@@ -120,7 +120,7 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
     """The impact of a change on one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
-    run = ContextRun.objects.seen_by(by).filter(agent=agent).filter(pk=run_id).first()
+    run = ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return _row(agent, run, overrides, by)
@@ -129,12 +129,12 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
 def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> ImpactRow:
     view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
-    overrides = overrides.seen_by(view.personas)
+    overrides = overrides.visible_to(view.personas)
     others = list(overrides.metadata)
-    material = material_load(view, resolved, others=others)
-    before = record_of(material)
+    inputs = context_inputs_load(view, resolved, others=others)
+    before = build_record(inputs)
     with subjects_merged_on_trial(agent, overrides.merged):
-        after = record_of(material_after(view, material, overrides, others), overrides)
+        after = build_record(context_inputs_with(view, inputs, overrides, others), overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
     return ImpactRow(
         run,

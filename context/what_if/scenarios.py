@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from context.engine.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
+from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
@@ -41,7 +41,7 @@ def fact_overrides(fact: Fact, content: str | None) -> Overrides:
 def invalidations_overrides(facts: Sequence[Fact]) -> Overrides:
     """A memory in which people have found all of these facts wrong."""
     keys = [fact.pk for fact in facts]
-    return Overrides.together(invalidation_overrides(fact, beside=keys) for fact in facts)
+    return Overrides.merge(invalidation_overrides(fact, beside=keys) for fact in facts)
 
 
 def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Overrides:
@@ -53,7 +53,7 @@ def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Over
     again = others.exclude(pk__in={fact.pk, *beside})
     if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
-    return replace(overrides, found_wrong=(FoundWrong(fact.content, fact.project, fact.task),))
+    return replace(overrides, invalidated=(FoundWrong(fact.content, fact.project, fact.task),))
 
 
 def metadata_overrides(
@@ -132,7 +132,7 @@ def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> t
             continue
         changed.add(proposal.section)
         parts.append(proposal_overrides(proposal))
-    return Overrides.together(parts), refused
+    return Overrides.merge(parts), refused
 
 
 def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
@@ -158,7 +158,7 @@ def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[O
         part = question_overrides(review, answer)
         gone |= {key for key, text in part.facts.items() if text is None}
         parts.append(part)
-    return Overrides.together(parts), refused
+    return Overrides.merge(parts), refused
 
 
 def question_overrides(review: MemoryReview, answer: str, content: str = "") -> Overrides:
@@ -187,7 +187,7 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
     if answer == "merge":
         return _merged(review, content)
     if answer == "both":
-        return Overrides(settled=frozenset({endorsed}), endorsed=endorsed)
+        return Overrides(resolved_pairs=frozenset({endorsed}), endorsed=endorsed)
     return Overrides()
 
 
@@ -221,7 +221,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
     given = fields_of(review)
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=given.get("subject", ""))
     project, task = given.get("project", ""), given.get("task", "")
-    again = RepeatedFact(
+    again = AddedFact(
         persona=review.persona,
         subject_name=alias.subject.name if alias else given.get("subject", ""),
         content=given["content"],
@@ -233,7 +233,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         tags=tuple(given.get("tags", ())),
         importance=given.get("importance", 0.5),
     )
-    return Overrides(added={str(review.facts[0]): again})
+    return Overrides(added_facts={str(review.facts[0]): again})
 
 
 def _subject_name(fact: Fact) -> str:
@@ -247,7 +247,7 @@ def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str 
         if problem := unstorable_reason(value):
             raise Invalid(problem, field=name)
     if censor is not None and not pattern and not severity:
-        return Overrides(censors_gone=frozenset({str(censor.pk)}))
+        return Overrides(removed_censors=frozenset({str(censor.pk)}))
     severity = severity or (censor.severity if censor else "warn")
     if severity not in Censor.Severity.values:
         raise Invalid(

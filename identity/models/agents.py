@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class Persona(models.TextChoices):
@@ -32,9 +32,9 @@ validate_slug = RegexValidator(
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    def seen_by(self, by: PermissionHolder) -> "AgentQuerySet":
-        """The agents that `by` may know of; every page that names agents begins with it."""
-        return of_seen_agents(self, by, "pk")  # type: ignore[return-value]
+    def visible_to(self, by: PermissionHolder) -> "AgentQuerySet":
+        """The agents that `by` may see. Every page that lists agents starts with this."""
+        return for_visible_agents(self, by, "pk")  # type: ignore[return-value]
 
     def with_waiting(self, by: PermissionHolder) -> "AgentQuerySet":
         """Annotate `waiting`: the number of pending proposals that `by` may see."""

@@ -7,17 +7,17 @@ from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
     def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
         return self.filter(object_type=type_name, object_id=str(object_id))
 
-    def seen_by(self, by: PermissionHolder) -> "AuditEventQuerySet":
-        """The records that `by` may know of: those about the subconscious are for holders of its right, and those about
-        no agent for who sees all agents, since they name some."""
-        seen: AuditEventQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+    def visible_to(self, by: PermissionHolder) -> "AuditEventQuerySet":
+        """The records that `by` may see. Records of the subconscious require its permission. Records without an agent
+        require access to all agents, since they name some."""
+        seen: AuditEventQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
         return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from identity.models.agents import Agent, Persona
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class ItemRow(models.Model):
@@ -103,9 +103,9 @@ class SecondOpinion(ItemRow):
 
 
 class NotificationQuerySet(models.QuerySet["Notification"]):
-    def seen_by(self, by: PermissionHolder) -> "NotificationQuerySet":
-        """Those about agents that `by` may still know of."""
-        return of_seen_agents(self, by)  # type: ignore[return-value]
+    def visible_to(self, by: PermissionHolder) -> "NotificationQuerySet":
+        """The notifications about agents that `by` may still see."""
+        return for_visible_agents(self, by)  # type: ignore[return-value]
 
     def unread(self) -> "NotificationQuerySet":
         return self.filter(read_at=None)

@@ -6,13 +6,13 @@ from django.db import models
 from identity.models.agents import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class LogSealQuerySet(models.QuerySet["LogSeal"]):
-    def seen_by(self, by: PermissionHolder) -> "LogSealQuerySet":
-        """The seals that `by` may know of, as with the records that they are over."""
-        seen: LogSealQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+    def visible_to(self, by: PermissionHolder) -> "LogSealQuerySet":
+        """The seals that `by` may see, by the same rules as the sealed records."""
+        seen: LogSealQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
         return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 

@@ -18,7 +18,7 @@ from nousweb.lib.token_estimate import estimate_tokens
 
 def agent_get(slug: str, by: Principal) -> Agent:
     """The agent called `slug`. Raises NotFound, also for one that `by` may not know of."""
-    agent = Agent.objects.seen_by(by).filter(slug=slug).first()
+    agent = Agent.objects.visible_to(by).filter(slug=slug).first()
     if agent is None:
         raise NotFound(f"There is no agent {slug[:60]!r}.")
     return agent
@@ -118,7 +118,7 @@ def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
     waiting: dict[str, list[ChangeProposal]] = {}
     counts: dict[str, tuple[int, int]] = {}
     if by.may("identity.view_changeproposal"):
-        proposals = ChangeProposal.objects.seen_by(by).waiting().filter(agent=state.agent).defer("content")
+        proposals = ChangeProposal.objects.visible_to(by).waiting().filter(agent=state.agent).defer("content")
         ranked = proposals.annotate(
             place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),
             in_section=Window(Count("id"), partition_by="section"),
@@ -204,7 +204,7 @@ class AgentRow:
 def agents_overview(by: Principal, search: str = "") -> QuerySet[Agent]:
     """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
     agents = (
-        Agent.objects.seen_by(by)
+        Agent.objects.visible_to(by)
         .with_waiting(by)
         .prefetch_related(Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions"))
     )

@@ -15,7 +15,7 @@ from identity.principal import Principal
 
 def agent_choices(by: Principal) -> list[tuple[str, str]]:
     """Agents that `by` may choose from; a select with more of them helps nobody."""
-    return list(Agent.objects.seen_by(by).values_list("slug", "name")[:500])
+    return list(Agent.objects.visible_to(by).values_list("slug", "name")[:500])
 
 
 def audit_actions(by: Principal) -> list[str]:

@@ -19,7 +19,7 @@ def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, Chang
     by.require(REVIEW, proposal.agent)
     agent = agent_lock(proposal.agent)
     locked = (
-        ChangeProposal.objects.seen_by(by)
+        ChangeProposal.objects.visible_to(by)
         .select_for_update(of=("self",))
         .select_related("version__previous", "restores")
         .filter(agent=agent, pk=proposal.pk)

@@ -278,7 +278,7 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
 
 def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
     """Those that `by` may see of the proposals decided in one bulk action, latest first, the order of undoing."""
-    decided = ChangeProposal.objects.seen_by(by).filter(batch=batch)
+    decided = ChangeProposal.objects.visible_to(by).filter(batch=batch)
     return decided.select_related("agent", "version").order_by("-decided_at")
 
 

@@ -423,7 +423,7 @@ def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, review
 
 def test_impact_of_two_changes_to_one_object_counts_the_first():
     parts = [Overrides(identity={"values": text}, facts={"f": text}, subjects={"f": text}) for text in ("a", "b")]
-    together = Overrides.together(parts)
+    together = Overrides.merge(parts)
     assert [dict(held) for held in (together.identity, together.facts, together.subjects)] == [
         {"values": "a"}, {"f": "a"}, {"f": "a"}
     ]  # fmt: skip

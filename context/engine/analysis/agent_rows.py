@@ -59,7 +59,7 @@ _IDENTITY = CachedQuery(
     ),
     agent=ANYONE,
 )
-_FOUND_WRONG = CachedQuery(lambda view, agent: found_wrong_facts(view(Agent(pk=agent))), agent=ANYONE)
+_INVALIDATED = CachedQuery(lambda view, agent: found_wrong_facts(view(Agent(pk=agent))), agent=ANYONE)
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
@@ -80,7 +80,7 @@ def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
 
 @dataclass(frozen=True, slots=True)
 class AgentRows:
-    """The session's working memory and the profile; what is pinned, said of the agent, censored, found wrong now.
+    """The current rows of an agent: working memory of the session, profile, pins, identity, censors, invalidated facts.
 
     `core` are the first CORE_READ facts of core memory, CORE_COLUMNS; None for a request of many projects.
     """
@@ -90,24 +90,24 @@ class AgentRows:
     pins: Rows
     identity: Rows
     censors: Rows
-    found_wrong: Rows
+    invalidated: Rows
     core: Rows | None = None
 
     @property
-    def settled(self) -> set[str]:
-        """Ids of the facts of `core` about which no question is open."""
+    def uncontested_core_ids(self) -> set[str]:
+        """Ids of the facts of `core` that no pending review is about."""
         return {row[_KEY] for row in self.core or () if not row[_HAS_QUESTION]}
 
 
 def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:
-    """All of them as they are now; None where one cannot be read, so that each is asked for, and fails, by itself."""
+    """Read all of them in one statement. None if one cannot be read: then each is read, and fails, by itself."""
     questions = {
         "session": session_query(view, session_id),
         "profile": profile,
         "pins": pins_query(view.agent),
         "identity": identity_query(view.agent),
         "censors": censors_query(view),
-        "found_wrong": found_wrong_query(view),
+        "invalidated": invalidated_query(view),
     }
     if pattern := scope.pattern:
         core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
@@ -120,7 +120,7 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope:
 
 
 def session_query(view: PersonaMemory, session_id: str) -> BoundQuery:
-    """What the persona has in mind in a session: task, frame, items, open threads, and the keys of what it is for."""
+    """Working memory of the persona in a session: task, frame, items, open threads, and the keys of its scope."""
     return _WORKING.bound(type(view), agent=view.agent.pk, session=session_id)
 
 
@@ -149,9 +149,9 @@ def censors_query(view: PersonaMemory) -> BoundQuery:
     return _CENSORS.bound(type(view), agent=view.agent.pk)
 
 
-def found_wrong_query(view: PersonaMemory) -> BoundQuery:
-    """What people found wrong, the latest first: FOUND_WRONG_COLUMNS."""
-    return _FOUND_WRONG.bound(type(view), agent=view.agent.pk)
+def invalidated_query(view: PersonaMemory) -> BoundQuery:
+    """The facts that people invalidated, the latest first: FOUND_WRONG_COLUMNS."""
+    return _INVALIDATED.bound(type(view), agent=view.agent.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,9 @@ NO_SESSION = SessionState()
 def session_load(
     view: PersonaMemory, session_id: str, scope: ProjectScope, rows: AgentRows | None = None
 ) -> SessionState:
-    """What the persona has in mind in a session now; nothing while it works on another project or task.
+    """Load the working memory of a session; empty while it belongs to another project or task.
 
-    `rows` are what has been read of the agent already.
+    `rows` are the rows of the agent that are loaded already.
     """
     try:
         found = rows.session if rows else session_query(view, session_id).rows()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
-from context.engine.assembly.filters import candidates_judge
+from context.engine.assembly.filters import candidates_filter
 from context.engine.assembly.fixed_fill import (
     fixed_fill,
     promised_length,
@@ -53,7 +53,7 @@ def assemble(
     """
     total = resolved.budget.total
     contests = Contests(contested, resolved)
-    passed, refused = candidates_judge([contests.marked(one) for one in candidates], resolved)
+    passed, refused = candidates_filter([contests.marked(one) for one in candidates], resolved)
     arranged = contested_arrange(fixed, passed, refused, contests)
     fixed = arranged.fixed
     filled = fixed_fill(fixed, total)

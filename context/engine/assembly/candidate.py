@@ -34,7 +34,7 @@ class Candidate:
     # Below the usual threshold, and considered only since the request wants its budget filled.
     weak: bool = False
     # What people found wrong, where a sentence of it says that again.
-    found_wrong: str = ""
+    repeats_invalidated: str = ""
     # A question is open about it and another fact.
     contest: Contest | None = None
 

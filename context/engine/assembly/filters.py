@@ -43,7 +43,9 @@ def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tu
     return score, tuple(factors)
 
 
-def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest) -> tuple[list[Verdict], list[Verdict]]:
+def candidates_filter(
+    candidates: Iterable[Candidate], resolved: ResolvedRequest
+) -> tuple[list[Verdict], list[Verdict]]:
     """Split candidates into those that pass, best first, and those that are left out.
 
     Of equals, what was asked for by time comes with the latest first, and the rest by type and id, so that equal inputs
@@ -130,9 +132,9 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
             f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
-    if candidate.found_wrong:
+    if candidate.repeats_invalidated:
         return refuse(
-            VerdictCode.FOUND_WRONG,
+            VerdictCode.INVALIDATED,
             f"It says what people found wrong: “{shortened(candidate.found_wrong)}”.",
             "Restore that fact, if it is true after all; or let a person change this, or pin it.",
         )

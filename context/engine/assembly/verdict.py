@@ -23,7 +23,7 @@ class VerdictCode(StrEnum):
     DUPLICATE_MESSAGE = "duplicate_message"
     DUPLICATE_INPUT = "duplicate_input"
     DUPLICATE_ITEM = "duplicate_item"
-    FOUND_WRONG = "found_wrong"
+    INVALIDATED = "found_wrong"
     CONTESTED = "contested"
     OVER_LIMIT = "over_limit"
     OVER_BUDGET = "over_budget"

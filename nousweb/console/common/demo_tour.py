@@ -32,14 +32,16 @@ class TourStep:
 
 def _proposal_place(by: Principal, agent: Agent) -> str:
     """The proposed change that has waited longest among those of the least risk."""
-    waiting = ChangeProposal.objects.seen_by(by).pending().filter(agent=agent).values_list("risk", "created_at", "pk")
+    waiting = (
+        ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).values_list("risk", "created_at", "pk")
+    )
     found = sorted(waiting[:50], key=lambda row: (("low", "medium", "high").index(row[0]), row[1]))
     return reverse("proposal", args=[found[0][2]]) if found else ""
 
 
 def _run_place(by: Principal, agent: Agent) -> str:
     """The logged prompt for a question that several memories answer."""
-    keys = ContextRun.objects.seen_by(by).filter(agent=agent).values_list("pk", flat=True)
+    keys = ContextRun.objects.visible_to(by).filter(agent=agent).values_list("pk", flat=True)
     key = keys.filter(input__startswith="Checkout is slow").order_by("created_at").first() or keys.first()
     return f"{reverse('agent_context_run', args=[agent.slug, key])}#candidates" if key else ""
 

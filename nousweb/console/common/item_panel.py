@@ -58,7 +58,7 @@ def snooze_until(choice: str, day: str = "") -> datetime | None:
 
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
     """The item of this type and key. Raises NotFound, also for what `by` may not know of."""
-    rows: Any = ChangeProposal.objects.seen_by(by) if item_type == PROPOSAL else visible_reviews(by)
+    rows: Any = ChangeProposal.objects.visible_to(by) if item_type == PROPOSAL else visible_reviews(by)
     row = rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None
     if row is None:
         raise NotFound("There is no such item.")

@@ -128,7 +128,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         return shown
     by: Principal = request.principal  # type: ignore[attr-defined]
     match = request.resolver_match
-    agents = list(Agent.objects.seen_by(by)[:200]) if user.has_perm("identity.view_agent") else []
+    agents = list(Agent.objects.visible_to(by)[:200]) if user.has_perm("identity.view_agent") else []
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
     url_name = (match.url_name or "") if match else ""
@@ -215,11 +215,14 @@ def _waiting(by: Principal) -> dict[str, int]:
 
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
-    waiting: tuple[QuerySet[Any], ...] = (ChangeProposal.objects.seen_by(by).waiting(), visible_reviews(by).pending())
+    waiting: tuple[QuerySet[Any], ...] = (
+        ChangeProposal.objects.visible_to(by).waiting(),
+        visible_reviews(by).pending(),
+    )
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
-    mine = Notification.objects.filter(person_id=person).seen_by(by)
+    mine = Notification.objects.filter(person_id=person).visible_to(by)
     pages.append((mine.unread(), Value(TOLD, output_field=TextField())))
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
     pages.append((DemoTour.objects.filter(person_id=person), guided))

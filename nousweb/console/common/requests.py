@@ -56,7 +56,7 @@ def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
         key = uuid.UUID(request.GET.get("applied", ""))
     except ValueError:
         return {}
-    proposals = ChangeProposal.objects.seen_by(principal_of(request))
+    proposals = ChangeProposal.objects.visible_to(principal_of(request))
     proposal = proposals.filter(pk=key, agent=agent).select_related("version", "restores").first()
     if proposal is None or proposal.version is None:
         return {}

@@ -42,7 +42,7 @@ class Changes:
 def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
     """Counts by action and the latest records that `by` may see. Two queries, both within two days of the trail."""
     now = clock.now()
-    trail = AuditEvent.objects.seen_by(by).filter(at__gte=now - 2 * DAY, at__lte=now)
+    trail = AuditEvent.objects.visible_to(by).filter(at__gte=now - 2 * DAY, at__lte=now)
     if agent:
         trail = trail.filter(agent=agent)
     today: dict[str, int] = {}
@@ -89,7 +89,7 @@ def agents_activity(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
 ) -> tuple[list[AgentRow], bool]:
     """The agents for which most waits, then by name; and whether there are more. Three queries."""
-    found = Agent.objects.seen_by(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
+    found = Agent.objects.visible_to(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found.filter(pk=agent.pk) if agent else found[: AGENTS_SHOWN + 1])
     keys = [row.pk for row in agents]
     facts: dict[int, int] = {}

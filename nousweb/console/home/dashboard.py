@@ -101,7 +101,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         agent = agent_get(slug, by)
     elif by.agents is not None:
         # Whoever is limited to some agents sees one of them at a time: no figure is of all agents.
-        agent = Agent.objects.seen_by(by).first() or Agent(pk=0, slug="none", name="no agent")
+        agent = Agent.objects.visible_to(by).first() or Agent(pk=0, slug="none", name="no agent")
     period = Period(days_of(query), clock.now())
     personas = tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR.value,)
     waiting: list[Waiting] = []

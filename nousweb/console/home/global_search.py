@@ -72,7 +72,9 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
         return result
     if named := _by_id(query, by):
         result.groups["By its id"] = named
-    agents = list(Agent.objects.seen_by(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    agents = (
+        list(Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    )
     agents.sort(key=lambda agent: agent.slug != first)
     result.agents = len(agents)
     result.groups["Agents"] = _agents(query, by)
@@ -110,7 +112,7 @@ def _may_view(name: str, by: Principal) -> bool:
 def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
-    rows = Agent.objects.seen_by(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
+    rows = Agent.objects.visible_to(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
     return [GlobalHit(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
 
 
@@ -118,7 +120,7 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_changeproposal"):
         return []
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
-    rows = ChangeProposal.objects.seen_by(by).waiting().filter(words).select_related("agent").riskiest_first()
+    rows = ChangeProposal.objects.visible_to(by).waiting().filter(words).select_related("agent").riskiest_first()
     return [
         GlobalHit(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
         for row in rows[:EACH_GROUP]

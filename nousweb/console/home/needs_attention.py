@@ -35,7 +35,7 @@ class Waiting:
 
 def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
     """Changes of identity that wait for a decision, the riskiest first, and those that agents applied themselves."""
-    found = ChangeProposal.objects.seen_by(by).waiting().order_by()
+    found = ChangeProposal.objects.visible_to(by).waiting().order_by()
     if agent:
         found = found.filter(agent=agent)
     rows: dict[Any, Any] = {

@@ -37,7 +37,7 @@ def item_get(pk: UUID, by: Principal) -> ReviewItem:
 
 def item_find(pk: UUID | None, by: Principal) -> ReviewItem | None:
     """The proposal as a reviewer reads it; None for one that is not there."""
-    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first() if pk else None
+    found = with_texts(ChangeProposal.objects.visible_to(by).filter(pk=pk)).first() if pk else None
     return ReviewItem(found) if found else None
 
 
@@ -92,7 +92,7 @@ def proposal_decide(
 
 def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
     """What was just decided, as the address says, and where it can be taken back."""
-    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.seen_by(by)
+    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.visible_to(by)
     done, batch = uuid_of(request.GET.get("done")), uuid_of(request.GET.get("batch"))
     if batch:
         decided = list(seen.filter(batch=batch).select_related("agent")[:201])

@@ -73,7 +73,7 @@ class QueueFilter(InboxFilter):
         return place_among(self.keys(by), pk) if self.is_decided else InboxFilter.position(self, pk, by)
 
     def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
-        found = ChangeProposal.objects.seen_by(by)
+        found = ChangeProposal.objects.visible_to(by)
         if self.agent:
             found = found.filter(agent__slug=self.agent)
         if self.risk:

@@ -127,7 +127,7 @@ def _event(event: Event, by: Principal, known: frozenset[str]) -> EventView:
         return EventView("A change that you may not see", "", "", "", event.at)
     approved_by = ""
     if event.object_type == "identityversion":
-        proposal = ChangeProposal.objects.seen_by(by).filter(version=UUID(event.object_id)).first()
+        proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()
         reviewer = proposal.reviewer_name if proposal else ""
         approved_by = reviewer if reviewer != event.author_name else ""
     return EventView(kind_title(event.kind), _page(event, by), event.author_name, approved_by, event.at)

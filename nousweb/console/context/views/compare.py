@@ -86,7 +86,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
     b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
     context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
     recent = (
-        ContextRun.objects.seen_by(by)
+        ContextRun.objects.visible_to(by)
         .filter(agent=agent)
         .annotate(beginning=Left("input", 80))
         .order_by("-created_at", "-pk")

@@ -166,7 +166,7 @@ def _selected(
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
-        found = list(ChangeProposal.objects.seen_by(by).filter(pk__in=place).select_related("agent"))
+        found = list(ChangeProposal.objects.visible_to(by).filter(pk__in=place).select_related("agent"))
     else:
         found = list(visible_reviews(by).filter(pk__in=place).select_related("agent"))
     by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
@@ -185,7 +185,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
     if "proposal" in fields:
         by.require("identity.view_changeproposal", agent)
         keys = _uuids(fields.getlist("proposal"), "proposal")
-        seen = ChangeProposal.objects.seen_by(by).filter(agent=agent, pk__in=keys)
+        seen = ChangeProposal.objects.visible_to(by).filter(agent=agent, pk__in=keys)
         proposals = _in_order(seen.with_stale(), keys, "proposal")
         if len(proposals) == 1 and "together" not in fields:
             return ImpactScenario(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
@@ -241,7 +241,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             # A form omits a box that is not ticked.
             pattern = severity = ""
         overrides = censor_overrides(censor, pattern=pattern, severity=severity, reason=fields.get("reason", ""))
-        if censor and overrides.censors_gone:
+        if censor and overrides.removed_censors:
             return ImpactScenario(f"Without the censor “{censor}”", overrides)
         if not overrides.censors[0].pattern:
             raise Invalid("Name the pattern: ?pattern=…", field="pattern")

@@ -64,7 +64,7 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
             "version": profile.versions.filter(is_current=True).first(),
             "rows": [_row(one) for one in profile_effective(profile)],
             "agents": _users(by).get(profile.slug, []),
-            "all_agents": list(Agent.objects.seen_by(by)[:AGENTS_SHOWN]),
+            "all_agents": list(Agent.objects.visible_to(by)[:AGENTS_SHOWN]),
             "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
             "may_change": by.may(CHANGE),
             "may_add": by.may(ADD),
@@ -193,7 +193,7 @@ def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:
     """The agents by the slug of the profile in force, each with whether it was chosen for it."""
     by_kind = dict(ContextProfile.objects.exclude(kind="").values_list("kind", "slug"))
     users: dict[str, list[tuple[Agent, bool]]] = {}
-    for agent in Agent.objects.seen_by(by)[:AGENTS_SHOWN]:
+    for agent in Agent.objects.visible_to(by)[:AGENTS_SHOWN]:
         own = str(agent.config.get("profile") or "")
         users.setdefault(own or by_kind.get(agent.kind, ""), []).append((agent, bool(own)))
     return users

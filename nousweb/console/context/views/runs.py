@@ -100,7 +100,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
     by.require(VIEW_RUN)
     agent = agent_get(slug, by)
     form = RunFilterForm(request.GET)
-    found = form.apply(ContextRun.objects.seen_by(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
+    found = form.apply(ContextRun.objects.visible_to(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
     if export_format(request) and form.is_valid():
         rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))

@@ -40,7 +40,7 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     session = request.GET.get("session", "")
     if not session:
         return redirect("agent_context_runs", slug=slug)
-    runs = ContextRun.objects.seen_by(by).filter(agent=agent, session_id=session)
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, session_id=session)
     # What one persona was sent is no step of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:

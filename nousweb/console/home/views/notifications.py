@@ -30,10 +30,10 @@ KIND_BADGES = {"high_risk": "block", "mention": "accent", "assignment": "accent"
 def notifications(request: HttpRequest) -> HttpResponse:
     """What one was notified of, the latest first."""
     by = principal_of(request)
-    mine = Notification.objects.filter(person=person_of(by)).seen_by(by).select_related("agent")
+    mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")
     keys = {one: [row.item_id for row in page.rows if row.item_type == one] for one in (PROPOSAL, REVIEW)}
-    proposals = ChangeProposal.objects.seen_by(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
+    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
     titles: dict[UUID, str] = {row.pk: proposal_title(row) for row in proposals}
     titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}

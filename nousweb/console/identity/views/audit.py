@@ -29,7 +29,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     """The trail, newest first, a page at a time from any row on."""
     by = principal_of(request)
     by.require(VIEW)
-    found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
+    found = AuditFilter(request.GET, queryset=AuditEvent.objects.visible_to(by).defer("before", "after"), by=by)
     actions = found.form.fields["action"]
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
@@ -58,7 +58,7 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
     by = principal_of(request)
     by.require(VIEW)
-    event = AuditEvent.objects.seen_by(by).filter(pk=pk).first()
+    event = AuditEvent.objects.visible_to(by).filter(pk=pk).first()
     if event is None:
         raise NotFound("There is no such record.")
     states = _states(event) if event.shows_states(by) else {"withheld": True}

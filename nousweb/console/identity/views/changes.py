@@ -33,7 +33,7 @@ class ChangesForm(forms.Form):
         super().__init__(*args, **kwargs)
         choices = [("", "Everything"), *kind_choices(kinds, whole_groups=True)]
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
-        agents = Agent.objects.seen_by(by).order_by("name").values_list("slug", "name")[:200]
+        agents = Agent.objects.visible_to(by).order_by("name").values_list("slug", "name")[:200]
         self.fields["agent"].choices = list(agents)  # type: ignore[attr-defined]
         self.fields["agent"].initial = agent.slug
         if not both:

@@ -38,7 +38,7 @@ def integrity(request: HttpRequest) -> HttpResponseBase:
     """What the last verification found, what waits, holes with their receipts, and the seals, latest first."""
     by = principal_of(request)
     by.require(VIEW)
-    seals = LogSeal.objects.seen_by(by)
+    seals = LogSeal.objects.visible_to(by)
     if export_format(request):
         rows = ExportRows(seals.count(), False, _batches(seals))
         return list_export(request, SEALS, rows, both=by.may(VIEW_SUBCONSCIOUS))

@@ -140,9 +140,9 @@ def _proposal_page(
     draft = on_top if item.stale else target.content
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
-    history = AuditEvent.objects.seen_by(by).of_object("changeproposal", target.pk)
+    history = AuditEvent.objects.visible_to(by).of_object("changeproposal", target.pk)
     if target.version_id:
-        history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
+        history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.before if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
     undo, place = undo_offer(request, by), queue.place(target.pk, by)

@@ -86,7 +86,7 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
     by.require(REVIEW)
     queue = QueueFilter.of(request.GET)
     action, ids = _chosen(request)
-    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.seen_by(by).filter(pk__in=ids))}
+    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.visible_to(by).filter(pk__in=ids))}
     if not proposals:
         messages.warning(request, "Nothing was selected.")
         return redirect(queue_url(queue))

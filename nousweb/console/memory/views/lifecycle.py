@@ -26,7 +26,7 @@ from memory.services.screening import screening_ask, screening_due
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
-from nousweb.lib.permission_holder import of_seen_agents
+from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
@@ -145,7 +145,7 @@ def _screening(by: Principal) -> dict[str, Any]:
 
 def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
-    runs = of_seen_agents(Job.objects.all(), by)
+    runs = for_visible_agents(Job.objects.all(), by)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
 
 
@@ -175,7 +175,7 @@ def _spend(by: Principal) -> list[dict[str, Any]]:
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)
-    calls: Any = of_seen_agents(JudgeCall.objects.filter(created_at__gte=since), by)
+    calls: Any = for_visible_agents(JudgeCall.objects.filter(created_at__gte=since), by)
     if not by.may(VIEW_SUBCONSCIOUS):
         calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
     spent: dict[date, int] = calls.spent_by_day()

@@ -152,7 +152,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
                 for review in reviews_of(list(page))
             ],
             "tabs": inbox_tabs(by, queue),
-            "agents": Agent.objects.seen_by(by).order_by("slug")[:200],
+            "agents": Agent.objects.visible_to(by).order_by("slug")[:200],
             "kinds": Kind.choices,
             "statuses": STATUSES.items(),
             "waiting": waiting,
