@@ -17,13 +17,13 @@ from context.services.pins import context_pin
 from context.services.profiles import profile_create
 from context.what_if.impact import impact_of
 from context.what_if.scenarios import (
+    bulk_proposal_overrides,
+    bulk_resolution_overrides,
     censor_overrides,
     fact_overrides,
     metadata_overrides,
     proposal_overrides,
-    proposals_overrides,
-    question_overrides,
-    questions_overrides,
+    resolution_overrides,
 )
 from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
@@ -185,7 +185,7 @@ MERGED = "The nightly job touches the archive on Sundays."
     [("replace", ""), ("old_wrong", ""), ("new_wrong", ""), ("same", ""), ("merge", MERGED), ("both", "")],
 )
 def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, actor, answer, content):
-    overrides = question_overrides(question, answer, content)
+    overrides = resolution_overrides(question, answer, content)
     (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
     assert row.changed, "both true takes the marks of contested facts away"
     review_resolve(review=question, resolution=answer, by=reviewer, content=content)
@@ -197,11 +197,11 @@ def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, act
 def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, reviewer):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     review = MemoryReview(agent=ada, persona="actor", kind="escalation", censor=censor)
-    after = impact_of(agent=ada, overrides=question_overrides(review, "reverse"), by=reviewer).rows[0].after
+    after = impact_of(agent=ada, overrides=resolution_overrides(review, "reverse"), by=reviewer).rows[0].after
     assert "- WARN: coffee" in after
-    assert question_overrides(review, "keep") == Overrides()
+    assert resolution_overrides(review, "keep") == Overrides()
     with pytest.raises(Invalid, match="answer is one of"):
-        question_overrides(review, "merge")
+        resolution_overrides(review, "merge")
 
 
 def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
@@ -363,7 +363,7 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     assert "another of them changes this section first" in page
     rows = list(ChangeProposal.objects.filter(pk__in=keys).with_stale())
     rows.sort(key=lambda row: keys.index(str(row.pk)))
-    overrides, refused = proposals_overrides(rows, reviewer)
+    overrides, refused = bulk_proposal_overrides(rows, reviewer)
     assert len(refused) == 1
     impact = impact_of(agent=ada, overrides=overrides, by=reviewer)
     browser(bob).post(
@@ -415,7 +415,7 @@ def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, review
     settings.FOUR_EYES = True
     mine = identity_propose(agent=ada, section="values", content="Mine first.", by=reviewer, wait=True).proposal
     for by, count in ((reviewer, 1), (Principal.of_user(alice), 0)):
-        overrides, refused = proposals_overrides(list(ChangeProposal.objects.filter(pk=mine.pk).with_stale()), by)
+        overrides, refused = bulk_proposal_overrides(list(ChangeProposal.objects.filter(pk=mine.pk).with_stale()), by)
         assert (len(refused), len(overrides.identity)) == (count, 1 - count)
     with pytest.raises((Conflict, NotAllowed)):
         proposal_approve(proposal=mine, by=reviewer)
@@ -438,7 +438,7 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
     page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))
     rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))
     rows.sort(key=lambda row: keys.index(str(row.pk)))
-    overrides, refused = questions_overrides(rows, answer)
+    overrides, refused = bulk_resolution_overrides(rows, answer)
     (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
     assert ("None of the last" in page) == (not row.changed)
     assert row.changed

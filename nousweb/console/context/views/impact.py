@@ -18,15 +18,15 @@ from context.models import ASSEMBLE, VIEW_RUN
 from context.what_if.expectations import impact_of_expectation
 from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_run
 from context.what_if.scenarios import (
+    bulk_invalidation_overrides,
+    bulk_proposal_overrides,
+    bulk_resolution_overrides,
     censor_overrides,
     fact_overrides,
     invalidation_overrides,
-    invalidations_overrides,
     metadata_overrides,
     proposal_overrides,
-    proposals_overrides,
-    question_overrides,
-    questions_overrides,
+    resolution_overrides,
 )
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -189,7 +189,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         proposals = _in_order(seen.with_stale(), keys, "proposal")
         if len(proposals) == 1 and "together" not in fields:
             return ImpactScenario(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
-        overrides, refused = proposals_overrides(proposals, by)
+        overrides, refused = bulk_proposal_overrides(proposals, by)
         names = ", ".join(dict.fromkeys(proposal.get_section_display() for proposal in proposals))
         words = "1 proposal approved" if len(proposals) == 1 else f"{len(proposals)} proposals approved together"
         return ImpactScenario(f"{words}: {names}", overrides, refused=refused)
@@ -198,7 +198,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         keys = _uuids(fields.getlist("fact"), "fact")
         facts = _in_order(view.facts.filter(pk__in=keys), keys, "fact")
         if len(facts) > 1:
-            return ImpactScenario(f"{len(facts)} facts found wrong together", invalidations_overrides(facts))
+            return ImpactScenario(f"{len(facts)} facts found wrong together", bulk_invalidation_overrides(facts))
         [fact] = facts
         if "category" in fields:
             return _with_metadata(fact, fields)
@@ -217,12 +217,12 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         reviews = _in_order(rows, keys, "question")
         answer = fields.get("answer", "")
         if len(reviews) > 1 or "together" in fields:
-            overrides, refused = questions_overrides(reviews, answer)
+            overrides, refused = bulk_resolution_overrides(reviews, answer)
             words = "1 review" if len(reviews) == 1 else f"{len(reviews)} reviews together"
             return ImpactScenario(
                 f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
             )
-        overrides = question_overrides(reviews[0], answer, fields.get("content", ""))
+        overrides = resolution_overrides(reviews[0], answer, fields.get("content", ""))
         words = MemoryReview.Resolution(answer).label
         return ImpactScenario(
             f"The answer “{words}”",
