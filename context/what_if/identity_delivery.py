@@ -15,7 +15,7 @@ from context.engine.analysis.profile_in_force import profiles_in_force
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.resolved_request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
-from context.engine.assembly.fixed_fill import first_fill, truncations_of
+from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
 from context.engine.retrieval.censors import CensorInForce, censor_section
 from context.engine.retrieval.fixed_sections import (
@@ -114,7 +114,7 @@ def _profile_room(budget: ContextBudget) -> int:
 
 def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
     sized = [replace(section, budget=budget.of(section.key)) for section in fixed]
-    cut = truncations_of(sized[:1], [first_fill(sized, budget.total)])
+    cut = truncations_of(sized[:1], [first_section_fit(sized, budget.total)])
     return cut[0] if cut else None
 
 

@@ -7,11 +7,11 @@ from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
 from context.engine.assembly.filters import candidates_filter
-from context.engine.assembly.fixed_fill import (
-    fixed_fill,
+from context.engine.assembly.fixed_sections_fit import (
+    fixed_sections_fit,
     promised_length,
     sections_length,
-    session_grow,
+    session_expand,
     truncations_of,
 )
 from context.engine.assembly.section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
@@ -56,14 +56,14 @@ def assemble(
     passed, refused = candidates_filter([contests.marked(one) for one in candidates], resolved)
     arranged = contested_arrange(fixed, passed, refused, contests)
     fixed = arranged.fixed
-    filled = fixed_fill(fixed, total)
+    filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
     promised = promised_length(fixed, total, filled)
     built, chosen, ratio = select(arranged.passed, searched, resolved, fixed_length=taken, promised_length=promised)
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
-        filled = session_grow(fixed, filled, unused)
+        filled = session_expand(fixed, filled, unused)
     sections = (*(section for section in filled if section is not None), *built)
     truncations = (
         *truncations_of(fixed, filled),
