@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
-from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
+from context.engine.assembly.contested import ContestedCandidate, ContestedGroups, contested_layout
 from context.engine.assembly.filters import candidates_filter
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
@@ -52,15 +52,15 @@ def assemble(
     Sections of which nothing fits are left out. Equal inputs give equal prompts.
     """
     total = resolved.budget.total
-    contests = Contests(contested, resolved)
-    passed, refused = candidates_filter([contests.marked(one) for one in candidates], resolved)
-    arranged = contested_arrange(fixed, passed, refused, contests)
-    fixed = arranged.fixed
+    groups = ContestedGroups(contested, resolved)
+    passed, refused = candidates_filter([groups.marked(one) for one in candidates], resolved)
+    layout = contested_layout(fixed, passed, refused, groups)
+    fixed = layout.fixed
     filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
     promised = promised_length(fixed, total, filled)
-    built, chosen, ratio = select(arranged.passed, searched, resolved, fixed_length=taken, promised_length=promised)
+    built, chosen, ratio = select(layout.passed, searched, resolved, fixed_length=taken, promised_length=promised)
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
         filled = session_expand(fixed, filled, unused)
@@ -71,5 +71,5 @@ def assemble(
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
     judged = {verdict.candidate.key for verdict in chosen}
-    left_out = [verdict for verdict in (*arranged.core, *arranged.refused) if verdict.candidate.key not in judged]
+    left_out = [verdict for verdict in (*layout.core, *layout.refused) if verdict.candidate.key not in judged]
     return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)

@@ -17,7 +17,7 @@ budget is left out.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.assembly.contested import contested_together
+from context.engine.assembly.contested import contested_grouped
 from context.engine.assembly.item import Item
 from context.engine.assembly.section import (
     HEADING_BREAK,
@@ -104,8 +104,8 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
     used = len(heading) + len(HEADING_BREAK)
     for place, item in _by_priority(section):
         limit = room if item.priority <= section.growth else min(room, promised)
-        beneath = item.contest.beneath if item.contest else ""
-        if beneath and beneath not in [other.id for other in chosen.values()]:
+        preferred_id = item.contest.preferred_id if item.contest else ""
+        if preferred_id and preferred_id not in [other.id for other in chosen.values()]:
             left_out[place] = LeftOut.of(item, "")
             continue
         if not full and used + len(item.text) <= limit:
@@ -124,7 +124,7 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
         left_out[place] = LeftOut.of(item, part)
     if not chosen:
         return None
-    items = tuple(contested_together([chosen[place] for place in sorted(chosen)], lambda item: item.contest))
+    items = tuple(contested_grouped([chosen[place] for place in sorted(chosen)], lambda item: item.contest))
     text = heading + HEADING_BREAK + section.separator.join(item.text for item in items)
     missing = tuple(left_out[place] for place in sorted(left_out))
     return Section(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.compression import compress
-from context.engine.assembly.contested import contested_together
+from context.engine.assembly.contested import contested_grouped
 from context.engine.assembly.item import Item
 from context.engine.assembly.section import HEADING_BREAK, SECTION_BREAK, LeftOut, SearchedSection, Section, heading_of
 from context.engine.assembly.verdict import Verdict, VerdictCode
@@ -105,8 +105,8 @@ def select(
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    beneath = {("fact", entry.candidate.contest.beneath) for entry in passed if entry.candidate.contest}
-    over = {entry.candidate.key for entry in over_limit} - beneath
+    preferred_id = {("fact", entry.candidate.contest.preferred_id) for entry in passed if entry.candidate.contest}
+    over = {entry.candidate.key for entry in over_limit} - preferred_id
     lines = {key: entry.candidate.line() for entry in passed if (key := entry.candidate.key) not in over}
     order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
     choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
@@ -161,7 +161,7 @@ class _Choice:
     def _above(self, entry: Verdict) -> list[Verdict]:
         """Those that must stand above the entry and are not chosen yet, the first of them first."""
         above: list[Verdict] = []
-        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.beneath))):
+        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.preferred_id))):
             if leader.candidate.key in self.chosen:
                 break
             above.insert(0, leader)
@@ -199,14 +199,14 @@ class _Choice:
         return True
 
 
-def _is_brought(entry: Verdict) -> bool:
-    return entry.candidate.contest is not None and entry.candidate.contest.is_brought
+def _is_pulled_in(entry: Verdict) -> bool:
+    return entry.candidate.contest is not None and entry.candidate.contest.pulled_in
 
 
 def _is_headless(entry: Verdict, chosen: Choices) -> bool:
     """Whether what must stand above a contested fact is not included."""
     contest = entry.candidate.contest
-    return contest is not None and contest.beneath != "" and ("fact", contest.beneath) not in chosen
+    return contest is not None and contest.preferred_id != "" and ("fact", contest.preferred_id) not in chosen
 
 
 def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
@@ -216,7 +216,7 @@ def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
     """Who is pinned, who is head, who is tail, and who is neither."""
     places = {entry.candidate.key: "pinned" if entry.candidate.pinned else "" for entry in passed}
-    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_brought(entry)]
+    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_pulled_in(entry)]
     head = passed[: resolved.profile.preserve_head]
     places.update({entry.candidate.key: "head" for entry in head})
     rest = sorted(
@@ -237,7 +237,7 @@ def _limited(
         if places[entry.candidate.key] == "pinned":
             kept.append(entry)
             continue
-        if _is_brought(entry):
+        if _is_pulled_in(entry):
             continue
         counts[entry.candidate.hit.type] += 1
         limit = resolved.limits.get(entry.candidate.hit.type, 0)
@@ -296,7 +296,7 @@ def _build(
     for section in sections:
         shown = [entry for entry in included if entry.candidate.section == section.key]
         kept = [
-            chosen[entry.candidate.key] for entry in contested_together(shown, lambda entry: entry.candidate.contest)
+            chosen[entry.candidate.key] for entry in contested_grouped(shown, lambda entry: entry.candidate.contest)
         ]
         if not kept:
             continue
