@@ -3,7 +3,7 @@
 It answers with the queued replies in their order and keeps what it was sent. Over real HTTP, so that the SDK, its
 timeouts and its errors are the real ones.
 
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(relation="update", confidence=0.9, reason="Moved.")
 """
 
@@ -72,7 +72,7 @@ class JudgeServer:
         self._thread.join(5)
 
     @contextlib.contextmanager
-    def in_force(self, **changed: Any) -> Iterator["JudgeServer"]:
+    def configured(self, **changed: Any) -> Iterator["JudgeServer"]:
         """Let the settings ask this server; `changed` overrides further settings."""
         settings = {
             "JUDGE": "anthropic",

@@ -18,7 +18,7 @@ from context.engine.retrieval.candidates import (
     candidates_find,
     searched_sections,
 )
-from context.engine.retrieval.censors import CensorInForce, censors_in_force, text_check, text_unchecked
+from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
 from context.engine.retrieval.contested_facts import contested_load
 from context.engine.retrieval.fixed_sections import fixed_sections
 from context.engine.retrieval.pins import pins_of
@@ -43,7 +43,7 @@ class ContextInputs:
     fixed: Sequence[FixedSection]
     candidates: Sequence[Candidate]
     search: SearchResult
-    censors: Sequence[CensorInForce] | None
+    censors: Sequence[ActiveCensor] | None
     failed: Sequence[tuple[str, str]]
     timings: Mapping[str, float]
     contested: Sequence[ContestedCandidate] = ()
@@ -66,7 +66,7 @@ def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord
     record = build_record(inputs)
     with check.stage("censors"):
         checked = request.censors == "check"
-        found = text_check(request.input, inputs.censors) if checked else text_unchecked()
+        found = censors_check(request.input, inputs.censors) if checked else check_skipped()
     timings = {**watch.milliseconds, **record.timings, **check.milliseconds}
     return replace(record, censors={"input": found}, timings=timings)
 
@@ -87,7 +87,7 @@ def context_inputs_load(
     request = resolved.request
     with watch.stage("sections"):
         pins = pins_of(view.agent, request.as_of, resolved.rows)
-        censors = censors_in_force(view, request.as_of, resolved.rows)
+        censors = active_censors(view, request.as_of, resolved.rows)
         fixed = fixed_sections(view, resolved, pins, censors)
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]

@@ -37,7 +37,7 @@ class ContextRecord:
     Each field has the name and the shape of the column of `ContextRun` that keeps it. `sections` have their items with
     the very text that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are
     milliseconds by stage. `censors` holds what they say of the "input", and of the "answer" once it is reported
-    (`context.engine.retrieval.censors.text_check`). `id` is None while it has left no trace,
+    (`context.engine.retrieval.censors.censors_check`). `id` is None while it has left no trace,
     `counted_tokens` until they have been counted.
     """
 

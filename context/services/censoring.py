@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from context.engine.analysis.request import CENSOR_MODES
-from context.engine.retrieval.censors import censors_in_force, text_check, text_unchecked
+from context.engine.retrieval.censors import active_censors, censors_check, check_skipped
 from context.models import ContextRun
 from identity.principal import Principal
 from memory.persona import VIEWS
@@ -23,8 +23,8 @@ def answer_check(run: ContextRun, answer: str, censors: str | None = None) -> di
     """
     mode = choice_check("censors", censors or run.request.get("censors") or "check", CENSOR_MODES)
     if mode == "off":
-        return text_unchecked()
-    return text_check(answer, censors_in_force(VIEWS[run.persona](run.agent)))
+        return check_skipped()
+    return censors_check(answer, active_censors(VIEWS[run.persona](run.agent)))
 
 
 def counts(run: ContextRun, check: Mapping[str, Any], by: Principal) -> bool:

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.record import ContextRecord
-from context.engine.retrieval.censors import censors_in_force, check_blocks, text_check
+from context.engine.retrieval.censors import active_censors, censors_check, check_blocks
 from context.models import ContextRun
 from context.services.censoring import INPUT
 from context.services.context import context_assemble
@@ -38,7 +38,7 @@ class PlaygroundTurn:
 
     `answer` is None where no model was asked or it failed, which `failure` then says; it also says why an answer could
     not be kept. `answer_check` is what the censors
-    say of the answer (`text_check`). `held` names what the screening would hold back, or has held back: "message",
+    say of the answer (`censors_check`). `held` names what the screening would hold back, or has held back: "message",
     "answer".
     """
 
@@ -108,7 +108,7 @@ def _asked(agent: Agent, request: ContextRequest, record: ContextRecord) -> Chat
 
 def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
     """What the censors say of an answer that is not kept; counts nothing."""
-    return text_check(answer, censors_in_force(persona_memory(agent, by)))
+    return censors_check(answer, active_censors(persona_memory(agent, by)))
 
 
 def _is_held(agent: Agent, text: str) -> bool:

@@ -9,15 +9,15 @@ from typing import Any, Self
 from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
+from context.engine.analysis.active_profile import active_profiles
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.plan import ContextBudget, budget_for
-from context.engine.analysis.profile_in_force import profiles_in_force
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.resolved_request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
-from context.engine.retrieval.censors import CensorInForce, censor_section
+from context.engine.retrieval.censors import ActiveCensor, censor_section
 from context.engine.retrieval.fixed_sections import (
     FACT_COLUMNS,
     PROFILE_FACTS_READ,
@@ -152,16 +152,16 @@ def _fixed_sections_each(
 ) -> dict[int, list[FixedSection]]:
     """By agent what its prompts always hold, in the order of a prompt; of core memory what fills its `rooms`."""
     view = VIEWS[by.persona]
-    pins, profiles = pins_of_each(agents), profiles_in_force(agents)
+    pins, profiles = pins_of_each(agents), active_profiles(agents)
     pinned = {key: [item_id for kind, item_id in found if kind == "fact"] for key, found in pins.items()}
     versions: Rows = defaultdict(list)
     texts = IdentityVersion.objects.filter(agent__in=agents).current().order_by()
     for key, *version in texts.values_list("agent", "section", "version", "content"):
         versions[key].append(tuple(version))
     censors: Rows = defaultdict(list)
-    in_force = Censor.objects.filter(agent__in=agents, persona__in=view.personas).active().binding_first()
-    for key, *censor in in_force.values_list("agent", *CensorInForce._fields):
-        censors[key].append(CensorInForce(*censor))
+    active = Censor.objects.filter(agent__in=agents, persona__in=view.personas).active().binding_first()
+    for key, *censor in active.values_list("agent", *ActiveCensor._fields):
+        censors[key].append(ActiveCensor(*censor))
     facts = _core_facts_each(agents, view, profiles, pinned, rooms)
     budget = budget_for(SMALLEST_FRAME)
     return {

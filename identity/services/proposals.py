@@ -20,7 +20,7 @@ from identity.policy.sections import change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check
-from identity.services.guardrails import guardrail_decide, remark_check, text_check
+from identity.services.guardrails import guardrail_decide, remark_check, section_text_check
 from identity.services.proposal_checks import (
     daily_cap_check,
     pending_cap_check,
@@ -71,7 +71,7 @@ def identity_propose(
     """
     by.require("identity.propose_changeproposal", agent)
     section_check(section)
-    content, reason = text_check(content, reason, by=by)
+    content, reason = section_text_check(content, reason, by=by)
     if by.persona != Persona.SUBCONSCIOUS:
         agent = agent_lock(agent)
     current = base_check(agent=agent, section=section, base_version=base_version, yours=content)
@@ -187,7 +187,7 @@ def proposal_approve(
         current = version_current(agent, proposal.section)
         base_version = current.version if current else 0
     own = merged if merged is not None else proposal.content
-    wished, _ = text_check(own if content is None else content, "", by=by)
+    wished, _ = section_text_check(own if content is None else content, "", by=by)
     current = base_check(
         agent=agent,
         section=proposal.section,

@@ -136,7 +136,7 @@ def test_erasure_race_call_about_the_fact_leaves_nothing(name, ada, secret, acto
 
 def test_erasure_race_judge_answer_from_before_is_not_kept(ada, secret, actor, admin):
     """The judge has read the fact, says so, and is heard only when the fact is gone."""
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(status=529, raw=b"{}")
         learned = fact_learn(agent=ada, content="Quuxley sometimes sleeps in the old lighthouse.", by=actor).fact
         review = MemoryReview.objects.get()
@@ -161,7 +161,7 @@ def test_erasure_race_job_reads_current_facts(ada, secret, actor, admin):
     Job.objects.all().delete()
     dream_queue()
     run = Job.objects.get(handler="compaction", agent=ada)
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(content=f"{SECRET} He owns boats.")
         server.reply(content="He owns boats.")
         done = raced(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from context.engine.analysis.active_profile import active_profile, profile_named
 from context.engine.analysis.agent_rows import (
     NO_SESSION,
     AgentRows,
@@ -18,7 +19,6 @@ from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.mode_weights import compression_of, tier_weights
 from context.engine.analysis.plan import ContextBudget, RetrievalPlan, budget_for, plan_retrieval
-from context.engine.analysis.profile_in_force import profile_in_force, profile_named
 from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, profile_overridden
 from context.engine.analysis.request import ContextRequest
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
@@ -164,7 +164,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
     if session.frame:
         analysis = query_analyse(request, session)
-    profile, version = profile_in_force(agent, request.profile, request.as_of, rows)
+    profile, version = active_profile(agent, request.profile, request.as_of, rows)
     profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
     budget = budget_for(

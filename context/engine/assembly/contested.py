@@ -63,7 +63,7 @@ class ContestedCandidate:
         """Sort key: a newer fact has a greater key."""
         return self.since, self.candidate.hit.recorded_at, self.id
 
-    def in_force(self, moment: datetime) -> bool:
+    def is_valid_at(self, moment: datetime) -> bool:
         """Whether it is true in the world at `moment`."""
         return self.since <= moment and (self.until is None or self.until > moment)
 
@@ -109,7 +109,7 @@ class ContestedGroups:
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
 
     def _rank(self, one: ContestedCandidate) -> tuple[object, ...]:
-        return one.endorsed, one.in_force(self._now), *one.age_key
+        return one.endorsed, one.is_valid_at(self._now), *one.age_key
 
     def _groups(self, keys: Set[str]) -> list[list[str]]:
         """The facts of `keys` that contest each other, directly or through others, the preferred first."""

@@ -135,7 +135,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
     if candidate.repeats_invalidated:
         return refuse(
             VerdictCode.INVALIDATED,
-            f"It says what people found wrong: “{shortened(candidate.found_wrong)}”.",
+            f"It says what people found wrong: “{shortened(candidate.repeats_invalidated)}”.",
             "Restore that fact, if it is true after all; or let a person change this, or pin it.",
         )
     if candidate.duplicate_of == THE_INPUT:

@@ -23,7 +23,7 @@ from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
-from context.engine.retrieval.censors import NOT_LOADED, CensorInForce, censor_section
+from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
 from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
@@ -63,7 +63,7 @@ _FACTS = CachedQuery(
 
 
 def fixed_sections(
-    view: PersonaMemory, resolved: ResolvedRequest, pins: Pins, censors: Sequence[CensorInForce] | None
+    view: PersonaMemory, resolved: ResolvedRequest, pins: Pins, censors: Sequence[ActiveCensor] | None
 ) -> list[FixedSection]:
     """All of them, in the order of the prompt. One that fails is marked as failed and costs the others nothing.
 

@@ -82,7 +82,7 @@ class SectionRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckView:
-    """What the censors say of an input or an answer (`context.engine.retrieval.censors.text_check`)."""
+    """What the censors say of an input or an answer (`context.engine.retrieval.censors.censors_check`)."""
 
     slug: str
     check: Mapping[str, Any]

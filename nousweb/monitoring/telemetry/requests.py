@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from nousweb.lib.recorded_metrics import METHODS
-from nousweb.lib.tracing import tracer_in_force
+from nousweb.lib.tracing import configured_tracer
 from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
 
 NOT_TRACED = ("/static/", "/healthz", "/readyz", "/metrics", "/favicon.ico")
@@ -22,7 +22,7 @@ class TraceMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        tracer = tracer_in_force()
+        tracer = configured_tracer()
         if not isinstance(tracer, OtelTracer) or request.path.startswith(NOT_TRACED):
             return self.get_response(request)
         method = request.method if request.method in METHODS else "_OTHER"
