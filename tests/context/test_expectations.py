@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from context.expectations.jobs import checks_queue
-from context.expectations.selectors import expectations_of, result_of, standing_of
+from context.expectations.selectors import expectation_totals, expectations_of, result_of
 from context.expectations.services import (
     expectation_create,
     expectation_retire,
@@ -171,7 +171,7 @@ def test_expectation_that_cannot_run_is_neither_passed_nor_failed(ada, reviewer,
     result = checked(absent, reviewer)
     assert (result.state, result.code) == ("error", "error")
     found = list(expectations_of(ada, reviewer).active())
-    assert standing_of(found).state == "error"
+    assert expectation_totals(found).state == "error"
 
 
 def test_expectation_of_an_erased_memory_is_decided_and_quotes_are_gone(ada, billing, reviewer, charlie):
@@ -434,7 +434,7 @@ def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, 
     expectations_verify(agent=ada, by=reviewer)
     assert {name: kept(one).state for name, one in wanted.items()} == dict.fromkeys(wanted, "error")
     assert kept(fine).passed, "what stops one stops no other"
-    assert standing_of(list(expectations_of(ada, reviewer))).state == "error"
+    assert expectation_totals(list(expectations_of(ada, reviewer))).state == "error"
 
 
 def _unavailable(self: object, text: str) -> None:
@@ -491,7 +491,7 @@ def test_expectation_pass_of_days_ago_is_no_pass(ada, billing, reviewer, api, bo
     assert checked(one, reviewer).passed
     ExpectationResult.objects.update(checked_at=clock.now() - timedelta(days=2))
     found = list(expectations_of(ada, reviewer))
-    assert (standing_of(found).unchecked, standing_of(found).state) == (1, "error")
+    assert (expectation_totals(found).unchecked, expectation_totals(found).state) == (1, "error")
     people = api.as_person(bob)
     for state, number in (("passed", 0), ("unchecked", 1)):
         page = people.get("/expectations", {"agent": "ada", "state": state}).json()

@@ -5,9 +5,9 @@ import pytest
 from context.engine.analysis.active_profile import active_profile
 from context.models import ContextProfile
 from context.services.profiles import (
+    effective_settings,
     profile_assign,
     profile_create,
-    profile_effective,
     profile_get,
     profile_update,
 )
@@ -17,7 +17,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 
 
 def of(profile, name):
-    return next(one for one in profile_effective(profile) if one.name == name)
+    return next(one for one in effective_settings(profile) if one.name == name)
 
 
 def test_profile_value_names_its_origin(ada, reviewer):

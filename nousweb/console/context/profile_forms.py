@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from context.services.profiles import Effective
+from context.services.profiles import EffectiveSetting
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
@@ -24,7 +24,7 @@ class ProfileForm(forms.Form):
         help_text="For the history.",
     )
 
-    def __init__(self, *args: Any, inherited: Mapping[str, Effective], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, inherited: Mapping[str, EffectiveSetting], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         made: dict[str, forms.Field] = {}
         for name, setting in SETTINGS.items():

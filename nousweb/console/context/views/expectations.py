@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.selectors import expectation_get, expectations_of, result_of, standing_of, state_of
+from context.expectations.selectors import expectation_get, expectation_totals, expectations_of, result_of, state_of
 from context.expectations.services import (
     expectation_create,
     expectation_restore,
@@ -115,17 +115,17 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
         rows = key_rows(wanted, list)
         return list_export(request, EXPECTATIONS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
-    standing = standing_of(found)
+    totals = expectation_totals(found)
     counts = {
-        "": standing.total,
-        "failed": standing.failed,
-        "error": standing.errors,
-        "passed": standing.passed,
+        "": totals.total,
+        "failed": totals.failed,
+        "error": totals.errors,
+        "passed": totals.passed,
         "retired": sum(not one.active for one in found),
     }
     shown = {
         "agent": agent,
-        "standing": standing,
+        "totals": totals,
         "page": page,
         "rows": _rows(agent, list(page.object_list), by),
         "tabs": [
@@ -146,11 +146,11 @@ def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
     """Check all of them now."""
     by = principal_of(request)
     found = expectations_verify(agent=agent_get(slug, by), by=by)
-    standing = standing_of(found)
-    said = f"Checked {standing.total}: {standing.passed} passed, {standing.failed} failed"
-    if standing.errors:
-        said += f", {standing.errors} could not run"
-    (messages.success if standing.state == ExpectationResult.State.PASSED else messages.error)(request, f"{said}.")
+    totals = expectation_totals(found)
+    message = f"Checked {totals.total}: {totals.passed} passed, {totals.failed} failed"
+    if totals.errors:
+        message += f", {totals.errors} could not run"
+    (messages.success if totals.state == ExpectationResult.State.PASSED else messages.error)(request, f"{message}.")
     return redirect("agent_expectations", slug=slug)
 
 
@@ -164,8 +164,8 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     if request.method == "POST":
         by.require(RUN if request.POST.get("action") == "check" else CHANGE)
         form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
-        if said := _act(request.POST.get("action", ""), form, one, by):
-            messages.success(request, said)
+        if message := _act(request.POST.get("action", ""), form, one, by):
+            messages.success(request, message)
             return redirect(one.get_absolute_url())
     results = list(one.results.order_by("-since", "-id")[:100])
     query = urlencode({name: value for name, value in _inspector_query(one).items() if value})

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from context.models import ContextProfile, ContextProfileVersion
 from context.services.profiles import (
-    Effective,
+    EffectiveSetting,
+    effective_settings,
     profile_assign,
     profile_create,
-    profile_effective,
     profile_get,
     profile_update,
 )
@@ -62,7 +62,7 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
         {
             "profile": profile,
             "version": profile.versions.filter(is_current=True).first(),
-            "rows": [_row(one) for one in profile_effective(profile)],
+            "rows": [_row(one) for one in effective_settings(profile)],
             "agents": _users(by).get(profile.slug, []),
             "all_agents": list(Agent.objects.visible_to(by)[:AGENTS_SHOWN]),
             "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
@@ -117,7 +117,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
     )
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        values = {} if given["inherit"] else {one.name: one.value for one in profile_effective(original)}
+        values = {} if given["inherit"] else {one.name: one.value for one in effective_settings(original)}
         try:
             made = profile_create(
                 slug=given["slug"],
@@ -180,13 +180,13 @@ def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("context_profiles")
 
 
-def _row(one: Effective) -> dict[str, Any]:
+def _row(one: EffectiveSetting) -> dict[str, Any]:
     return {"setting": SETTINGS[one.name], "value": setting_words(one.value), "origin": one.origin, "base": one.base}
 
 
-def _inherited(profile: ContextProfile) -> list[Effective]:
+def _inherited(profile: ContextProfile) -> list[EffectiveSetting]:
     """What the profile would have without any setting of its own."""
-    return profile_effective(profile.base if profile.base else ContextProfile())
+    return effective_settings(profile.base if profile.base else ContextProfile())
 
 
 def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:
