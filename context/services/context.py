@@ -18,7 +18,7 @@ from context.models import ASSEMBLE, ContextRun
 from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_again, agent_held
+from identity.services.agent_lock import agent_lock_shared, agent_reload
 from identity.services.change_feed import change_draft
 from memory.models.project_scope import scope_check
 from memory.persona import persona_memory
@@ -64,10 +64,10 @@ def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: st
         record = context_build(persona_memory(agent, by, persona), request)
         if run_id := _log(agent, record, by):
             return replace(record, id=run_id)
-        agent = agent_again(agent)
+        agent = agent_reload(agent)
     # An erasure came in between each time; the next one waits.
-    with transaction.atomic(), agent_held(agent.pk):
-        agent = agent_again(agent)
+    with transaction.atomic(), agent_lock_shared(agent.pk):
+        agent = agent_reload(agent)
         record = context_build(persona_memory(agent, by, persona), request)
         return replace(record, id=_log(agent, record, by))
 

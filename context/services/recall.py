@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from context.models import REPORT, ContextRecall, ContextRun
 from context.services.response import ANSWERED, run_lock
 from identity.principal import Principal
-from identity.services.agent_lock import agent_again, agent_held, agent_transaction
+from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from memory.models import ItemType
 from memory.models.project_scope import carried_keys
 from memory.persona import PersonaMemory, memory_of
@@ -81,7 +81,7 @@ def _logged(
         items = [_item(one) for one in given(found)]
         if _log(run=run, erasures=agent.erasures, action=action, asked=asked, items=items, by=by):
             return found
-        agent = agent_again(agent)
+        agent = agent_reload(agent)
     raise Conflict("Memories of this agent are being erased: search again in a moment.")
 
 
@@ -96,7 +96,7 @@ def _log(
     by: Principal,
 ) -> bool:
     """Keep what was given; False when something was erased since it was read, and nothing is kept."""
-    with agent_held(run.agent_id) as erasures_now:
+    with agent_lock_shared(run.agent_id) as erasures_now:
         if erasures_now != erasures:
             return False
         run = run_lock(run)

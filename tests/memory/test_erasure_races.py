@@ -8,7 +8,7 @@ from django.db import close_old_connections, connection, transaction
 from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing, agent_held
+from identity.services.agent_lock import agent_lock_exclusive, agent_lock_shared
 from memory.lifecycle.runner import job_run
 from memory.lifecycle.schedule_control import dream_queue
 from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
@@ -52,7 +52,7 @@ def raced(agent, work, erase):
     """What `work` returns, which reads before `erase` commits and writes after it."""
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            agent_erasing(agent)
+            agent_lock_exclusive(agent)
             answer = pool.submit(on_a_connection_of_its_own, work)
             until("it waits for the erasure", somebody_waits)
             erase()
@@ -76,7 +76,7 @@ def test_erasure_race_prompt_assembled_before_is_assembled_again(ada, secret, ad
 def test_erasure_race_prompt_logged_meanwhile_is_found(ada, secret, admin, api, actor_token):
     """The erasure has read the log through, waits for somebody who holds the agent, and must look again."""
     with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic(), agent_held(ada.pk):
+        with transaction.atomic(), agent_lock_shared(ada.pk):
             erased = pool.submit(
                 on_a_connection_of_its_own, lambda: fact_erase(fact=secret, by=admin, reason="They asked.")
             )

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
+from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType
 from memory.services.erasure.quoting import mind_forget, quoting_keys, rows_quoting, tables_look
@@ -44,7 +44,7 @@ def document_erase(*, document: Document, by: Principal, reason: str) -> tuple[R
     by.require(ERASE, document.agent)
     reason = reason_check(reason)
     looked = tables_look(document.agent, [], versions_of(document.agent, [document.pk]))
-    agent = agent_erasing(document.agent)
+    agent = agent_lock_exclusive(document.agent)
     # Read again: a version may have been written, before the agent was held.
     versions = versions_of(agent, [document.pk])
     erasure = erasure_of(agent, [], versions, looked=looked)

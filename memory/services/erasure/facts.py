@@ -7,7 +7,7 @@ from django.db import models
 
 from identity.models import Agent, AuditEvent, Persona
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
+from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import change_draft, changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
 from memory.services.erasure.documents import documents_remove, versions_of
@@ -32,7 +32,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str, documents: Collection[
     by.require(ERASE, fact.agent)
     reason = reason_check(reason)
     looked = tables_look(fact.agent, [fact], versions_of(fact.agent, documents))
-    agent = agent_erasing(fact.agent)
+    agent = agent_lock_exclusive(fact.agent)
     if not Fact.objects.filter(agent=fact.agent_id, pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
@@ -53,7 +53,7 @@ def subject_erase(
     reason = reason_check(reason)
     subject = visible_text_check("subject", subject, 200, required=True)
     looked = tables_look(agent, list(facts_about(agent, subject).order_by("pk")), versions_of(agent, documents))
-    agent = agent_erasing(agent)
+    agent = agent_lock_exclusive(agent)
     # Read again: spellings may have been merged or split, and facts learned, before the agent was held.
     things = subjects_called(agent, subject)
     found = list(facts_about(agent, subject).order_by("pk").values_list("pk", flat=True))
