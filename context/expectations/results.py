@@ -12,7 +12,7 @@ from context.expectations.policy import CAUSE_SECONDS
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent
 from identity.services.agent_lock import agent_transaction
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.persona import PersonaMemory
 
 State = ExpectationResult.State
@@ -101,13 +101,13 @@ def results_record(*, agent: Agent, run: CheckRun) -> None:
         fresh.append(_result_of(check, cause or {}, run.mark))
         if held is not None or outcome.state != State.PASSED:
             kind = "expectation.mended" if outcome.passed else "expectation.broken"
-            drafts.append(change_draft(kind, agent, one.persona, "expectation", one.pk, {"state": outcome.state}))
+            drafts.append(feed_change_draft(kind, agent, one.persona, "expectation", one.pk, {"state": outcome.state}))
     ExpectationResult.objects.filter(agent=agent, pk__in=ended).update(is_current=False)
     ExpectationResult.objects.bulk_create(fresh)
     ExpectationResult.objects.bulk_update(
         same, ["code", "detail", "checked_at", "positions", "checks", "cause"], batch_size=500
     )
-    changes_record(drafts)
+    feed_changes_record(drafts)
 
 
 def _result_of(check: Check, cause: Mapping[str, Any], mark: Mark) -> ExpectationResult:

@@ -19,7 +19,7 @@ from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload
-from identity.services.change_feed import change_draft
+from identity.services.change_feed import feed_change_draft
 from memory.models.project_scope import scope_check
 from memory.persona import persona_memory
 from memory.types import MEMORY_TYPES
@@ -113,7 +113,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
             durable=settings.CONTEXT_LOG_DURABLE,
             where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
             values={"erasures": agent.erasures},
-            beside=change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
+            beside=feed_change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
         )
 
     def insert_and_count() -> bool:

@@ -11,7 +11,7 @@ from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
@@ -108,7 +108,7 @@ def _keep(
         responded_at=moment, response=response, censors={**run.censors, ANSWER: check}
     )
     triggers_count(run, ANSWER, check, by)
-    change_record(
+    feed_change_record(
         kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
     )
     return uses

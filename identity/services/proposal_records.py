@@ -5,7 +5,7 @@ from uuid import UUID
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from identity.services.guardrails import remark_check
 from identity.services.versions import agent_lock
 from nousweb.lib import clock
@@ -62,7 +62,7 @@ def decision_save(
 
 def change_tell(kind: str, proposal: ChangeProposal, **details: str) -> None:
     """Record a change of kind `kind` about a proposal in the change feed."""
-    change_record(
+    feed_change_record(
         kind=kind,
         agent=proposal.agent,
         persona=proposal.persona,

@@ -5,7 +5,7 @@ from django.db import transaction
 from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from identity.services.four_eyes import activation_check
 from nousweb.lib.errors import Conflict, NotFound
 
@@ -115,7 +115,7 @@ def version_activate(
         message=message or reason,
     )
     # The actor may read every version, whoever proposed it.
-    change_record(
+    feed_change_record(
         kind="identity.changed",
         agent=agent,
         persona=Persona.ACTOR,

@@ -151,11 +151,11 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
     moved = []
     for persona in webhook_personas(webhook):
-        place, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
-        if end <= place:
+        position, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
+        if end <= position:
             continue
         new = Change.objects.filter(agent=webhook.agent_id, persona=persona, kind__in=kinds)
-        new = new.filter(position__gt=place, position__lte=end).order_by("position")
+        new = new.filter(position__gt=position, position__lte=end).order_by("position")
         rows = list(new.values_list("id", "kind", "position")[:limit])
         setattr(webhook, POSITIONS[persona], rows[-1][2] if len(rows) == limit else end)
         moved.append(POSITIONS[persona])

@@ -18,7 +18,7 @@ from identity.models import AuditEvent, Change, Webhook, WebhookDelivery
 from identity.policy.webhooks import AT_ONCE, CHANGES_IN_A_MESSAGE, CHANGES_WITH_BODIES, DELIVERY, DISABLED_AFTER
 from identity.principal import Principal
 from identity.services.agents import agent_update
-from identity.services.change_feed import change_draft, change_record, changes_record, streams_publish
+from identity.services.change_feed import feed_change_draft, feed_change_record, feed_changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
 from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
 from identity.services.webhook_runner import webhooks_look
@@ -86,12 +86,12 @@ def admin(charlie):
 
 
 def record(agent, object_id, persona="actor", kind="fact.learned"):
-    change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
+    feed_change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
 
 
 def record_many(agent, count):
     made = [str(uuid.uuid4()) for _ in range(count)]
-    changes_record(change_draft("fact.learned", agent, "actor", "fact", one) for one in made)
+    feed_changes_record(feed_change_draft("fact.learned", agent, "actor", "fact", one) for one in made)
     return made
 
 

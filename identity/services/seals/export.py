@@ -13,7 +13,7 @@ from django.db import transaction
 from identity.models import Agent, LogHorizon, LogSeal
 from identity.policy.changes import CHANGE_KINDS
 from identity.services.agent_lock import agent_lock_shared
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from identity.services.seals.seal import seal_values
 from nousweb.lib.errors import NotFound
 
@@ -73,7 +73,7 @@ def seals_announce() -> int:
 def _announce(seal: LogSeal) -> bool:
     try:
         with agent_lock_shared(seal.agent_id or 0):
-            change_record(
+            feed_change_record(
                 kind="log.sealed",
                 agent=Agent(pk=seal.agent_id),
                 persona=seal.persona,

@@ -8,7 +8,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
 from memory.services.erasure.documents import documents_remove, versions_of
 from memory.services.erasure.quoting import mind_forget, quoting_keys, tables_look
@@ -95,7 +95,7 @@ def facts_remove(
     if not erasure.of_agent:
         rows = erasers_run(erasure)
         _unlink(facts)
-        changes_record(change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
+        feed_changes_record(feed_change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
         for persona in Persona.values:
             index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
         rows["searchitem"] = len(facts)
