@@ -8,7 +8,7 @@ from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Ove
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
-from identity.services.four_eyes import approval_barred
+from identity.services.four_eyes import is_self_approval
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
@@ -121,7 +121,7 @@ def bulk_proposal_overrides(proposals: Sequence[ChangeProposal], by: Principal) 
         why = ""
         if proposal.status != ChangeProposal.Status.PENDING:
             why = "it no longer waits"
-        elif approval_barred(proposal, by):
+        elif is_self_approval(proposal, by):
             why = "you proposed it, so another person must approve it"
         elif proposal.section in changed:
             why = "another of them changes this section first"

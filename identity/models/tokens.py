@@ -77,15 +77,15 @@ class ApiToken(models.Model):
     def state(self) -> str:
         if self.revoked_at:
             return "revoked"
-        ends = [self.expires_at, self.silent_until]
+        ends = [self.expires_at, self.renewal_deadline]
         return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
 
     @property
-    def former_goes_on(self) -> bool:
-        """Whether the secret that it had before opens the same still."""
+    def previous_secret_is_valid(self) -> bool:
+        """Whether the previous secret of the token is still accepted."""
         return self.former_until is not None and self.former_until > clock.now() and self.state == "active"
 
     @property
-    def silent_until(self) -> datetime | None:
-        """When a client that never renews its secret again loses its token; None where nothing has to be renewed."""
+    def renewal_deadline(self) -> datetime | None:
+        """When the token expires unless its client renews the secret; None if nothing has to be renewed."""
         return self.secret_expires_at and self.secret_expires_at - SECRET_LIFETIME + REFRESH_LIFETIME

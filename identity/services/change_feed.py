@@ -250,7 +250,7 @@ def changes_latest(
 def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[str, tuple[int, StreamPosition]]:
     """By stream the number to read from and the position to read to. Raises CursorGone."""
     with connection.cursor() as cursor:
-        positions = [after[persona].position if persona in after else 0 for persona in streams]
+        positions = [after[persona].number if persona in after else 0 for persona in streams]
         cursor.execute(_ENDS, [list(streams), positions, agent.pk])
         rows = {row[0]: row[1:] for row in cursor.fetchall()}
     found = {}

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from identity.services.four_eyes import waits
+from identity.services.four_eyes import requires_proposal
 from identity.services.guardrails import remark_check
 from identity.services.proposal_records import change_tell, decision_save, proposal_lock, status_audit
 from identity.services.proposals import identity_propose
@@ -27,7 +27,7 @@ def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "
     agent, proposal = proposal_lock(proposal, by)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")
-    if waits(by):
+    if requires_proposal(by):
         _restore_propose(agent, proposal, by, comment)
         return None
     version = _restore_before(agent, proposal, by, action="proposal.revert", message=comment)
@@ -54,7 +54,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     elif proposal.status == Status.APPROVED and proposal.self_applied:
         proposal.status = Status.APPLIED
         status_audit(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
-    elif proposal.status == Status.APPROVED and waits(by):
+    elif proposal.status == Status.APPROVED and requires_proposal(by):
         return _restore_propose(agent, proposal, by, "")
     elif proposal.status == Status.APPROVED:
         waited = AuditEvent.objects.of_object("changeproposal", proposal.pk).filter(action="proposal.create").exists()

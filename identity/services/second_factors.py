@@ -24,7 +24,7 @@ from identity.policy.second_factors import (
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.kept_secrets import secret_decrypt, secret_encrypt
+from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.people import owner_check
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
-from identity.services.kept_secrets import secret_decrypt, secret_encrypt
+from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
 from nousweb.lib import clock
 from nousweb.lib.encrypted_text import is_encrypted

@@ -12,7 +12,7 @@ from identity.models import Agent
 from identity.policy.sections import Section
 from identity.selectors import AgentRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
-from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan
+from identity.services.seeding import SeedChange, SeedResult, agent_reinitiate, seed_digest, seed_plan
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
@@ -113,7 +113,7 @@ def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent_identity", agent.slug)
 
 
-def _said(seeded: Seeded) -> str:
+def _said(seeded: SeedResult) -> str:
     if seeded.proposed:
         sections = ", ".join(proposal.get_section_display() for proposal in seeded.proposed)
         return f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."

@@ -18,7 +18,7 @@ from identity.principal import Principal
 from identity.services.seals.checks import verification_ask
 from identity.services.seals.export import seal_export
 from identity.services.seals.seal import HASHED
-from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, tail_count
+from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, unsealed_rows_count
 from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.requests import principal_of
@@ -52,18 +52,18 @@ def integrity(request: HttpRequest) -> HttpResponseBase:
         before=request.GET.get("before", ""),
     )
     holes = LogHole.objects.filter(seal__in=seals).select_related("seal")
-    shown = {
+    context = {
         "page": page,
         "rows": [(seal, label_of(seal.kind)) for seal in page.rows],
         "query": query_without(request),
-        "tail": tail_count(by),
+        "unsealed": unsealed_rows_count(by),
         "until": sealed_until(),
         "hole_count": holes.count(),
         "holes": [(hole, label_of(hole.seal.kind)) for hole in holes[:MAX_HOLES]],
         "problem": log_problem() if sees_all(by) else "",
         "state": _state(by),
     }
-    return render(request, "identity/integrity.html", shown)
+    return render(request, "identity/integrity.html", context)
 
 
 @never_cache

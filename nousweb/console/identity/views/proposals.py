@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
-from identity.services.four_eyes import approval_barred
+from identity.services.four_eyes import is_self_approval
 from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
@@ -177,7 +177,7 @@ def _proposal_page(
                 "following": place["following_url"],
                 "may_review": by.may(REVIEW),
                 "own": own,
-                "barred": approval_barred(target, by),
+                "is_self_approval": is_self_approval(target, by),
                 "comment": comment,
                 "may_undo": by.may(REVIEW) and item.undoable,
                 "undo": undo,
