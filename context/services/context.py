@@ -113,7 +113,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
             durable=settings.CONTEXT_LOG_DURABLE,
             where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
             values={"erasures": agent.erasures},
-            beside=feed_change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
+            also_insert=feed_change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
         )
 
     def insert_and_count() -> bool:

@@ -133,25 +133,25 @@ def instance_insert(
     durable: bool = True,
     where: str = "",
     values: Mapping[str, Any] | None = None,
-    beside: Model | None = None,
+    also_insert: Model | None = None,
 ) -> bool:
-    """Insert an instance by one prepared statement; no signal is sent. Returns whether it was inserted.
+    """Insert an instance by one prepared statement, without signals. Returns whether it was inserted.
 
-    It is not where the condition `where` does not hold, SQL with `values` for its own parameters. Outside of a
-    transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose the last
-    half second of it, never a part of a row. `beside` is inserted with it, by the same statement, or not at all. A row
-    that the database numbers does not learn its number.
+    It is inserted only if the condition `where` holds: SQL, with `values` for its own parameters. Without `durable`,
+    and outside of a transaction, the statement does not wait for the disk: a crash of PostgreSQL may lose the rows of
+    the last half second, never a part of a row. `also_insert` is inserted by the same statement, if `row` is. The
+    instance does not get a number that the database assigned.
     """
     columns, given = _insertion(type(row), row.pk is None, "")
     parameters = _values(row, "")
     condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
     statement = f"INSERT INTO {columns} SELECT {given}{hurried}{condition}"
-    if beside is not None:
-        columns, given = _insertion(type(beside), beside.pk is None, "beside_")
+    if also_insert is not None:
+        columns, given = _insertion(type(also_insert), also_insert.pk is None, "also_")
         follows = f"INSERT INTO {columns} SELECT {given} FROM inserted"  # noqa: S608  (names of our own tables)
         statement = f"WITH inserted AS ({statement} RETURNING 1) {follows}"
-        parameters |= _values(beside, "beside_")
+        parameters |= _values(also_insert, "also_")
     with prepared_cursor() as cursor:
         cursor.execute(statement, parameters | dict(values or {}))
         inserted = bool(cursor.rowcount)
@@ -240,29 +240,31 @@ class CachedQuery:
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A cached query with the values that it is asked for. Values of one name are the same in all that are asked for
-    together; columns come as JSON has them: keys and moments as text, JSONB as Python's values."""
+    """A cached query with its values. Queries that are fetched together must have equal values for equal names.
+
+    Columns come in their JSON form: keys and moments as text, JSONB as Python values.
+    """
 
     query: CachedQuery
     shape: Any
     values: Mapping[str, Any]
 
     def rows(self) -> Rows:
-        """Its rows, by themselves."""
-        return rows_together({"rows": self})["rows"]
+        """Fetch the rows of this query alone."""
+        return fetch_combined({"rows": self})["rows"]
 
 
-def rows_together(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
-    """The rows of several queries, by their names, in one statement: a few short ones cost more in sending than in
-    reading. None is answered where one fails."""
-    statement = _together(tuple((one.query, one.shape) for one in queries.values()))
+def fetch_combined(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
+    """Fetch the rows of several queries, by their names, in one statement: sending a few short queries costs more than
+    running them. If one fails, all fail."""
+    statement = _combined_statement(tuple((one.query, one.shape) for one in queries.values()))
     values = {name: value for one in queries.values() for name, value in one.values.items()}
     [found] = rows_prepared(statement, values)
     return {name: [tuple(row.values()) for row in rows or ()] for name, rows in zip(queries, found, strict=True)}
 
 
 @lru_cache(maxsize=256)
-def _together(queries: tuple[tuple[CachedQuery, Any], ...]) -> str:
+def _combined_statement(queries: tuple[tuple[CachedQuery, Any], ...]) -> str:
     parts = (f"(SELECT json_agg(to_json(part)) FROM ({query.text(shape)}) AS part)" for query, shape in queries)  # noqa: S608
     return f"SELECT {', '.join(parts)}"
 
@@ -273,7 +275,7 @@ def columns_of(model: type[Model], alias: str) -> str:
 
 
 def instance_of(model: type[Row], values: Sequence[Any]) -> Row:
-    """The instance that Django would make of a row with `columns_of` the model."""
+    """Build the instance of a row with `columns_of` the model, as Django would."""
     names, converters = _conversion(model)
     python = list(values)
     for place, convert in converters:
@@ -283,18 +285,18 @@ def instance_of(model: type[Row], values: Sequence[Any]) -> Row:
 
 @cache
 def _conversion(model: type[Model]) -> tuple[list[str], list[tuple[int, Callable[..., Any]]]]:
-    """The attributes of a model in the order of its columns, and what Django does to the values at some places."""
+    """The attributes of a model in the order of its columns, and Django's converters by the position of the column."""
     fields = model._meta.concrete_fields
     return [field.attname for field in fields], [
         (place, convert) for place, field in enumerate(fields) for convert in field.get_db_converters(connection)
     ]
 
 
-def session_tuned(name: str, settings: Mapping[str, str]) -> None:
-    """Make settings of PostgreSQL hold for what follows: once a connection or, in a transaction, until its end.
+def session_settings_set(name: str, settings: Mapping[str, str]) -> None:
+    """Apply settings of PostgreSQL to the following statements: once per connection, or until the end of a transaction.
 
-    `name` says what has been set, and is remembered with the connection. Outside of a transaction nothing is set
-    behind a pooler that shares connections (NOUS_DB_PREPARE=0): another would have it.
+    `name` identifies the settings, and is remembered with the connection. Outside of a transaction nothing is set
+    behind a pooler that shares connections (NOUS_DB_PREPARE=0), since other clients would get the settings.
     """
     own = connections[DEFAULT_DB_ALIAS]
     own.ensure_connection()
@@ -310,12 +312,12 @@ def session_tuned(name: str, settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def statements_tuned(name: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Make settings of PostgreSQL hold for the statements of the block where `session_tuned`, called before, could not:
-    behind a pooler that shares connections the block is a transaction."""
+def statement_settings(name: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Apply settings of PostgreSQL to the statements of the block, if `session_settings_set`, called before, could not:
+    behind a pooler that shares connections the block becomes a transaction."""
     if django_settings.DB_PREPARE:
         yield
         return
     with transaction.atomic():
-        session_tuned(name, settings)
+        session_settings_set(name, settings)
         yield

@@ -14,7 +14,7 @@ from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import with_open_question
 from memory.search.found_wrong import found_wrong_facts
-from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
+from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, fetch_combined
 
 logger = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope:
         core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
         questions["core"] = core
     try:
-        return AgentRows(**rows_together(questions))
+        return AgentRows(**fetch_combined(questions))
     except DatabaseError:
         logger.exception("context.agent_rows_failed")
         return None
