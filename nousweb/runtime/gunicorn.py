@@ -17,7 +17,7 @@ _port = read("NOUS_PORT", whole(1, 65535), 8000)
 
 wsgi_app = "nousweb.wsgi:application"
 bind = f"[{_host}]:{_port}" if ":" in _host else f"{_host}:{_port}"
-worker_class = "nousweb.runtime.web_worker.worker.FrontWorker"
+worker_class = "nousweb.runtime.web_worker.worker.BufferingThreadWorker"
 workers = read("NOUS_WEB_WORKERS", whole(1, 64), 2)
 threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
 limits = limits_read(threads=threads)
