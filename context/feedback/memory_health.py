@@ -63,22 +63,22 @@ class MemoryHealth:
 
 
 def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
-    """The health of the facts that `view` shows; of a large memory as it was counted last. At most two statements."""
-    kept = snapshot_of(HEALTH, view.agent.pk, both=len(view.personas) > 1)
-    return _health(kept.value, kept.at) if kept else _health(_counted(view, now))
+    """The health of the facts that `view` shows; for a large memory the last snapshot. At most two statements."""
+    snapshot = snapshot_of(HEALTH, view.agent.pk, both=len(view.personas) > 1)
+    return _health(snapshot.value, snapshot.at) if snapshot else _health(_counted(view, now))
 
 
 def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
-    """The facts of one list; of a large memory the latest LISTED that are still in use, and when the list was made."""
-    kept = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
-    if kept is None:
+    """The facts of one list. For a large memory, the latest LISTED ones that are still active, and when it was made."""
+    snapshot = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
+    if snapshot is None:
         return _found(view, finding, now), None
-    facts = view.facts.filter(pk__in=kept.value)
-    return (facts if finding.key == "held" else facts.filter(active=True)), kept.at
+    facts = view.facts.filter(pk__in=snapshot.value)
+    return (facts if finding.key == "held" else facts.filter(active=True)), snapshot.at
 
 
-def health_keep(view: PersonaMemory) -> None:
-    """Count the health of a large memory for the pages to come, with the latest facts of each list."""
+def health_refresh(view: PersonaMemory) -> None:
+    """Store the health of a large memory, with the latest facts of each list."""
     now = clock.now()
     both = len(view.personas) > 1
     snapshot_put(HEALTH, view.agent.pk, _counted(view, now), both=both)

@@ -103,14 +103,18 @@ class Calls:
         return (min(means), max(means)) if means else None
 
 
-def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None) -> Calls:
-    """Figures of both periods; `kept` are those that reference_shares takes. Four queries: the totals, the series, the
-    latest calls' sections, and the usage."""
+def context_calls(
+    personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
+) -> Calls:
+    """Figures of both periods. Four queries: the totals, the series, the latest calls' sections, and the usage.
+
+    `snapshot` is for `reference_shares`.
+    """
     runs = ContextRun.objects.filter(period.within_both("created_at"), persona__in=personas).order_by()
     if agent:
         runs = runs.filter(agent=agent)
     totals = _totals(runs, period)
-    shares = reference_shares(personas, agent, period, kept)
+    shares = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
     columns, lines_drawn, tops = _columns(runs, period)
 
