@@ -63,7 +63,7 @@ EACH_READS = ("shown", "facts_shown")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """One list of facts. `weight` is what part of a fact counts as lost for each that is listed, 0 to 1.
 
     `condition` is what holds for a fact of `EACH`: one pass counts all that have one. Otherwise `statement` selects the
@@ -80,10 +80,10 @@ class Finding:
     reads: tuple[str, ...] = ()
 
 
-FINDINGS: Mapping[str, Finding] = {
+FINDINGS: Mapping[str, HealthFinding] = {
     one.key: one
     for one in (
-        Finding(
+        HealthFinding(
             "held",
             "Held back",
             1.0,
@@ -93,7 +93,7 @@ FINDINGS: Mapping[str, Finding] = {
                 JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.held
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
         ),
-        Finding(
+        HealthFinding(
             "loops",
             "Feedback loops",
             1.0,
@@ -114,7 +114,7 @@ FINDINGS: Mapping[str, Finding] = {
                       >= {NEAR_LENGTH} * greatest(length(told.text), length(taken.content))""",
             reads=("shown", "keyed", "told", "taken"),
         ),
-        Finding(
+        HealthFinding(
             "span",
             "Expired or in the future",
             1.0,
@@ -123,7 +123,7 @@ FINDINGS: Mapping[str, Finding] = {
             condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "contested",
             "Contested",
             0.5,
@@ -134,7 +134,7 @@ FINDINGS: Mapping[str, Finding] = {
                 JOIN {_FACT} AS fact ON fact.id = side.id AND fact.agent_id = %(agent)s AND fact.active
                 WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
         ),
-        Finding(
+        HealthFinding(
             "duplicates",
             "Duplicates",
             0.5,
@@ -155,7 +155,7 @@ FINDINGS: Mapping[str, Finding] = {
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.DUPLICATE}'""",
             reads=("keyed",),
         ),
-        Finding(
+        HealthFinding(
             "stale",
             "Stale",
             0.25,
@@ -166,7 +166,7 @@ FINDINGS: Mapping[str, Finding] = {
                   AND (shown.last_at IS NULL OR shown.last_at < %(stale)s)""",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "unreferenced",
             "Never referenced",
             0.25,
@@ -175,7 +175,7 @@ FINDINGS: Mapping[str, Finding] = {
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "unshown",
             "Never shown",
             0.1,

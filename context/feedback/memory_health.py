@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
 from context.feedback.figure_snapshots import snapshot_of, snapshot_put
-from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, Finding
+from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
 from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
@@ -24,10 +24,10 @@ LISTED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class FindingCount:
+class HealthFindingCount:
     """How many facts a list holds, and what it takes from the score, in points."""
 
-    finding: Finding
+    finding: HealthFinding
     number: int
     total: int
 
@@ -46,7 +46,7 @@ class MemoryHealth:
     """The facts in use, with those held back that wait for an answer, and what is wrong with how many of them."""
 
     facts: int
-    counts: tuple[FindingCount, ...]
+    counts: tuple[HealthFindingCount, ...]
     at: datetime | None = None
     """When a large memory was counted; None for now."""
 
@@ -68,7 +68,7 @@ def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
     return _health(snapshot.value, snapshot.at) if snapshot else _health(_counted(view, now))
 
 
-def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
+def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
     """The facts of one list. For a large memory, the latest LISTED ones that are still active, and when it was made."""
     snapshot = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
     if snapshot is None:
@@ -89,7 +89,7 @@ def health_refresh(view: PersonaMemory) -> None:
 
 def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:
     total = counted["facts"]
-    counts = tuple(FindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
+    counts = tuple(HealthFindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
     return MemoryHealth(total, counts, at)
 
 
@@ -109,7 +109,7 @@ def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
     return counts | {"facts": total + counts["held"]}
 
 
-def _found(view: PersonaMemory, finding: Finding, now: datetime) -> QuerySet[Fact]:
+def _found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> QuerySet[Fact]:
     own = finding.statement or f"SELECT fact.id FROM {EACH} AND ({finding.condition})"  # noqa: S608
     parts = f"WITH {_with(finding.reads)} " if finding.reads else ""
     values = _values(view, now)

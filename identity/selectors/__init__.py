@@ -185,15 +185,15 @@ def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRow:
-    """One agent as the list of agents shows it."""
+class AgentListRow:
+    """One agent in the list of agents."""
 
     agent: Agent
     tokens: int
     changed_at: datetime | None
 
     @classmethod
-    def of(cls, agent: Agent) -> "AgentRow":
+    def of(cls, agent: Agent) -> "AgentListRow":
         """The row of an agent out of `agents_overview`."""
         versions: list[IdentityVersion] = agent.current_versions  # type: ignore[attr-defined]
         # A section changes by getting a new current version, so the latest of these is the last change.

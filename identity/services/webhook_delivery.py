@@ -32,7 +32,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import streams_publish
-from identity.services.webhook_address import Answer, NotSent, message_send
+from identity.services.webhook_address import NotSent, WebhookResponse, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
 
@@ -91,7 +91,7 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
     if delivery is None:
         return False
     try:
-        answer: Answer | None = None
+        answer: WebhookResponse | None = None
         body = message_body(webhook, delivery)
         answer = message_send(webhook.url, body, headers_of(webhook, delivery, body))
         error = "" if 200 <= answer.status < 300 else f"The address answered {answer.status}."
@@ -104,7 +104,9 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
 
 
 @transaction.atomic
-def _record(webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: Answer | None, error: str) -> bool:
+def _record(
+    webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: WebhookResponse | None, error: str
+) -> bool:
     """Write down what came of an attempt, if the lease still holds; whether the message was delivered."""
     held = Webhook.objects.select_for_update().filter(pk=webhook.pk, lease=lease).first()
     if held is None:

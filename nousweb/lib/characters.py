@@ -100,8 +100,8 @@ _OTHER_NAMES = {"\x7f": "DELETE", "\x85": "NEXT LINE"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One character of a text and where it stands: `index` from 0, `line` and `column` from 1."""
+class CharacterPosition:
+    """One character of a text and its position: `index` from 0, `line` and `column` from 1."""
 
     character: str
     index: int
@@ -123,27 +123,27 @@ def character_code(character: str) -> str:
 
 
 def character_name(character: str) -> str:
-    """ "RIGHT-TO-LEFT OVERRIDE"; a word for its kind where Unicode gives a character no name."""
+    """ "RIGHT-TO-LEFT OVERRIDE"; the name of its category if Unicode gives the character no name."""
     if ord(character) < len(_CONTROL_NAMES):
         return _CONTROL_NAMES[ord(character)]
     known = _OTHER_NAMES.get(character) or unicodedata.name(character, "")
     return known or _CATEGORY_NAMES.get(unicodedata.category(character), "CHARACTER WITHOUT A NAME")
 
 
-def place_of(text: str, index: int) -> Place:
-    """The place of the character at `index`."""
-    return Place(text[index], index, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+def position_of(text: str, index: int) -> CharacterPosition:
+    """The position of the character at `index`."""
+    return CharacterPosition(text[index], index, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
 
 
 def shows_all(text: str) -> bool:
-    """Whether `text` surely holds no hidden character: fast, and it may say no of a text that holds none."""
+    """Whether `text` certainly has no hidden character. Fast; it may return False for a text without any."""
     if text.isascii():
         return text.isprintable() or not _ASCII_CONTROL.search(text)
     return (text.isprintable() or text.translate(_BREAKS).isprintable()) and not _LOOKED_AT.search(text)
 
 
 def hidden_indices(text: str) -> Iterator[int]:
-    """Where the characters of `text` stand that do not show where they stand, or that reorder what does."""
+    """Indices of the characters of `text` that are invisible, or that reorder visible ones."""
     if shows_all(text):
         return
     flags: set[int] | None = None
@@ -159,25 +159,25 @@ def hidden_indices(text: str) -> Iterator[int]:
         yield index
 
 
-def hidden_places(text: str, most: int = 1_000) -> list[Place]:
-    """The first `most` hidden characters of `text`, with line and column."""
-    places = []
+def invisible_characters(text: str, limit: int = 1_000) -> list[CharacterPosition]:
+    """The first `limit` hidden characters of `text`, with line and column."""
+    positions = []
     for index in hidden_indices(text):
-        places.append(place_of(text, index))
-        if len(places) == most:
+        positions.append(position_of(text, index))
+        if len(positions) == limit:
             break
-    return places
+    return positions
 
 
 def without_hidden(text: str) -> str:
-    """`text` without its hidden characters. What it returns has none: a joiner between two of them goes as well."""
+    """`text` without its hidden characters. The result has none: a joiner between two of them is removed as well."""
     while hidden := set(hidden_indices(text)):
         text = "".join(character for index, character in enumerate(text) if index not in hidden)
     return text
 
 
 def plain_text(text: str) -> str:
-    """`text` with one kind of line break and without characters that do not show where they stand."""
+    """`text` with one kind of line break and without invisible characters."""
     if shows_all(text):
         return text
     return without_hidden(_LINE_BREAKS.sub("\n", text))

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import re2
 
-from nousweb.lib.characters import character_code, character_name, hidden_places
+from nousweb.lib.characters import character_code, character_name, invisible_characters
 from nousweb.lib.visible import mixes_directions
 
 MOST = 20
@@ -52,7 +52,7 @@ class TextWarning:
 
 def warnings_of(text: str) -> list[TextWarning]:
     """Warnings for a reader of `text`, in the order of the text, at most MOST."""
-    if text.isascii() and not hidden_places(text, 1):
+    if text.isascii() and not invisible_characters(text, 1):
         return []
     found = (*_hidden(text), *_look_alikes(text), *_directions(text))
     return sorted(found, key=lambda one: (one.line, one.column))[:MOST]
@@ -102,7 +102,7 @@ def _usual_script(text: str) -> str:
 
 
 def _hidden(text: str) -> Iterator[TextWarning]:
-    for number, places in groupby(hidden_places(text), lambda place: place.line):
+    for number, places in groupby(invisible_characters(text), lambda place: place.line):
         held = list(places)
         names = ", ".join(dict.fromkeys(f"{place.code} {place.name}" for place in held))
         message = f"{names}: does not show, or reorders others; {len(held):,} of them in this line."

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nousweb.lib import clock
-from nousweb.lib.characters import hidden_places, place_of, plain_text
+from nousweb.lib.characters import invisible_characters, plain_text, position_of
 from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
 from nousweb.lib.fencing import chat_mark_indices, mark_at
@@ -172,14 +172,14 @@ def unapprovable_reason(text: str) -> str | None:
 
     It names each character that does not show and each mark of a chat template, with its line and column.
     """
-    if hidden := hidden_places(text):
+    if hidden := invisible_characters(text):
         named = "; ".join(f"{one.code} {one.name} (line {one.line}, column {one.column})" for one in hidden[:_NAMED])
         more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
         return f"It holds characters that do not show or that reorder others: {named}{more}."
     if marks := chat_mark_indices(text):
-        place = place_of(text, marks[0])
+        position = position_of(text, marks[0])
         return (
-            f"It holds {mark_at(text, marks[0])!r} near line {place.line}, column {place.column}, which a language "
-            "model may take for a change of speaker or for markup; write it in other words."
+            f"It holds {mark_at(text, marks[0])!r} near line {position.line}, column {position.column}, which a"
+            " language model may take for a change of speaker or for markup; write it in other words."
         )
     return None

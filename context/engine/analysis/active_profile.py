@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from context.engine.analysis.agent_rows import PROFILE_COLUMNS, AgentRows, base_profile_query, profile_query
+from context.engine.analysis.agent_rows import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
 from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.profiles import Profile, profile_of
 from context.models import ContextProfileVersion
@@ -36,7 +36,7 @@ def profile_named(agent: Agent, slug: str | None = None) -> str:
 
 
 def active_profile(
-    agent: Agent, slug: str | None = None, as_of: datetime | None = None, rows: AgentRows | None = None
+    agent: Agent, slug: str | None = None, as_of: datetime | None = None, rows: PreloadedRows | None = None
 ) -> tuple[Profile, int]:
     """The profile with this slug, else the agent's own, else that of its kind; with its version number.
 

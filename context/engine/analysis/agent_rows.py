@@ -79,7 +79,7 @@ def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRows:
+class PreloadedRows:
     """The current rows of an agent: working memory of the session, profile, pins, identity, censors, invalidated facts.
 
     `core` are the first CORE_READ facts of core memory, CORE_COLUMNS; None for a request of many projects.
@@ -99,7 +99,7 @@ class AgentRows:
         return {row[_KEY] for row in self.core or () if not row[_HAS_QUESTION]}
 
 
-def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:
+def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> PreloadedRows | None:
     """Read all of them in one statement. None if one cannot be read: then each is read, and fails, by itself."""
     questions = {
         "session": session_query(view, session_id),
@@ -113,7 +113,7 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope:
         core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
         questions["core"] = core
     try:
-        return AgentRows(**fetch_combined(questions))
+        return PreloadedRows(**fetch_combined(questions))
     except DatabaseError:
         logger.exception("context.agent_rows_failed")
         return None
@@ -169,7 +169,7 @@ NO_SESSION = SessionState()
 
 
 def session_load(
-    view: PersonaMemory, session_id: str, scope: ProjectScope, rows: AgentRows | None = None
+    view: PersonaMemory, session_id: str, scope: ProjectScope, rows: PreloadedRows | None = None
 ) -> SessionState:
     """Load the working memory of a session; empty while it belongs to another project or task.
 

@@ -8,7 +8,7 @@ from typing import Any
 from context.engine.analysis.active_profile import active_profile, profile_named
 from context.engine.analysis.agent_rows import (
     NO_SESSION,
-    AgentRows,
+    PreloadedRows,
     SessionState,
     agent_rows,
     profile_query,
@@ -72,7 +72,7 @@ class ResolvedRequest:
     session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: EmbeddingAhead | None = None
-    rows: AgentRows | None = None
+    rows: PreloadedRows | None = None
 
     @property
     def compression(self) -> float:

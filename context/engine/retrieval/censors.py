@@ -9,7 +9,7 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
-from context.engine.analysis.agent_rows import CENSOR_COLUMNS, AgentRows, censors_query
+from context.engine.analysis.agent_rows import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
@@ -59,7 +59,7 @@ assert ActiveCensor._fields == CENSOR_COLUMNS  # noqa: S101
 
 
 def active_censors(
-    view: PersonaMemory, as_of: datetime | None = None, rows: AgentRows | None = None
+    view: PersonaMemory, as_of: datetime | None = None, rows: PreloadedRows | None = None
 ) -> list[ActiveCensor] | None:
     """Load the active censors: those of people and the product first, stricter ones first. None if loading fails.
 

@@ -13,7 +13,7 @@ from context.engine.analysis.agent_rows import (
     ANYONE,
     CORE_COLUMNS,
     CORE_READ,
-    AgentRows,
+    PreloadedRows,
     core_facts,
     identity_query,
 )
@@ -83,7 +83,7 @@ def fixed_sections(
 
 
 def identity_section(
-    agent: Agent, budget: ContextBudget, as_of: datetime | None = None, rows: AgentRows | None = None
+    agent: Agent, budget: ContextBudget, as_of: datetime | None = None, rows: PreloadedRows | None = None
 ) -> FixedSection:
     """Tier 1: who the agent is, a piece a section; the environment's prompt while there is no identity.
 
@@ -126,7 +126,7 @@ def profile_section(
     budget: ContextBudget,
     request: ContextRequest,
     pins: Pins = frozenset(),
-    rows: AgentRows | None = None,
+    rows: PreloadedRows | None = None,
 ) -> FixedSection:
     """Tier 1: person, preference and rule facts that the request's scope shows, without any search. Source: seed
     008, B2.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from context.engine.analysis.agent_rows import AgentRows, pins_query
+from context.engine.analysis.agent_rows import PreloadedRows, pins_query
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
@@ -23,7 +23,7 @@ def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
     return {agent_id: frozenset(pins) for agent_id, pins in found.items()}
 
 
-def pins_of(agent: Agent, as_of: datetime | None = None, rows: AgentRows | None = None) -> Pins:
+def pins_of(agent: Agent, as_of: datetime | None = None, rows: PreloadedRows | None = None) -> Pins:
     """What is pinned for an agent; with `as_of`, what was pinned then, also what is not any more.
 
     `rows` are what has been read of the agent already.

@@ -10,7 +10,7 @@ from django.db.models import Max
 
 from identity.models import LogHole, LogLeaves, LogSeal
 from identity.policy.sealed_tables import FORMAT, LATE, SEALED_TABLES, SealedTable
-from identity.services.seals.findings import Finding, Report, of_row, of_seal
+from identity.services.seals.findings import Report, SealFinding, of_row, of_seal
 from identity.services.seals.receipts import holes_of_seal, receipts_check
 from identity.services.seals.rows import (
     HASH,
@@ -178,13 +178,15 @@ def exported_check(report: Report, lines: Sequence[Mapping[str, Any]], agent_id:
         values = {name: value for name, value in line.items() if name != "hash"}
         serial = line.get("serial")
         if not isinstance(serial, int) or line.get("hash") != values_hash(values):
-            report.add(Finding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says."))
+            report.add(
+                SealFinding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says.")
+            )
             continue
         if agent_id is not None and line.get("agent_id") != agent_id:
             continue
         seal = LogSeal.objects.filter(serial=serial).only("serial", "hash", "agent_id", "persona").first()
         if seal is None:
-            report.add(Finding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
+            report.add(SealFinding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
         elif seal.hash != line["hash"]:
             report.add(of_seal("outside", seal, "is another one than was exported: the chain was computed again"))
 
@@ -201,10 +203,10 @@ def one_snapshot() -> Iterator[None]:
         yield
 
 
-def _missing(first: int, last: int) -> Finding:
+def _missing(first: int, last: int) -> SealFinding:
     if first == last:
-        return Finding("seal_missing", f"Seal {first} is missing.", serial=first)
-    return Finding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
+        return SealFinding("seal_missing", f"Seal {first} is missing.", serial=first)
+    return SealFinding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
 
 
 def _chain(seal: LogSeal) -> Chain:

@@ -12,7 +12,7 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.home.activity import AgentRow, Changes, agents_activity, changes_since_yesterday
+from nousweb.console.home.activity import AgentActivityRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health
 from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
@@ -44,7 +44,7 @@ class Dashboard:
     memory: list[GrowthSeries] = field(default_factory=list)
     memory_at: datetime | None = None
     calls: Calls | None = None
-    agents: list[AgentRow] | None = None
+    agents: list[AgentActivityRow] | None = None
     more_agents: bool = False
 
     @property

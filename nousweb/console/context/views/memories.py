@@ -33,8 +33,8 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 CHANGE_FACT = "memory.change_fact"
 
 
-class FileForm(forms.Form):
-    """A fact's category; others of the same form are kept as they are."""
+class RecategoriseForm(forms.Form):
+    """The category of a fact."""
 
     category = forms.ChoiceField()
 
@@ -84,7 +84,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "may_unpin": by.may(UNPIN),
             "may_change": bool(fact and by.may(CHANGE_FACT)),
             "asked": _asked(back) if by.may(ADD) else None,
-            "form": FileForm(current=fact.category) if fact else None,
+            "form": RecategoriseForm(current=fact.category) if fact else None,
             "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
             "impact_url": f"{impact}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
             "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",

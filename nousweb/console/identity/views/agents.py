@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.models import Agent
 from identity.policy.sections import Section
-from identity.selectors import AgentRow, agent_get, agents_overview
+from identity.selectors import AgentListRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
 from identity.services.seeding import SeedChange, SeedResult, agent_reinitiate, seed_digest, seed_plan
 from nousweb.console.common.pagination import page_of, query_without
@@ -32,7 +32,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "form": form,
         "search": search,
         "page": page,
-        "rows": [AgentRow.of(agent) for agent in page],
+        "rows": [AgentListRow.of(agent) for agent in page],
         "query": query_without(request),
     }
     return render(request, "identity/agents.html", context)

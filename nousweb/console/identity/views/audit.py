@@ -100,7 +100,7 @@ def _row_id(value: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldDiff:
     """One value of a state: short ones beside each other, long ones as a difference."""
 
     name: str
@@ -118,7 +118,7 @@ def _states(event: AuditEvent) -> dict[str, Any]:
         if old == new == "":
             continue
         long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
-        changes.append(Change(name, old, new, diff_texts(old, new) if long else None))
+        changes.append(FieldDiff(name, old, new, diff_texts(old, new) if long else None))
     return {
         "short": [change for change in changes if change.diff is None],
         "long": [change for change in changes if change.diff is not None],

@@ -16,7 +16,7 @@ from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.requests import SELECTED_MOST
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory.review_queue import uuids_of
-from nousweb.console.memory.views.fact_changes import CHANGES
+from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib.errors import DomainError, NotFound
 
 DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Restored"}
@@ -33,7 +33,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
     action = given.get("action", "")
     if finding not in FINDINGS or action not in DONE:
         raise NotFound("There is no such list, or no such change.")
-    what = CHANGES[action]
+    what = FACT_ACTIONS[action]
     shown.by.require(what.permission, shown.agent)
     done, refused = [], []
     for fact in _selected(shown, given):
@@ -62,7 +62,7 @@ def undo_offer(request: HttpRequest, shown: PersonaScope, finding: str) -> dict[
         return None
     query = [("action", "restore"), *(("fact", key) for key in wrong)]
     query += [("persona", "subconscious")] if shown.both else []
-    may = shown.by.may(CHANGES["restore"].permission)
+    may = shown.by.may(FACT_ACTIONS["restore"].permission)
     url = f"{reverse('agent_health_bulk', args=[shown.agent.slug, finding])}?{urlencode(query)}"
     word = f"{DONE['invalidate']}:"
     return {"word": word, "what": _facts(len(wrong)), "url": url if may else "", "many": len(wrong) > 1}
