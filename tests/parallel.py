@@ -14,7 +14,7 @@ LONGEST = (
     "tests/docs/test_snippets.py",
     "tests/platform/test_postgres.py",
     "tests/memory/test_learning_concurrent.py",
-    "tests/doors/test_conformance.py",
+    "tests/interfaces/test_conformance.py",
     "tests/platform/test_installed.py",
     "tests/security/test_locked_rows.py",
     "tests/e2e/test_inspector.py",
