@@ -121,24 +121,24 @@ def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) ->
     if change not in FACT_ACTIONS:
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
     what = FACT_ACTIONS[change]
-    shown = persona_scope(request, slug, "memory.view_fact")
-    shown.by.require(what.permission, shown.agent)
-    fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
+    scope = persona_scope(request, slug, "memory.view_fact")
+    scope.by.require(what.permission, scope.agent)
+    fact: Fact = scope.row(scope.memory.facts.select_related("agent"), pk, "fact")
     form = what.form(request.POST if request.method == "POST" else None, initial=_initial(fact))
     refusal = ""
     if request.method == "POST" and form.is_valid():
         try:
-            changed = what.run(fact, shown.by, form.cleaned_data)
+            changed = what.run(fact, scope.by, form.cleaned_data)
         except Invalid as error:
             form_refuse(form, error)
         except Conflict as error:
             refusal = error.detail
         else:
             messages.success(request, what.done)
-            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + shown.suffix)
+            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + scope.suffix)
     context = base_context(
         request,
-        shown,
+        scope,
         fact=fact,
         change=change,
         what=what,
