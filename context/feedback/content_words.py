@@ -38,7 +38,7 @@ class Word:
 
 
 def content_words(text: str) -> list[Word]:
-    """The words of `text` that say something, in order: in lower case, without endings; months and dates as numbers."""
+    """The content words of `text` in order: in lower case, without endings; months and dates as numbers."""
     found: list[Word] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -55,19 +55,19 @@ def content_words(text: str) -> list[Word]:
     return found
 
 
-def windows_of(text: str, said: Sequence[Word]) -> list[Sequence[Word]]:
-    """The words of `text` by sentences, and by each sentence with the one after it."""
+def windows_of(text: str, words: Sequence[Word]) -> list[Sequence[Word]]:
+    """The words of `text` by sentence, and by each pair of consecutive sentences."""
     ends = [match.start() for match in _SENTENCE_END.finditer(text)]
     sentences: list[list[Word]] = [[]]
     place = 0
-    for word in said:
+    for word in words:
         passed = place
         while place < len(ends) and ends[place] < word.start:
             place += 1
         if (place > passed or len(sentences[-1]) >= MAX_WINDOW_WORDS) and sentences[-1]:
             sentences.append([])
         sentences[-1].append(word)
-    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if said else []
+    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if words else []
 
 
 def _without_ending(word: str) -> str:

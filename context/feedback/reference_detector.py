@@ -80,15 +80,15 @@ class ReferenceTrees:
 
 @cache
 def reference_trees() -> ReferenceTrees:
-    """Those that are shipped."""
+    """Load the bundled trees (cached)."""
     return trees_of(json.loads(FILE.read_text()))
 
 
-def trees_of(held: Mapping[str, Any]) -> ReferenceTrees:
-    """The trees that a file holds. Raises ValueError when they were fitted for other features."""
-    if tuple(held["names"]) != (*NAMES, *MEANING_NAMES):
+def trees_of(serialized: Mapping[str, Any]) -> ReferenceTrees:
+    """Build the trees of a file's content. Raises ValueError if they were fitted for other features."""
+    if tuple(serialized["names"]) != (*NAMES, *MEANING_NAMES):
         raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_references.py.")
-    return ReferenceTrees(BoostedTrees.of(held["words"]), BoostedTrees.of(held["meaning"]))
+    return ReferenceTrees(BoostedTrees.of(serialized["words"]), BoostedTrees.of(serialized["meaning"]))
 
 
 def references_of(
@@ -102,23 +102,23 @@ def references_of(
 ) -> list[Reference]:
     """For each memory, as a prompt showed it, how surely `answer` refers to it.
 
-    Words of the `question` are said by whoever asks it, so they prove less than others. `rarity` in [0, 1] says of
-    words of content how few memories of the store hold them. Raises what `meaning` raises.
+    Words of the `question` are weaker evidence than others, since any answer repeats them. `rarity` in [0, 1] gives for
+    content words how few memories of the store contain them. Raises what `meaning` raises.
     """
     trees = trees or reference_trees()
-    said = content_words(answer)
+    answer_words = content_words(answer)
     shown = ShownMemories(memories, question, rarity or {})
-    windows = windows_of(answer, said)
+    windows = windows_of(answer, answer_words)
     best = best_rows(shown, answer, windows, trees.words)
     odds = {place: one.odds + (0.0 if question.strip() else UNASKED) for place, one in best.items()}
     if meaning is not None:
         odds |= _by_meaning(meaning_rows(answer, question, windows, best, meaning), trees.meaning)
     scores = _with_twins(shown, odds)
-    whole = f" {' '.join(word.text for word in said)} "
+    whole = f" {' '.join(word.text for word in answer_words)} "
     found = []
     for place, memory in enumerate(shown.memories):
         repeated = bool(memory.stated) and f" {memory.stated} " in whole
-        window: Sequence[Word] = said if repeated else windows[best[place].row.window] if place in best else ()
+        window: Sequence[Word] = answer_words if repeated else windows[best[place].row.window] if place in best else ()
         spans = dict.fromkeys((word.start, word.end) for word in window if word.text in memory.own)
         found.append(Reference(1.0 if repeated else round(scores.get(place, 0.0), 4), tuple(spans)))
     return found
@@ -159,8 +159,8 @@ def meaning_rows(
     chosen = list(dict.fromkeys(best[place].row.window for place in likely))[:MAX_EMBEDDED]
     if not chosen or not question.strip():
         return {}
-    asked = frozenset(word.text for word in content_words(question))
-    texts = {number: _texts_of(answer, windows[number], asked) for number in chosen}
+    question_words = frozenset(word.text for word in content_words(question))
+    texts = {number: _texts_of(answer, windows[number], question_words) for number in chosen}
     different = list(dict.fromkeys([question, *chain.from_iterable(texts.values())]))
     cosines = dict(zip(different, meaning.embed(different) @ meaning.vectors.T, strict=True))
     found = {}
@@ -179,15 +179,15 @@ def meaning_rows(
     return found
 
 
-def _texts_of(answer: str, window: Sequence[Word], asked: frozenset[str]) -> tuple[str, str]:
-    """The window's sentences, and those of them that add something to the question; all when none does."""
+def _texts_of(answer: str, window: Sequence[Word], question_words: frozenset[str]) -> tuple[str, str]:
+    """The window's sentences, and those that add something to the question; all if none does."""
     begins = max(answer.rfind(mark, 0, window[0].start) for mark in SENTENCE_MARKS) + 1
     end = _SENTENCE_MARK.search(answer, window[-1].end)
     whole = answer[begins : end.end() if end else len(answer)].strip()[:MAX_TEXT]
     added = []
     for sentence in _SENTENCE.findall(whole):
         words = [word.text for word in content_words(sentence)]
-        if sum(word in asked for word in words) < REPEATED_SHARE * len(words):
+        if sum(word in question_words for word in words) < REPEATED_SHARE * len(words):
             added.append(sentence.strip())
     return whole, " ".join(added) or whole
 
@@ -199,7 +199,7 @@ def _by_meaning(rows: Mapping[int, Sequence[float]], trees: BoostedTrees) -> dic
 
 
 def _with_twins(shown: ShownMemories, odds: Mapping[int, float]) -> dict[int, float]:
-    """The likelihood by place, raised where another memory that says nearly the same has a higher one."""
+    """The likelihood by place, raised if a nearly equal memory has a higher one."""
     alone = {place: _likelihood(one) for place, one in odds.items()}
     found = {}
     for place, score in alone.items():

@@ -83,7 +83,7 @@ class ShownMemories:
 
     def __init__(self, memories: Sequence[str], question: str, rarity: Mapping[str, float]) -> None:
         self.memories = [ShownMemory(text) for text in memories]
-        self.asked = frozenset(word.text for word in content_words(question))
+        self.question_words = frozenset(word.text for word in content_words(question))
         self.weights = _word_weights(self.memories)
         self.rarity = rarity
         self.holders: dict[str, list[int]] = {}
@@ -91,8 +91,8 @@ class ShownMemories:
             memory.weight = self._weight(memory.own)
             for word in sorted(memory.own):
                 self.holders.setdefault(word, []).append(place)
-        total = max(self._weight(self.asked), 1.0)
-        self.asked_shares = [self._weight(memory.own & self.asked) / total for memory in self.memories]
+        total = max(self._weight(self.question_words), 1.0)
+        self.asked_shares = [self._weight(memory.own & self.question_words) / total for memory in self.memories]
         self.most_asked = max(self.asked_shares, default=0.0) or 1.0
         self.owners = frozenset().union(*(memory.owner for memory in self.memories))
         self._alike: dict[tuple[int, int], float] = {}
@@ -115,13 +115,13 @@ class ShownMemories:
         kept: list[tuple[float, int, int]] = []
         hits: list[dict[int, float]] = []
         for number, window in enumerate(windows):
-            said = frozenset(word.text for word in window)
+            answer_words = frozenset(word.text for word in window)
             hit: dict[int, float] = defaultdict(float)
-            for word in sorted(said & self.holders.keys()):
+            for word in sorted(answer_words & self.holders.keys()):
                 for place in self.holders[word]:
                     hit[place] += self.weights[word]
             hits.append(hit)
-            total = self._total(said)
+            total = self._total(answer_words)
             for place, weight in hit.items():
                 both = weight / math.sqrt(self.memories[place].weight * total)
                 if both >= LEAST_BOTH_SHARES:
@@ -135,18 +135,18 @@ class ShownMemories:
             for place, values in self._rows_of(answer, windows[number], hits[number], sorted(by_window[number]))
         ]
 
-    def _total(self, said: frozenset[str]) -> float:
-        return max(self._weight(said), LEAST_WINDOW_WEIGHT)
+    def _total(self, answer_words: frozenset[str]) -> float:
+        return max(self._weight(answer_words), LEAST_WINDOW_WEIGHT)
 
     def _rows_of(
         self, answer: str, window: Sequence[Word], hit: Mapping[int, float], places: Sequence[int]
     ) -> list[tuple[int, dict[str, float]]]:
         texts = [word.text for word in window]
-        said = frozenset(texts)
-        new = said - self.asked
-        total = self._total(said)
+        answer_words = frozenset(texts)
+        new = answer_words - self.question_words
+        total = self._total(answer_words)
         pairs = frozenset(pairwise(texts))
-        parts = [part for part in _parts(answer, window, self.asked) if part]
+        parts = [part for part in _parts(answer, window, self.question_words) if part]
         numbers = frozenset(word for word in new if any(letter.isdigit() for letter in word))
         dates = _dates_said(texts)
         beginnings = {beginning: word for word in sorted(new) if (beginning := _beginning(word))}
@@ -156,13 +156,13 @@ class ShownMemories:
         most_added = max(added.values()) or 1.0
         explained_by = {
             word: min(self.holders[word], key=lambda place: (-hit[place] * strength[place], place))
-            for word in said & self.holders.keys()
+            for word in answer_words & self.holders.keys()
         }
         new_weight = max(math.fsum(self.rare(word) for word in new), LEAST_NEW_WEIGHT)
         rows = []
         for place in places:
             memory = self.memories[place]
-            shared = memory.own & said
+            shared = memory.own & answer_words
             shared_new = shared & new
             together = math.fsum(self.weights[one] + self.weights[two] for one, two in memory.pairs & pairs)
             values = {
@@ -191,7 +191,7 @@ class ShownMemories:
                 "rarest": max(self.rare(word) for word in shared),
                 "rarest_new": max((self.rare(word) for word in shared_new), default=0.0),
                 "fewest_holders": min((float(len(self.holders[word])) for word in shared_new), default=NO_HOLDER),
-                "owner": 1.0 if memory.owner & said else -1.0 if self.owners & said else 0.0,
+                "owner": 1.0 if memory.owner & answer_words else -1.0 if self.owners & answer_words else 0.0,
                 "date_near": _nearness(dates, memory.said_when),
                 "says_when": float(bool(dates) and memory.says_when),
                 "words": float(len(memory.texts)),
@@ -229,8 +229,8 @@ def _beginning(word: str) -> str:
     return word[:PREFIX] if len(word) > PREFIX and word.isalpha() else ""
 
 
-def _parts(answer: str, window: Sequence[Word], asked: frozenset[str]) -> list[frozenset[str]]:
-    """What the window adds to the question, by what stands between commas, "and" and "or": an enumeration is rarely of
+def _parts(answer: str, window: Sequence[Word], question_words: frozenset[str]) -> list[frozenset[str]]:
+    """The words that the window adds to the question, split at commas, "and" and "or": an enumeration rarely refers to
     one memory alone."""
     parts: list[list[str]] = [[]]
     for place, word in enumerate(window):
@@ -238,11 +238,11 @@ def _parts(answer: str, window: Sequence[Word], asked: frozenset[str]) -> list[f
         if before and _PART_END.search(answer, before.end, word.start):
             parts.append([])
         parts[-1].append(word.text)
-    return [frozenset(part) - asked for part in parts]
+    return [frozenset(part) - question_words for part in parts]
 
 
 def _owner(text: str, begins: int) -> str:
-    """Who speaks in the memory, or whom it is about, as its label or its beginning says; "" when neither does."""
+    """The speaker or subject of the memory, by its label or its beginning; "" if neither names one."""
     if speaker := _SPEAKER.match(text, begins):
         return speaker[1]
     labels = [label for label in _LABEL_TEXT.findall(text[:begins]) if not _DATE.fullmatch(label)]

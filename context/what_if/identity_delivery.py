@@ -22,8 +22,8 @@ from context.engine.retrieval.fixed_sections import (
     FACT_COLUMNS,
     PROFILE_FACTS_READ,
     frame_section,
-    identity_shape,
-    profile_shape,
+    identity_fixed_section,
+    profile_fixed_section,
 )
 from context.engine.retrieval.pins import pins_of_each
 from context.models import VIEW_RUN, ContextRun
@@ -166,8 +166,8 @@ def _fixed_sections_each(
     budget = budget_for(SMALLEST_FRAME)
     return {
         agent.pk: [
-            identity_shape(versions[agent.pk], budget),
-            profile_shape(facts[agent.pk], pinned[agent.pk], budget),
+            identity_fixed_section(versions[agent.pk], budget),
+            profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
         ]

@@ -31,9 +31,9 @@ class OneOf:
         return core_schema.literal_schema([*self.choices])
 
 
-def text(limit: int, *, least: int = 0) -> StringConstraints:
-    """Annotates text of `least` to `limit` characters, counted without white space at its ends."""
-    return StringConstraints(strip_whitespace=True, min_length=least or None, max_length=limit)
+def text(limit: int, *, min_length: int = 0) -> StringConstraints:
+    """Annotates text of `min_length` to `limit` characters, counted without white space at its ends."""
+    return StringConstraints(strip_whitespace=True, min_length=min_length or None, max_length=limit)
 
 
 def entry(limit: int) -> WithJsonSchema:

@@ -35,7 +35,7 @@ THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SEC
 """Minimum relevance by type."""
 NEAR_MISS = 0.12
 """About half a threshold. Less relevant hits are considered, and get a verdict, only among the best few."""
-LEAST_CONSIDERED = 30
+MIN_CONSIDERED = 30
 CONSIDERED = 3
 """Candidates of a type for each that the plan would show: profiles exclude some, and messages repeat some."""
 
@@ -81,7 +81,7 @@ def candidates_find(
     if not types or not request.input.strip():
         return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
     loops = _loops(view, request, limits, resolved.now)
-    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
+    max_per_type = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
         SearchRequest(
@@ -90,8 +90,8 @@ def candidates_find(
             types=types,
             limit=MAX_SEARCH_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
-            min_results=LEAST_CONSIDERED,
-            max_per_type=most,
+            min_results=MIN_CONSIDERED,
+            max_per_type=max_per_type,
             # An as-of search also finds rows that were not there then; loading them shows which.
             include_overflow=request.explain or request.as_of is not None,
             metadata=False,
@@ -102,7 +102,7 @@ def candidates_find(
         ),
         resolved.embedding,
     )
-    found = _widened(_candidates_of(result.items, most, pins), resolved.thresholds_divisor) + loops
+    found = _widened(_candidates_of(result.items, max_per_type, pins), resolved.thresholds_divisor) + loops
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
@@ -115,7 +115,7 @@ def candidates_find(
     said = dict(duplicates_of(texts, request.conversation, resolved.budget.window))
     said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
     if pins or stats or said:
-        found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
+        found = [_annotated(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
     rows, as_of = resolved.rows, request.as_of
     wrong = rows.invalidated if rows is not None else list(found_wrong_facts(view, as_of))
     candidates = annotate_invalidated(view, found, [FoundWrong(*row) for row in wrong])
@@ -137,19 +137,19 @@ def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
     return memory_type != "loop" and (memory_type != "event" or LONG_TERM in resolved.profile.layers)
 
 
-def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
-    of_type = dict.fromkeys(most, 0)
+def _candidates_of(hits: Sequence[SearchHit], max_per_type: Mapping[str, int], pins: Pins) -> list[Candidate]:
+    of_type = dict.fromkeys(max_per_type, 0)
     found = []
     for hit in hits:
         of_type[hit.type] += 1
-        outranked = of_type[hit.type] > most[hit.type]
+        outranked = of_type[hit.type] > max_per_type[hit.type]
         # What is pinned is there anyway, as it is when nobody asks for what was outranked.
         if not outranked or (hit.type, hit.id) not in pins:
             found.append(candidate_of(hit, outranked=outranked))
     return found
 
 
-def _noted(
+def _annotated(
     one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
 ) -> Candidate:
     """`one` with its pin, usage boost and repetition; most candidates have none of them."""

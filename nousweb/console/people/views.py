@@ -198,7 +198,7 @@ def account(request: HttpRequest) -> HttpResponse:
         person_password_set(person=user, password=form.cleaned_data["new_password1"], by=principal_of(request))
         # Every other session ends with the old password; this one goes on under a new key.
         update_session_auth_hash(request, user)
-        sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+        sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
         sign_in_note(request, user)
         messages.success(request, "Your password is changed. You are signed out everywhere else.")
         return redirect("account")
@@ -236,7 +236,7 @@ def account_sessions_end(request: HttpRequest) -> HttpResponse:
     """Sign out everywhere but here."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101
-    ended = sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+    ended = sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
     messages.success(request, f"{ended} other session{'s' if ended != 1 else ''} ended.")
     return redirect("account")
 
