@@ -12,8 +12,8 @@ from nousweb.lib.errors import NotFound
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
-    """Whether a run, and what was recalled in it, asked for no more than the projects of a token, and no memory of
-    others was expanded in it; runs of before there were any for global memory."""
+    """Whether a run is within the projects of a token: it and its recalls requested no other projects, and no memory of
+    others was expanded in it. Older runs count as runs for global memory."""
     if by.projects is None:
         return True
     recalls = list(run.recalls.values_list("request", "items"))

@@ -38,7 +38,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation with what came of it; `record` is the prompt, None where there is none."""
+    """An expectation with its outcome; `record` is the prompt, None if there is none."""
 
     expectation: Expectation
     outcome: Outcome

@@ -20,7 +20,7 @@ State = ExpectationResult.State
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """What one round of checks came to, before it is kept: `causes` as they are kept, by expectation."""
+    """The result of one round of checks before it is stored: `causes` by expectation."""
 
     checks: Sequence[Check]
     causes: Mapping[UUID, Mapping[str, Any]]
@@ -29,8 +29,8 @@ class CheckRun:
 
 
 def expectations_run(view: PersonaMemory, expectations: Sequence[Expectation]) -> CheckRun:
-    """Check expectations of one persona, and look for what changed those that are otherwise than before. Writes
-    nothing, and is not to be called in a transaction that others wait for."""
+    """Check the expectations of one persona, and find the causes of those that changed. Writes nothing. Do not call it
+    in a transaction that others wait for."""
     began = time.monotonic()
     mark = mark_now(view)
     checks = list(expectations_check(view, expectations))
@@ -51,9 +51,9 @@ def _is_same(result: ExpectationResult, check: Check) -> bool:
 
 
 def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
-    """What led from the other state to this one; {} where the expectation was never in the other.
+    """The cause of a change from the other state to the present one; {} if the expectation never had the other state.
 
-    A check that could not be made in between says nothing of either.
+    Checks in between that could not run do not count.
     """
     one, state = check.expectation, check.outcome.state
     if state == State.ERROR:
@@ -70,8 +70,8 @@ def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
 
 @agent_transaction()
 def results_record(*, agent: Agent, run: CheckRun) -> None:
-    """Keep the results of a round. What was edited or deleted meanwhile keeps none, and what a later round has found
-    already stays."""
+    """Store the results of a round. Expectations that were edited or deleted meanwhile are skipped, and results of a
+    later round stay."""
     ids = [check.expectation.pk for check in run.checks]
     rows = Expectation.objects.select_for_update().filter(agent=agent, pk__in=ids).order_by("pk")
     revisions = dict(rows.values_list("pk", "revision"))

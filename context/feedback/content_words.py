@@ -11,7 +11,7 @@ from memory.comparison.lexicon import MONTHS, NUMBER_WORDS, words
 MAX_WINDOW_WORDS = 60
 """A longer sentence is read in parts."""
 MONTH_NUMBERS = {f"month{number}": number for number in range(1, 13)}
-"""The words that stand for months, whatever a text calls them."""
+"""Numbers of the months by their normalised words."""
 
 STOP_WORDS = words("""a about above after again against all also am an and any are aren as at be because been
     before being below between both but by can cannot could couldn d did didn do does doesn doing don down during

@@ -1,4 +1,4 @@
-"""How tasks that are alike ended: outcomes by the fingerprint of their context."""
+"""Outcomes of similar tasks, by the fingerprint of their context."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What can be wrong with a fact: each a list with a weight, advice and a statement.
+"""Lists of possible problems of facts, each with a weight, advice and a statement.
 
-Facts are compared by a hash of their words or along questions that are open, never each with each.
+Facts are compared by a hash of their words or by pending reviews, never each with each.
 """
 
 # ruff: noqa: S608 - the statements are made of constants alone, and values are bound.
@@ -16,7 +16,7 @@ from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, Sea
 UNUSED_AFTER = timedelta(days=30)
 """A fact that has been known for so long and was in no prompt is never shown."""
 OFTEN_SHOWN = 5
-"""So many times in prompts with a reported answer, without a reference, count as never referenced."""
+"""From this many prompts with a reported answer, a fact without a reference counts as never referenced."""
 NEAR_LENGTH = 0.8
 """One text in another repeats it when it is at least so much of its length."""
 
@@ -58,16 +58,16 @@ PARTS: Mapping[str, str] = {
 }
 
 EACH = f"{_FACT} AS fact LEFT JOIN facts_shown AS shown USING (id) WHERE {ACTIVE}"
-"""The facts in use, with what the usage log says of each."""
+"""The active facts, with their usage."""
 EACH_READS = ("shown", "facts_shown")
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """One list of facts. `weight` is what part of a fact counts as lost for each that is listed, 0 to 1.
+    """One list of facts. `weight`, 0 to 1, is the part of a listed fact that is lost from the score.
 
-    `condition` is what holds for a fact of `EACH`: one pass counts all that have one. Otherwise `statement` selects the
-    ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
+    `condition` is a condition on a fact of `EACH`: one pass counts all lists that have one. Otherwise `statement`
+    selects the ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
     """
 
     key: str

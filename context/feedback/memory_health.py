@@ -25,7 +25,7 @@ LISTED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class HealthFindingCount:
-    """How many facts a list holds, and what it takes from the score, in points."""
+    """The number of facts in a list, and the points that it subtracts from the score."""
 
     finding: HealthFinding
     number: int
@@ -43,7 +43,7 @@ class HealthFindingCount:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHealth:
-    """The facts in use, with those held back that wait for an answer, and what is wrong with how many of them."""
+    """The number of active facts, including quarantined ones with a pending review, and the counts of each list."""
 
     facts: int
     counts: tuple[HealthFindingCount, ...]
@@ -54,8 +54,9 @@ class MemoryHealth:
     def score(self) -> int | None:
         """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down; None without facts.
 
-        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): what no
-        prompt should show counts whole, what a person has to decide half, what may still be of use a quarter or less.
+        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): facts that
+        no prompt should show count fully, facts that a person must decide half, facts that may still be useful a
+        quarter or less.
         """
         if not self.facts:
             return None

@@ -1,11 +1,10 @@
-"""Which memories of a prompt an answer refers to, how surely, and where.
+"""Detect the memories of a prompt to which an answer refers, with likelihood and position.
 
-The answer is read in windows of one or two sentences, since what uses a memory stands together. Trees say how likely it
-is that a window refers to a memory by the words that they share (reference_features.py), and where there are vectors by
-what they mean too. A memory that says the same as another one which is surely referred to is helped by it.
+The answer is split into windows of one or two sentences, since a reference is usually within that. Trees give the
+likelihood that a window refers to a memory, from shared words (reference_features.py) and, if there are vectors, from
+meaning too. A memory gains likelihood from a nearly equal one that is surely referred to.
 
-Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, what they find is measured by
-benchmarks/references.py.
+Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, and measured by benchmarks/references.py.
 """
 
 import json
@@ -30,12 +29,12 @@ FILE = Path(__file__).with_name("reference_trees.json")
 REFERENCED_AT = 0.47
 """Score from which a memory counts as referenced."""
 TWIN = 1.0
-"""What it adds to the log-odds that another memory which says the same is surely referred to."""
+"""Added to the log-odds of a memory if a nearly equal one is surely referred to."""
 UNASKED = 0.8
-"""What it adds to the log-odds that the question is not known, so that no word counts as its own."""
+"""Added to the log-odds if the question is unknown, so that no word counts as a word of the question."""
 MEANING_NAMES = ("meaning_near", "added_near", "meaning_lift", "added_lift")
 LEAST_LIKELY = 0.03
-"""By words alone; what is less likely is not compared by meaning."""
+"""Minimum likelihood by words; less likely memories are not compared by meaning."""
 MAX_EMBEDDED = 24
 """Windows of an answer, the likeliest."""
 REPEATED_SHARE = 0.8

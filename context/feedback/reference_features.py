@@ -1,8 +1,8 @@
-"""What decides whether an answer refers to a memory: a row of numbers for each memory and window of the answer.
+"""The features that decide whether an answer refers to a memory: a row of numbers per memory and window of the answer.
 
-Words are compared, each weighed twice: by how few of the prompt's memories hold it, and by how few of the whole store.
-Of what depends on the answer, more foreign words never make a row count for more (`RISING`, `FALLING`, and shares of
-what the memories hold among each other), so that a long answer gathers nothing by its length.
+Shared words are weighed twice: by how few of the prompt's memories contain them, and by how few of the whole store do.
+More words that do not match never raise a feature that depends on the answer (`RISING`, `FALLING`, and shares among the
+memories), so that a long answer gains nothing by its length.
 """
 
 import math
@@ -23,13 +23,13 @@ NAMES = (
 RISING = frozenset({"window_share", "both_shares", "pairs", "part_share", "rare_part_share"})
 FALLING = frozenset({"new_weight", "missing_numbers"})
 LEAST_BOTH_SHARES = 0.08
-"""Of window and memory, the geometric mean of the shares that they have in common; below it nothing is a reference."""
+"""Minimum geometric mean of the shares that window and memory have in common; below it there is no reference."""
 LEAST_WINDOW_WEIGHT = 2.0
 """In rare words: one that is shared by chance is not all there is to a sentence of two."""
 LEAST_PART_WEIGHT, LEAST_RARE_PART_WEIGHT, LEAST_NEW_WEIGHT = 0.8, 0.6, 0.6
 UNKNOWN_RARITY = 0.8
 MAX_ROWS = 10_000
-"""Of an answer; of more those with the largest shares."""
+"""Maximum number of rows of an answer; those with the largest shares are kept."""
 NO_HOLDER = 20.0
 PREFIX = 5
 """Letters that longer words share count as nearly the same word ..."""
@@ -111,7 +111,7 @@ class ShownMemories:
         return self._alike[key]
 
     def rows(self, answer: str, windows: Sequence[Sequence[Word]]) -> list[Row]:
-        """Of each memory and each window with enough in common, in order."""
+        """The rows of each memory and each window with enough in common, in order."""
         kept: list[tuple[float, int, int]] = []
         hits: list[dict[int, float]] = []
         for number, window in enumerate(windows):
@@ -208,7 +208,7 @@ class ShownMemories:
         return math.fsum(self.rare(word) for word in words)
 
     def _added(self, place: int, new: frozenset[str], beginnings: Mapping[str, str]) -> float:
-        """What of the new words the memory holds, words with the same beginning included."""
+        """The new words that the memory contains, including words with the same beginning."""
         memory = self.memories[place]
         near = sum(word not in memory.own for key, word in beginnings.items() if key in memory.beginnings)
         return self._weight(new & memory.own) + PREFIX_WEIGHT * near
@@ -261,7 +261,7 @@ def _day_of(label: str) -> date | None:
 
 
 def _dates_said(texts: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Year, month and day of each month that is named, 0 for what is not said."""
+    """Year, month and day of each month that is named, 0 for missing parts."""
     found = []
     for place, word in enumerate(texts):
         if word not in MONTH_NUMBERS:

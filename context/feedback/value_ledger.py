@@ -1,4 +1,4 @@
-"""What the memories shown to an agent cost in tokens, and what share of these was referred to."""
+"""The cost of the memories shown to an agent in tokens, and the share of tokens that answers referred to."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class LedgerRow:
 
 
 USES_READ = 20_000
-"""So many of the latest times that a memory was shown are counted."""
+"""Maximum number of the latest uses that are counted."""
 
 
 def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
@@ -73,7 +73,7 @@ def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
 
 
 def ledger_rows(view: PersonaMemory, counted: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
-    """The rows of one page with what the memories say. One statement."""
+    """The rows of one page with the texts of the memories. One statement."""
     counted = list(counted)
     items = SearchItem.objects.filter(
         agent=view.agent,

@@ -42,10 +42,10 @@ def context_assemble(
 ) -> ContextRecord:
     """Assemble the prompt for a request from the memory that `by` may read.
 
-    The run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and what the input triggers is counted
-    with it, once; a dry run leaves no trace. What was read before something of the agent was erased is neither kept nor
-    answered, but read again.
-    People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
+    The run is stored for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and the triggers of the input are
+    counted with it, once; a dry run leaves no trace. If something of the agent is erased meanwhile, the prompt is
+    neither stored nor returned, but assembled again. People with the permission may request the subconscious `persona`;
+    a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
     scope_check(request.scope, by)
@@ -73,7 +73,7 @@ def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: st
 
 
 def _figures(record: ContextRecord) -> Mapping[str, Value]:
-    """What a trace says of a prompt, of which it has no word."""
+    """The attributes of a prompt in a trace, without any of its words."""
     return {
         "nous.context.run_id": str(record.id or ""),
         "nous.context.persona": record.persona,
@@ -87,7 +87,7 @@ def _figures(record: ContextRecord) -> Mapping[str, Value]:
 
 
 def _memories(record: ContextRecord) -> int:
-    """How many memories stand in the prompt, core memory and pins included."""
+    """The number of memories in the prompt, core memory and pins included."""
     return sum(item["type"] in MEMORY_TYPES for section in record.sections for item in section["items"])
 
 
@@ -103,7 +103,7 @@ def context_runs_purge() -> int:
 
 
 def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
-    """Keep what was assembled; None when something was erased since `agent` was read, and nothing is kept."""
+    """Store the prompt. Returns None, and stores nothing, if something was erased since `agent` was read."""
     run = record.as_run(agent=agent, principal_name=by.name, trace_id=trace_id())
     check = record.censors[INPUT]
 

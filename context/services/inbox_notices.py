@@ -1,4 +1,4 @@
-"""What the worker tells people of in their inbox: what came back from a snooze, and what is of high risk."""
+"""Notifications of the worker in people's inboxes: items back from a snooze, and items of high risk."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -25,10 +25,10 @@ AT_ONCE = 500
 
 
 def snoozes_return(*, by: Principal) -> int:
-    """Bring back what was snoozed until now, and what was snoozed until seen again and has been; returns how many.
+    """Bring back items whose snooze ended, and items snoozed until seen again that have been; returns how many.
 
-    A proposal was seen again when its section has another version or another proposal since. A review was, when what
-    it is about changed, when a judge answered, or when its facts or its censor were in a prompt or met since.
+    A proposal is seen again when its section has another version or another proposal since. A review is when its
+    subject changed, when a judge answered, or when its facts or its censor were in a prompt or met since.
     """
     held = ItemSnooze.objects.filter(ended_at=None).select_related("person", "agent").order_by("at")
     due = list(held.filter(until__lte=clock.now())[:AT_ONCE])

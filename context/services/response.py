@@ -20,7 +20,7 @@ from nousweb.lib.validation import unstorable_reason
 
 ANSWERED = "The answer to this context has been reported already."
 RECALLED = "Recalled"
-"""What stands for the section of what was looked up in the middle of the turn."""
+"""In place of a section, for memories that were recalled in the middle of the turn."""
 TRIES = 3
 
 

@@ -1,4 +1,5 @@
-"""What each context reads of its agent, whatever is asked: one statement, as long as all of its tables can be read."""
+"""Rows of an agent that each context reads, whatever the request: loaded in one statement if all their tables can be
+read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,8 @@ CORE_COLUMNS = (
 )  # fmt: skip
 _KEY, _HAS_QUESTION = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_question")
 CORE_READ = 100
-"""Of core memory, people's word first: enough for nearly every agent."""
+"""Maximum number of core memory facts that are loaded, those verified by people first: enough for nearly every
+agent."""
 
 
 def _current_profile(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
@@ -74,7 +76,8 @@ _CORE = CachedQuery(
 
 
 def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
-    """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
+    """Core memory that `scope` shows, whatever kinds the profile excludes: facts verified by people first, then the
+    most certain."""
     return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).peoples_first()
 
 
@@ -135,7 +138,7 @@ def base_profile_query(key: int) -> BoundQuery:
 
 
 def pins_query(agent: Agent) -> BoundQuery:
-    """Type and id of what is pinned."""
+    """Type and id of the pinned memories."""
     return _PINS.bound(None, agent=agent.pk)
 
 

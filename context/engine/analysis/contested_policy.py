@@ -1,4 +1,4 @@
-"""How prompts show facts about which a question is open: declared by agent, and by category of fact."""
+"""The policy of how prompts show contested facts, declared per agent and per category of fact."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,10 @@ MAX_CATEGORIES = 50
 
 
 class ContestedOrder(StrEnum):
-    """`newest_first`: the newer above the older. `newest_only`: the older is left out. `both`: each at its own place.
+    """`newest_first`: the newer fact above the older. `newest_only`: the older is left out. `both`: each at its own
+    place.
 
-    Whatever it is, both are marked as contested, and what people said comes before what only agents did.
+    In all of them both facts are marked as contested, and facts verified by people come before those of agents.
     """
 
     NEWEST_FIRST = "newest_first"
@@ -52,7 +53,7 @@ class ContestedPolicy:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> "ContestedPolicy":
-        """What an agent's configuration says; what it does not say, or not in this form, is as by default."""
+        """The policy of an agent's configuration; absent or malformed parts have their defaults."""
         given = config.get(CONFIG_KEY)
         given = given if isinstance(given, dict) else {"order": given}
         categories = given.get("categories")

@@ -35,7 +35,7 @@ class Assembly:
 
     @property
     def tokens(self) -> int:
-        """Of the whole prompt, headings and breaks included; estimated."""
+        """Estimated tokens of the whole prompt, headings and breaks included."""
         return estimate_tokens(self.system_prompt)
 
 

@@ -7,7 +7,7 @@ from nousweb.lib.word_overlap import words_of
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?\n]+")
 LEAD_BONUS = 0.15
-"""What opens a text usually says what it is about."""
+"""The first sentence of a text usually names its topic."""
 
 
 def compress(text: str, query: str, *, max_tokens: int, least_share: float) -> str | None:

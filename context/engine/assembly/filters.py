@@ -1,4 +1,4 @@
-"""The filters a candidate passes before the budget: each that refuses it says why, and what would let it in."""
+"""The filters of candidates before the budget. Each refusal has a reason, and a hint that would avoid it."""
 
 from collections.abc import Iterable
 from datetime import UTC
@@ -15,7 +15,7 @@ FILE_FACTOR = 1.25
 TAG_FACTOR = 1.1
 RECENCY_HALF_LIFE_DAYS = 7.0
 SHOWN_CHARACTERS = 120
-"""Of what took a memory's place, in the reason of a verdict."""
+"""Maximum characters of a superseding memory's text in the reason of a verdict."""
 
 
 def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tuple[tuple[str, float], ...]]:
@@ -48,8 +48,8 @@ def candidates_filter(
 ) -> tuple[list[Verdict], list[Verdict]]:
     """Split candidates into those that pass, best first, and those that are left out.
 
-    Of equals, what was asked for by time comes with the latest first, and the rest by type and id, so that equal inputs
-    give equal prompts.
+    Candidates of equal score that were requested by time are ordered latest first, the others by type and id, so that
+    equal inputs give equal prompts.
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # What is pinned comes first, so that of two that say the same it is the one that stays.

@@ -1,4 +1,4 @@
-"""The sections of a prompt, before and after their budgets, and what they leave out."""
+"""The sections of a prompt, before and after their budgets, and their omitted items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ class BudgetTracker:
 
 Key = tuple[str, str]
 Choices = dict[Key, tuple[Verdict, str]]
-"""What is included, by type and id, with its line."""
+"""The included candidates, by type and id, each with its line."""
 
 
 def select(
