@@ -1,8 +1,8 @@
-"""Log-in at a provider of OpenID Connect: what it says of a person becomes an account with a role, or a refusal.
+"""Log-in at an OpenID Connect provider: its claims about a person lead to an account with a role, or to a refusal.
 
-The package `allauth` speaks the protocol: authorization code with PKCE and state, issuer, audience and time of the id
-token; the nonce, which it knows nothing of, is sent and compared here. It has no say in who may come in:
-`pre_social_login` ends each log-in with an answer of ours.
+The package `allauth` implements the protocol: authorization code with PKCE and state, issuer, audience and time of the
+id token. The nonce, which it does not support, is sent and compared here. It does not decide who may come in:
+`pre_social_login` ends each log-in with a response of ours.
 """
 
 import secrets
@@ -35,9 +35,9 @@ log = structlog.get_logger(__name__)
 
 PROVIDER_ID = "oidc"
 CONNECT = "provider_connect"
-"""In the session of somebody who is signed in and wants the provider's log-in for their account."""
+"""In the session of a signed-in person who wants to connect the provider's log-in to their account."""
 NONCE = "provider_nonce"
-"""In the session: what the id token has to carry, so that one of another browser's log-in is of no use in this one."""
+"""In the session: the nonce that the id token must carry, so that one of another browser's log-in is useless here."""
 NONCE_BYTES = 16
 RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
 

@@ -1,4 +1,4 @@
-"""Eight weeks in the life of Marlow, an on-call assistant: what was proposed, by whom, and what became of it."""
+"""Eight weeks of Marlow, an on-call assistant: proposed changes of its identity, their authors, and the decisions."""
 
 from dataclasses import dataclass
 from typing import Literal

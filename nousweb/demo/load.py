@@ -40,7 +40,7 @@ LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrat
 
 
 def demo_file() -> Path:
-    """Where the demo's generated secrets are kept, readable by their owner only, to be shown at each start."""
+    """The file of the demo's generated secrets, readable by its owner only, which are shown at each start."""
     return Path(settings.DATA_DIR) / "demo.json"
 
 
@@ -49,7 +49,7 @@ class DemoInProduction(RuntimeError):
 
 
 def demo_check() -> None:
-    """Raise DemoInProduction, in words for whoever asked for the demo, where NOUS_PRODUCTION is on."""
+    """Raise DemoInProduction if NOUS_PRODUCTION is on."""
     if settings.PRODUCTION:
         raise DemoInProduction(
             "The demo makes log-ins whose passwords are printed, so it is not for production: start without --demo, or"

@@ -39,7 +39,7 @@ class Caller:
 
 
 def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent) -> list[Step]:
-    """What happened and when, in days before `start`."""
+    """The events and their times, in days before `start`."""
     events: dict[str, list[int]] = {}
     facts: list[str] = []
     steps: list[Step] = []
@@ -176,7 +176,7 @@ def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callab
 
 
 def memory_finish() -> None:
-    """What the worker would have done since: vectors and the loops that went idle."""
+    """The work that the worker would have done since: vectors, and loops that went idle."""
     embeddings_make()
     loops_close_idle()
 

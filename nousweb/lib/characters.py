@@ -1,8 +1,8 @@
-"""Characters that do not show, or that move what stands beside them: which they are, what they are called, where.
+"""Characters that are invisible, or that reorder their neighbours: their detection, names and positions.
 
-One definition serves all who ask: identity refuses them, prompts leave them out, pages put a mark in their place.
-A character is hidden by where it stands: a joiner between two letters of Persian is part of the word, between two
-Latin letters it is a hiding place.
+One definition for all: identity refuses them, prompts omit them, pages show a mark instead. Whether a character is
+hidden depends on its context: a joiner between two letters of Persian is part of the word, between two Latin letters it
+is not.
 """
 
 import re
@@ -204,10 +204,10 @@ def _hides(text: str, index: int) -> bool:
 
 
 def _joins(text: str, index: int) -> bool:
-    """Whether the joiner at `index` stands between parts of an emoji, or inside a word of a script that uses it.
+    """Whether the joiner at `index` is between parts of an emoji, or inside a word of a script that uses it.
 
-    In a word it has to show: in Arabic it parts two letters that would join, elsewhere it stands beside a virama, or
-    once in a word. What may stand anywhere and changes nothing is a way to write unseen.
+    In a word it must be visible: in Arabic it separates two letters that would join, elsewhere it is beside a virama,
+    or occurs once in a word. A joiner that may occur anywhere without effect could hide text.
     """
     before, after = text[index - 1 : index] if index else "", text[index + 1 : index + 2]
     if not before or before in _JOINERS:
@@ -231,7 +231,7 @@ def _joins(text: str, index: int) -> bool:
 
 
 def _parts(text: str, index: int) -> bool:
-    """Whether the letter before `index`, under whatever marks, would join the next one."""
+    """Whether the letter before `index`, whatever its marks, would join the next one."""
     base = index - 1
     while base > 0 and unicodedata.category(text[base]) == "Mn":
         base -= 1

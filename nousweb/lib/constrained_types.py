@@ -16,7 +16,7 @@ WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MAX_TAGS = 20
 """On one memory, and of one request."""
 MAX_KEY_CHARACTERS = 100
-"""Of the key by which writers name a project or a task."""
+"""Maximum length of the key of a project or a task."""
 MAX_CURSOR_CHARACTERS = 400
 """Ours have about 110, and up to 330 where a run's own name is in them; a longer one is not even parsed."""
 

@@ -23,7 +23,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class PreparedCursor:
-    """What is sent over a connection without Django's or psycopg's reading of each statement again."""
+    """Sends statements without parsing them again in Django or psycopg."""
 
     __slots__ = ("_own", "_raw")
 
@@ -56,15 +56,15 @@ class PreparedCursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement read or wrote."""
+        """The number of rows that the statement read or wrote."""
         return self._raw.rowcount
 
 
 cursor_type: type[PreparedCursor] = PreparedCursor
-"""What sends prepared statements; telemetry sets one that makes a span of each."""
+"""The class of cursors for prepared statements; telemetry sets one that creates a span for each."""
 
 Kind = Literal["text", "binary", "arrays"]
-"""How rows are sent: as text, in binary, or in binary with arrays of numbers as numpy's."""
+"""The format of rows: text, binary, or binary with arrays of numbers as numpy's."""
 
 
 def _cursor_of(raw: Any, kind: Kind) -> RawCursor[Any]:
@@ -195,10 +195,10 @@ def _is_json(field: "Field[Any, Any]") -> bool:
 
 
 class CachedQuery:
-    """A queryset that is asked again and again for other values, written to SQL once and prepared.
+    """A queryset that is repeated with other values, compiled to SQL once and prepared.
 
     `build` makes it for a shape (whatever changes the SQL itself) from `stand_ins`: for each value that changes from
-    call to call one of its type that occurs nowhere else in the query. Rows come as the columns of the SELECT, without
+    call to call, one of its type that occurs nowhere else in the query. Rows are the columns of the SELECT, without
     Django's conversions.
     """
 

@@ -1,7 +1,7 @@
-"""A message of MCP, answered: the same over HTTP and stdio, in both eras of the protocol.
+"""Process a message of MCP: the same over HTTP and stdio, in both eras of the protocol.
 
-Until 2025-11-25 a client introduces itself with `initialize`; since 2026-07-28 each request carries what it needs. No
-session is kept for either: a token says who calls, each time.
+Until 2025-11-25 a client introduces itself with `initialize`; since 2026-07-28 each request carries what it needs.
+There is no session in either: a token identifies the caller each time.
 """
 
 from collections.abc import Callable, Mapping
@@ -142,7 +142,7 @@ def error_message(request: JSONRPCRequest | None, error: ProtocolError) -> dict[
 
 
 def unexpected_error() -> ProtocolError:
-    """What a client learns of a fault on our side."""
+    """The error that a client gets for a fault on our side."""
     return ProtocolError("Something went wrong on our side; the request id finds it in the log.")
 
 

@@ -38,7 +38,7 @@ def digest_of(path: str) -> str:
 
 
 def hashed_name(name: str, path: str) -> str:
-    """ "css/layout.css" as "css/layout.f3ea4bcc2a11.css", by what stands in the file at `path`."""
+    """ "css/layout.css" as "css/layout.f3ea4bcc2a11.css", by the content of the file at `path`."""
     pure = PurePosixPath(name)
     return str(pure.with_name(f"{pure.stem}.{digest_of(path)}{pure.suffix}"))
 
@@ -68,7 +68,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
 @lru_cache(maxsize=4)
 def _hashed_files(prefix: str, names: tuple[str, ...]) -> dict[str, StaticFile]:
-    """The answers by the addresses of hashed names; listed once, whatever number of threads serve them."""
+    """The responses by the addresses of hashed names; built once, whatever the number of threads."""
     found: dict[str, StaticFile] = {}
     kinds = MediaTypes()
     for name in names:

@@ -36,7 +36,7 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # Whether the request came over TLS is decided in one place only: NOUS_TRUST_PROXY in the settings.
 forwarded_allow_ips = ""
 GARBAGE_OBJECTS = 20_000
-"""So many more objects than were freed are looked through for garbage: some megabytes."""
+"""After this many more objects than were freed, the garbage collector runs: some megabytes."""
 # A second way in, through a file in the home folder, that nobody asked for.
 control_socket_disable = True
 
@@ -47,9 +47,10 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Load what the first requests would otherwise wait a second for: all views here, the local model beside them.
+    """Load what the first requests would otherwise wait a second for: all views here, the local model in the
+    background.
 
-    Traces and metrics begin here and not in the server: its threads would not outlive the fork.
+    Traces and metrics start here and not in the server: its threads would not survive the fork.
     """
     from django.conf import settings
     from django.urls import get_resolver
@@ -80,7 +81,7 @@ def _warm_up() -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Send what is left of traces and metrics."""
+    """Send the rest of traces and metrics."""
     from django.conf import settings
 
     if settings.TELEMETRY:

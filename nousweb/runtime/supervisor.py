@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 CODE = Path(__file__).resolve().parents[2]
-"""Where programs find the package, also in a clone that nobody installed."""
+"""The folder where programs find the package, also in a clone that is not installed."""
 READY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 POLL_SECONDS = 0.1
@@ -62,7 +62,7 @@ class Child:
             self.process.terminate()
 
     def sweep(self) -> None:
-        """Kill whatever the program, ended or not, has left in its process group."""
+        """Kill all processes that the program, ended or not, has left in its process group."""
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -62,7 +62,7 @@ Check = Callable[[], Iterator[DoctorFinding]]
 
 
 def _found(check: Check) -> Iterator[DoctorFinding]:
-    """What a check finds; one that breaks is a finding too, so that the others still run."""
+    """The findings of a check. An error becomes a finding too, so that the other checks still run."""
     try:
         yield from check()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Changes the installation's secret, which signs sessions and encrypts what the database keeps for the product."""
+"""Change the installation's secret, which signs sessions and encrypts secrets in the database."""
 
 import os
 from argparse import ArgumentParser

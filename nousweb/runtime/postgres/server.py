@@ -91,7 +91,7 @@ class EmbeddedServer:
 
     @property
     def owner_url(self) -> str:
-        """The same for the owner of the tables, who migrates them."""
+        """The same for the owner of the tables, which migrates them."""
         return self._url_of(OWNER)
 
     def _url_of(self, role: str) -> str:

@@ -1,8 +1,8 @@
-"""Several commands, one server: who starts it and who stops it.
+"""Several commands share one server: starting and stopping it.
 
-Each process that uses the embedded server holds a shared lock on one file. The last to leave can take the
-lock alone, and stops the server. The system drops the locks of a killed process, so nobody has to be
-counted. Starting and stopping happen under a second, exclusive lock.
+Each process that uses the embedded server holds a shared lock on one file. The last one to leave can take the lock
+exclusively, and stops the server. The system drops the locks of a killed process, so no counting is needed. Starting
+and stopping happen under a second, exclusive lock.
 """
 
 import atexit

@@ -324,7 +324,7 @@ class BufferingThreadWorker(ThreadWorker):
     # Time passes.
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close what is still open at the end of the process."""
+        """Close all open connections at the end of the process."""
         if force:
             for connection in [*self.reading, *self.sending]:
                 self._close(connection)
