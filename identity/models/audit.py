@@ -22,10 +22,11 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
 
 
 class AuditEvent(AuthorFields):
-    """Who did what to what. Append-only in the database, and readable after everything it names is gone."""
+    """A record of an action: who did what to what. Append-only in the database, and readable after everything it names
+    is gone."""
 
     BOTH = "both"
-    """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
+    """Persona of a record that everybody may see, but whose states concern the subconscious too."""
     CHANNELS = (
         ("console", "Console"),
         ("api", "API"),
@@ -71,5 +72,5 @@ class AuditEvent(AuthorFields):
         return f"{self.author_name}: {self.action} {self.object_label}"
 
     def shows_states(self, by: PermissionHolder) -> bool:
-        """Whether `by` may read what was before and after; the record itself is one that they may know of."""
+        """Whether `by` may read the states before and after; the record itself is one that they may see."""
         return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)

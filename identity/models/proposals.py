@@ -1,4 +1,4 @@
-"""Wishes to change an identity, and what people decided."""
+"""Proposed changes of an identity, and people's decisions about them."""
 
 import uuid
 
@@ -47,7 +47,7 @@ class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
 
 
 class ChangeProposal(AgentRow, AuthorFields):
-    """A wish to change one section: what it said, what it should say, why, and what people decided."""
+    """A proposed change of one section: its present text, the new text, the reason, and people's decision."""
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"

@@ -88,7 +88,7 @@ def version_get(agent: Agent, section: str, number: int) -> IdentityVersion:
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """One section as the console shows it: its policy, its current version if any, and what waits for it."""
+    """One section in the console: its policy, its current version if any, and its pending proposals."""
 
     section: Section
     policy: SectionPolicy
@@ -109,7 +109,7 @@ class SectionState:
 
 
 WAITING_SHOWN = 3
-"""How many waiting proposals a section lists; the review queue has them all."""
+"""Maximum number of pending proposals that a section lists; the review queue has all of them."""
 
 
 def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
@@ -147,13 +147,13 @@ def section_tokens(section: str, content: str) -> int:
 
 
 def sized_tokens(section: str, characters: int) -> int:
-    """What `section_tokens` says of a text of so many characters, up to the marks that rendering adds to it."""
+    """The result of `section_tokens` for a text of so many characters, up to the marks that rendering adds to it."""
     return section_tokens(section, "x" * characters)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """One version as the history shows it: with its size and what that size has gained or lost."""
+    """One version in the history, with its size and the change of its size."""
 
     version: IdentityVersion
     tokens: int

@@ -27,7 +27,7 @@ def agent_create(
     prompt: str | None = None,
     facts_from: Agent | None = None,
 ) -> Agent:
-    """Make an agent and seed its identity from a prompt, and from what the agent `facts_from` knows of its user.
+    """Create an agent and seed its identity from a prompt, and from the facts about people of the agent `facts_from`.
 
     Raises Invalid for a bad slug, name or kind, Conflict if it exists, and NotAllowed for facts that `by` may not read.
     """

@@ -13,10 +13,10 @@ from nousweb.lib.prepared_statements import instance_insert
 
 
 class AuditEntry(TypedDict, total=False):
-    """That `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
+    """An entry: `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
 
-    `label` names the target where its own name must not stay behind. `persona` says whose memory it is about where
-    neither the target nor who acts does.
+    `label` replaces the target's own name if that must not be stored. `persona` is the persona whose memory it is
+    about, if neither the target nor the author determines it.
     """
 
     by: Required[Principal]
@@ -50,7 +50,7 @@ def audit_record_many(entries: Iterable[AuditEntry]) -> None:
 
 
 def audit_draft(**entry: Unpack[AuditEntry]) -> AuditEvent:
-    """What `audit_record` would write, unsaved: for a receipt that the database itself writes."""
+    """Build the unsaved record of `audit_record`: for a receipt that the database itself writes."""
     by, action, target, agent = entry["by"], entry["action"], entry["target"], entry["agent"]
     return AuditEvent(
         author_kind=by.kind,

@@ -32,9 +32,9 @@ def changes_await(
 ) -> ChangePage:
     """The next changes for `by`, waiting up to `seconds` for the first one.
 
-    A reader publishes its own persona's stream, so that it finds whatever was committed before it asked. The stream of
-    the other persona is published by whoever else reads it, at the latest by the worker: nobody holds what the actor
-    waits for. Raises TooMany when nothing is there and too many of this caller, or of this process, wait already.
+    A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
+    persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
+    TooMany if there is no change and too many readers of this caller, or of this process, are waiting.
     """
     streams = streams_of(by)
 

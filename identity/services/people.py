@@ -1,7 +1,7 @@
-"""The people of an installation: who may come in, with which role, and in which sessions.
+"""The people of an installation: their access, roles and sessions.
 
-Only owners (Django's superusers) manage people. No role holds a right over accounts, since whoever could make accounts
-could be two people where four eyes are asked for. Changes of an account are recorded by `identity.services.accounts`.
+Only owners (Django's superusers) manage people. No role has a permission for accounts, since a person who could create
+accounts could pose as two people under four eyes. Changes of an account are recorded by `identity.services.accounts`.
 """
 
 import secrets
@@ -46,9 +46,9 @@ def is_owner(by: Principal) -> bool:
 
 @transaction.atomic
 def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal) -> tuple[Invitation, str]:
-    """Make an invitation that holds for `days` (1 to 30); returns it with its secret, which cannot be had again.
+    """Create an invitation for `days` (1 to 30); returns it with its secret, which is not stored.
 
-    `note` says for whom it is, to owners alone: it stays out of the audit trail. Raises Invalid, NotAllowed.
+    `note` is the invited person, visible to owners only: it stays out of the audit trail. Raises Invalid, NotAllowed.
     """
     owner_check(by)
     _role_check(role)
@@ -133,7 +133,7 @@ def person_password_set(*, person: User, password: str, by: Principal) -> User:
 
 @transaction.atomic
 def person_role_set(*, person: User, role: str, by: Principal) -> User:
-    """Give a person this role instead of what they had. Raises Conflict for oneself and the last owner."""
+    """Replace the role of a person. Raises Conflict for oneself and the last owner."""
     owner_check(by)
     _role_check(role)
     return role_give(_locked(person, by, keeps_owner=role == Invitation.OWNER), role)

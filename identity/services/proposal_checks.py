@@ -1,6 +1,7 @@
-"""What is proposed again and again: the same words once, what people turned down not at all, and never too much.
+"""Checks against repeated proposals: the same text is proposed once, rejected texts not at all, and never too many.
 
-Called in the transaction of a proposal, behind `proposing_lock`, so that of two at once the second sees the first.
+Called in the transaction of a proposal, behind `proposing_lock`, so that of two concurrent ones the second sees the
+first.
 """
 
 import re
@@ -29,7 +30,7 @@ _NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
 
 def proposing_lock(agent: Agent, by: Principal) -> None:
-    """Wait for whoever proposes for the same persona, until the end of their transaction."""
+    """Wait for other proposals of the same persona, until the end of their transaction."""
     with connection.cursor() as cursor:
         key = f"propose:{agent.pk}:{by.persona}"
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
@@ -57,7 +58,7 @@ def proposal_waiting(
 
 
 def lately_refused(*, agent: Agent, by: Principal) -> QuerySet[ChangeProposal]:
-    """What people turned down or took back not long ago, in whichever section, as far as `by` may know of it."""
+    """The proposals that people lately rejected or reverted, in any section, as far as `by` may see them."""
     refused = ChangeProposal.objects.filter(
         agent=agent,
         status__in=(Status.REJECTED, Status.REVERTED),
@@ -118,10 +119,10 @@ def normalised(content: str) -> str:
 
 
 def bare_words(content: str) -> str:
-    """A text as it is compared with what people refused: its letters and digits alone, of either case, and those that
-    pass for Latin ones as these.
+    """A text for comparison with rejected ones: its letters and digits alone, case-folded, with lookalikes as Latin
+    letters.
 
-    What has none of these is compared by its signs.
+    A text without any of these is compared by its other characters.
     """
     plain = normalised(lookalike_fold(content))
     return _NO_WORD.sub("", plain) or plain

@@ -1,4 +1,4 @@
-"""What each decision about a proposal begins with, its locked rows, and leaves: status, change and audit record."""
+"""The common parts of decisions about a proposal: locking its rows, and recording status, change and audit record."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ REVIEW = "identity.review_changeproposal"
 
 
 def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
-    """The agent and the proposal, locked. Raises NotFound for what is gone, or of a persona that `by` may not see."""
+    """Lock the agent and the proposal. Raises NotFound if it is gone, or of a persona that `by` may not see."""
     by.require(REVIEW, proposal.agent)
     agent = agent_lock(proposal.agent)
     locked = (

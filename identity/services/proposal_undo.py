@@ -37,15 +37,15 @@ def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "
 
 @transaction.atomic
 def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
-    """Take back a decision: the proposal waits again.
+    """Undo a decision: the proposal is pending again.
 
-    An approval can be undone while nothing came after it; its text is replaced by a new version that
-    restores the one before. What a person applied directly, as a rollback, never waited, and does not wait after its
-    undo either: it is reverted. A rejection can always be undone, and so can keeping what an agent applied
-    itself, which waits to be looked over again and stays in force.
+    An approval can be undone while nothing came after it; its text is replaced by a new version that restores the one
+    before. A change that a person applied directly, such as a rollback, was never pending, and is reverted by the undo.
+    A rejection can always be undone, and so can keeping an agent's own change, which must then be looked over again and
+    stays in force.
 
-    With four eyes an approval is not undone by one person, whoever gave it: the text before is proposed, the approved
-    one stays current until another person agrees, and that new proposal is returned.
+    With four eyes no single person can undo an approval: the text before is proposed, the approved one stays current
+    until another person agrees, and that new proposal is returned.
     """
     agent, proposal = proposal_lock(proposal, by)
     if proposal.status == Status.REJECTED:

@@ -1,7 +1,6 @@
-"""The first identity of an agent, from the environment and from what is known about its people.
+"""The first identity of an agent, from the environment and from facts about its people.
 
-Source: seed 008, A3. Other apps supply the known facts through `profile_sources`, so that identity
-depends on none of them.
+Source: seed 008, A3. Other apps supply the facts through `profile_sources`, so that identity depends on none of them.
 """
 
 import hashlib

@@ -77,9 +77,9 @@ def version_activate(
 ) -> IdentityVersion:
     """Write the next version of a section and make it current, with its audit record.
 
-    `current` is the section's current version as read under the agent's lock. `author` wrote the text when
-    that is not `by`, who activates it. `approved` is the proposal, unedited, that `by` lets pass. Raises NotAllowed
-    where four eyes ask for another person.
+    `current` is the section's current version as read under the agent's lock. `author` wrote the text if that is not
+    `by`, who activates it. `approved` is the proposal, unedited, that `by` approves. Raises NotAllowed if four eyes
+    require another person.
     """
     activation_check(by, approved)
     if not transaction.get_connection().in_atomic_block:

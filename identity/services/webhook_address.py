@@ -62,7 +62,8 @@ def url_check(url: str) -> str:
 
 
 def _may_be_public(host: str) -> bool:
-    """False for what certainly leads inside: this machine by name, an address in any spelling that a resolver takes."""
+    """False for hosts that are certainly private: this machine by name, or an address in any spelling that a resolver
+    accepts."""
     host = host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return False
@@ -78,10 +79,10 @@ def _may_be_public(host: str) -> bool:
 
 
 def message_send(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
-    """Post `body` to `url`, without following anywhere else. Raises NotSent, at the latest after EXCHANGE_SECONDS.
+    """Post `body` to `url`, without following redirects. Raises NotSent, at the latest after EXCHANGE_SECONDS.
 
-    The host's name is looked up once and the connection goes to what was found and checked, so that a name which
-    changes in between leads nowhere else.
+    The host's name is resolved once and the connection goes to the checked address, so that a name that changes in
+    between leads nowhere else.
     """
     parts = urlsplit(url)
     began = time.monotonic()
@@ -98,7 +99,7 @@ def message_send(url: str, body: bytes, headers: dict[str, str]) -> WebhookRespo
 
 
 def _why(error: Exception) -> str:
-    """What kept a message from its address, for people."""
+    """The reason why a message was not sent, for people."""
     for kinds, words in WORDS.items():
         if isinstance(error, kinds):
             return words
@@ -107,7 +108,7 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def _connection(parts: SplitResult) -> Iterator[http.client.HTTPConnection]:
-    """A connection to what the host's name stands for, cut after EXCHANGE_SECONDS. Raises NotSent and OSError."""
+    """A connection to the address of the host's name, cut after EXCHANGE_SECONDS. Raises NotSent and OSError."""
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     found = {info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}

@@ -56,7 +56,7 @@ def webhooks_due() -> list[uuid.UUID]:
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:
-    """Send what is due to a webhook, for a turn; returns how many messages were delivered."""
+    """Send the due messages of a webhook, for a turn; returns how many were delivered."""
     lease = uuid.uuid4()
     if not _free().filter(pk=webhook_id).update(lease=lease, leased_until=clock.now() + DELIVERY.lease):
         return 0
@@ -141,9 +141,9 @@ def _record(
 
 @transaction.atomic
 def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
-    """Turn what is new in the feed into a message for each stream, up to a bound, under the webhook's lock.
+    """Turn new changes of each stream into a message, up to a limit, under the webhook's lock.
 
-    What the receiver may not know, or did not ask for, is passed over at once and not looked at again.
+    Changes that the receiver may not see, or did not request, are skipped once and not read again.
     """
     webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
     if webhook is None or webhook.messages.filter(status=Status.WAITING).exists():
@@ -180,9 +180,9 @@ def webhook_personas(webhook: Webhook) -> tuple[str, ...]:
 
 
 def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
-    """What is posted: the changes as they were, and with `bodies` what they are about as it is now.
+    """The body of a message: the changes as they were, and with `bodies` the present state of their objects.
 
-    Of what the webhook may not know any more, nothing.
+    Without objects that the webhook may not see any more.
     """
     kinds, personas = webhook_kinds(webhook), webhook_personas(webhook)
     changes = Change.objects.filter(pk__in=delivery.changes, agent=webhook.agent, kind__in=kinds, persona__in=personas)

@@ -31,7 +31,7 @@ class SealsDiffer(Exception):
 
 
 def seal_export(seal: LogSeal) -> dict[str, Any]:
-    """A seal as it is sent outside: what its hash is over, and the hash."""
+    """A seal as it is exported: the hashed values, and the hash."""
     return {**seal_values(seal), "hash": seal.hash}
 
 
@@ -88,7 +88,7 @@ def _announce(seal: LogSeal) -> bool:
 
 
 def file_last(file: Any) -> dict[str, Any]:
-    """The last seal in an open file; {} for an empty one. What a full disk cut off is passed over."""
+    """The last seal in an open file; {} for an empty one. A line that a full disk cut off is skipped."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LAST_BYTES))
     tail = file.read()

@@ -1,4 +1,4 @@
-"""Checking rows against the seals: every row, every leaf, every link, and what outside copies of the seals say."""
+"""Verify rows against the seals: every row, every leaf, every link, and external copies of the seals."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ class Verification:
         return len(found) == seals
 
     def finish(self) -> Report:
-        """Check what no seal covers, and receipts against their holes."""
+        """Check rows without a seal, and receipts against their tombstones."""
         with one_snapshot():
             unsealed_check(self.report, self.agent_id)
             receipts_check(self.report, self.agent_id)
@@ -148,7 +148,7 @@ class Verification:
         self._edited_report(table, seal, edited)
 
     def _edited_report(self, table: SealedTable, seal: LogSeal, edited: Mapping[str, tuple[Row, Leaf]]) -> None:
-        """Report rows that are not what was sealed, those first that hold what another one of them said."""
+        """Report rows that differ from their sealed state, first those with the content of another row."""
         for key, (row, leaf) in edited.items():
             what, code = "was edited after it was sealed", "edited"
             if len(edited) <= BATCH:
