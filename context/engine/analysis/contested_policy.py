@@ -14,10 +14,9 @@ MAX_CATEGORIES = 50
 
 
 class ContestedOrder(StrEnum):
-    """`newest_first`: the newer fact above the older. `newest_only`: the older is left out. `both`: each at its own
-    place.
+    """`newest_first`: the newer above the older. `newest_only`: the older is left out. `both`: each at its own place.
 
-    In all of them both facts are marked as contested, and facts verified by people come before those of agents.
+    Whatever it is, both are marked as contested, and what people said comes before what only agents did.
     """
 
     NEWEST_FIRST = "newest_first"
