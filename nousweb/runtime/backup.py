@@ -43,7 +43,7 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The result of a restoration: the moment of the snapshot if the backup has it, rows in all tables, whether the
     secret was restored too, and duration in seconds."""
 
@@ -90,7 +90,7 @@ def backup_take(folder: Path, *, url: str, data_folder: Path) -> Backup:
     return Backup(row[1], sum(rows.values()), size, time.monotonic() - began)
 
 
-def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bool) -> Restored:
+def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bool) -> RestoreResult:
     """Restore a backup, or a dump of the custom format alone, into the empty database at `url`, as its owner.
 
     The tables are as they were then, and need `migrate`. The secret is put into the data folder unless one is there, or
@@ -124,7 +124,7 @@ def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bo
         wrong = sorted(name for name in {*rows, *about["rows"]} if rows.get(name) != about["rows"].get(name))
         raise BackupProblem(f"The backup is not whole: other counts of rows in {', '.join(wrong)}.")
     moment = datetime.fromisoformat(about["moment"]) if about is not None else None
-    return Restored(moment, sum(rows.values()), with_secret, time.monotonic() - began)
+    return RestoreResult(moment, sum(rows.values()), with_secret, time.monotonic() - began)
 
 
 def _about(folder: Path) -> dict[str, Any]:

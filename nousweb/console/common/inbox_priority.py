@@ -33,7 +33,7 @@ prompts AS MATERIALIZED (
 
 
 def _beside(table: str, row: str, joined: str = "") -> str:
-    """One row to join others to: Citus takes what is read of `row` to its part of `table` by a row of that table."""
+    """One row to join others to: Citus needs a row of `table` to send the reads of `row` to its part of that table."""
     if settings.DB_DISTRIBUTED:
         return f"{table} one {joined} WHERE one.id = {row}.id AND one.agent_id = {row}.agent_id"
     return f"(VALUES (1)) one {joined} WHERE true"

@@ -1,4 +1,4 @@
-"""What the console's frame shows on every page: agents, pages, what waits, and who is signed in."""
+"""The frame of every page of the console: agents, pages, counts of pending items, and the signed-in person."""
 
 import functools
 from collections import Counter
@@ -66,7 +66,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
 )
 
 OWNERS_PAGES: tuple[tuple[str, str, str], ...] = (("People", "people", ""),)
-"""Pages of owners alone, whatever rights others have."""
+"""Pages for owners alone, whatever permissions others have."""
 
 PARENT_PAGES = {
     "agent_new": "agents",
@@ -115,12 +115,12 @@ PARENT_PAGES = {
 """The page of the navigation that a page belongs to, where it is none itself."""
 
 INBOX, TOLD, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
-"""What a count is of, other than the slug of an agent; the last two say whether a person is guided through the demo."""
+"""The subjects of counts besides slugs of agents; the last two show whether a person is guided through the demo."""
 
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; who is guided
-    through the demo takes up to five more."""
+    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; up to five
+    more for a person in the guided demo."""
     theme = request.COOKIES.get("theme", "")
     shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
     user = getattr(request, "user", None)
@@ -185,7 +185,7 @@ def _address(prefix: str, name: str, *args: str) -> str:
 
 @dataclass(frozen=True)
 class _Rights:
-    """What decides which rows a person may count who sees all agents."""
+    """The permissions of a person who sees all agents that determine which rows they may count."""
 
     held: frozenset[str]
     agents: None = None
@@ -195,8 +195,8 @@ class _Rights:
 
 
 def _waiting(by: Principal) -> dict[str, int]:
-    """How much that this person may see waits on each of the pages where something can wait, in one query. Expectations
-    that are broken wait on the page of their agent, and all of them on Home, which lists them."""
+    """The numbers of pending items that this person may see, by page, in one query. Broken expectations count for the
+    page of their agent, and all of them for Home, which lists them."""
     found = Counter({INBOX: 0, TOLD: 0})
     rows: Iterable[tuple[str, int]]
     if by.agents is None:

@@ -1,4 +1,4 @@
-"""What the console's views share: who asks, what an address names, and refusals shown on a form."""
+"""Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def section_named(name: str) -> Section:
 
 
 def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
-    """How ?layout= asks for a diff to be laid out, or else how this browser has it, as its cookie says."""
+    """The layout of a diff: from ?layout=, else from the browser's cookie."""
     return "unified" if request.GET.get("layout", request.COOKIES.get("layout")) == "unified" else "split"
 
 
@@ -41,7 +41,7 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
 
 
 def change_and_tell(request: HttpRequest, change: Callable[[], object], done: str) -> None:
-    """Make a change, and tell on the next page that it is `done`, or why it conflicts with what is there."""
+    """Make a change, and report on the next page that it is `done`, or its conflict."""
     try:
         change()
     except Conflict as error:

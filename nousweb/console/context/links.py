@@ -1,4 +1,4 @@
-"""Where the pieces of a prompt live in the console."""
+"""Pages of the console for the items of a prompt."""
 
 from django.urls import NoReverseMatch, reverse
 
@@ -13,7 +13,7 @@ SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": 
 
 
 def item_url(slug: str, item_type: str, item_id: str) -> str:
-    """Where something can be done about a memory; "" for what is none by itself, as a loop is."""
+    """The page for actions on a memory; "" for items that are no memories of their own, such as a loop."""
     return reverse("agent_context_item", args=[slug, item_type, item_id]) if item_type in ItemType.values else ""
 
 

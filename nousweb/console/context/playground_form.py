@@ -1,4 +1,4 @@
-"""The form of the playground: a message, what the agent's client would say with it, and the conversation so far."""
+"""The form of the playground: a message, the other fields of a client's request, and the conversation so far."""
 
 import json
 import secrets
@@ -26,7 +26,7 @@ def session_new() -> str:
 
 
 class PlaygroundForm(forms.Form):
-    """One message to an agent; `conversation` is what was said before it, as this page itself wrote it."""
+    """One message to an agent; `conversation` has the messages before, as this page itself wrote them."""
 
     input = forms.CharField(
         max_length=MAX_MESSAGE_CHARACTERS,
@@ -51,7 +51,7 @@ class PlaygroundForm(forms.Form):
         )
 
     def clean_conversation(self) -> tuple[Message, ...]:
-        """What was said before. It comes from the browser, so nothing of it is taken for granted."""
+        """Validate the conversation. It comes from the browser, so nothing of it is trusted."""
         try:
             fields = json.loads(self.cleaned_data["conversation"] or "[]")
             messages = tuple(Message(str(one["role"]), str(one["content"])) for one in fields)

@@ -1,4 +1,4 @@
-"""Forms of profiles: what is left empty is inherited."""
+"""Forms of profiles; empty fields are inherited."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ NONE = "none"
 
 
 class ProfileForm(forms.Form):
-    """The own settings of a profile. `effective` names what an empty field would inherit."""
+    """The own settings of a profile. `effective` has the values that empty fields inherit."""
 
     reason = forms.CharField(
         required=False,
@@ -65,7 +65,7 @@ class ProfileForm(forms.Form):
 
     @staticmethod
     def initial_of(values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the fields hold for own settings."""
+        """The initial values of the fields for a profile's own settings."""
         return {
             name: values[name] if setting.form in ("share", "count") else setting_words(values[name])
             for name, setting in SETTINGS.items()

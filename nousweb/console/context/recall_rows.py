@@ -1,4 +1,4 @@
-"""What an agent looked up in the middle of a turn, as the page of its run shows it."""
+"""An agent's look-ups in the middle of a turn, for the page of the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ RELATIONS: Mapping[Relation, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RecalledItem:
-    """One memory that was given; `note` is its score, or what it is to the memory that was expanded."""
+    """One returned memory; `note` is its score, or its relation to the expanded memory."""
 
     url: str
     text: str
@@ -33,7 +33,7 @@ class RecalledItem:
 
 @dataclass(frozen=True, slots=True)
 class RecallRow:
-    """One recall: what was asked, when, and what it gave."""
+    """One recall: its request, time and results."""
 
     asked: str
     at: datetime

@@ -1,4 +1,4 @@
-"""What changed since yesterday, and how each agent is doing."""
+"""Changes since yesterday, and the activity of each agent."""
 
 from dataclasses import dataclass
 from datetime import datetime

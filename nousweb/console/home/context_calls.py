@@ -1,4 +1,4 @@
-"""What agents asked for: calls, their size and speed, and what became of it."""
+"""Context calls of agents: numbers, sizes, durations and outcomes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,15 +44,15 @@ class Column:
 
     @property
     def anchor(self) -> str:
-        """Which end of its label stands at the middle, so that none leaves the chart."""
+        """The end of the label at the middle of its column, chosen so that no label leaves the chart."""
         return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
 
 
 @dataclass(frozen=True, slots=True)
 class SectionUse:
-    """One section of the prompts: tokens in a mean call, and what share of its memories answers referred to.
+    """One section of the prompts: tokens in a mean call, and the share of its memories that answers referred to.
 
-    `share` is of tokens, in percent; None where no answer was reported, or the section holds no memories.
+    `share` is of tokens, in percent; None if no answer was reported, or the section holds no memories.
     """
 
     label: str

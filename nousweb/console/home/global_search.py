@@ -1,4 +1,4 @@
-"""Search across all agents: agents, subjects, memories, what waits, and whatever an id names."""
+"""Search across all agents: agents, subjects, memories, pending items, and objects by id."""
 
 import time
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ OBJECTS = (
     *((one.name, str(one.key.label)) for one in MEMORY_TYPES.values() if one.key_type == "uuid"),
     ("subject", "Subject"),
 )
-"""What an id may name, and what it is called."""
+"""Types of objects that an id may belong to, with their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalHit:
-    """One thing that was found: what it is called, where it is, and what tells it from others."""
+    """One hit: its name, its page, and its distinguishing detail."""
 
     label: str
     url: str
@@ -45,7 +45,7 @@ class GlobalHit:
 
 @dataclass(slots=True)
 class GlobalResult:
-    """What was found, in groups; of how many of the agents that one may see memory was searched in the time given."""
+    """The hits in groups, and the number of agents whose memory was searched in the time limit."""
 
     groups: dict[str, list[GlobalHit]] = field(default_factory=dict)
     searched: int = 0

@@ -12,7 +12,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 LONGEST_AHEAD = timedelta(days=30)
 Span = tuple[datetime | None, datetime | None]
 MARGIN = 0.04
-"""Share of the axis left empty at its ends, where what is open goes on."""
+"""Share of the axis left empty at its ends, for open intervals."""
 
 
 @dataclass(frozen=True, slots=True)

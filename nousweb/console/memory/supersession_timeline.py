@@ -1,4 +1,4 @@
-"""All that was ever believed about a subject, laid out on one time axis. Numbers only: drawing is a template's."""
+"""All facts ever believed about a subject on one time axis. Numbers only: templates draw them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How pages print the lines of a difference: by code, since a fragment for each line takes many times as long."""
+"""Render the lines of a difference by code, since a fragment for each line takes many times as long."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Which changes between two moments made the answer to a logged request otherwise."""
+"""The changes between two moments that changed the prompt of a logged request."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ class SpanForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One change as a sentence: what happened, by whom, and the page of what it is about."""
+    """One change as a sentence: the action, the author, and the page of its object."""
 
     words: str
     url: str
@@ -62,7 +62,7 @@ class ItemView:
 
     @property
     def text(self) -> str:
-        """Of an item that came or went, its words."""
+        """The text of an item that was added or removed."""
         return self.item.after or self.item.before
 
 
@@ -120,7 +120,7 @@ def _difference(
 
 
 def _event(event: Event, by: Principal, known: frozenset[str]) -> EventView:
-    """What a change is called; of one that this person may not know of, only that it happened."""
+    """The view of a change; only its existence if this person may not see it."""
     if event.kind == PROFILE_KIND:
         return EventView("Profile updated", _page(event, by), event.author_name, "", event.at)
     if event.kind not in known:

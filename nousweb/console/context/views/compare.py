@@ -1,4 +1,4 @@
-"""Two runs, or one run then and now, or under another frame, profile or date: what differs."""
+"""Compare two runs, or one run then and now, or with another frame, profile or date."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +32,7 @@ RUNS_TO_CHOOSE = 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side: what was sent then, or what the same request is answered now."""
+    """One side: a prompt as it was sent, or that of the same request now."""
 
     shown: PromptView
     title: str

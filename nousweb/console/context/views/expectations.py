@@ -1,4 +1,5 @@
-"""Expectations of one agent: the list with what broke each, one of them, and the one click from a candidate."""
+"""Expectations of one agent: the list with the causes of failures, a single expectation, and creating one from a
+candidate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "file
 
 @dataclass(frozen=True, slots=True)
 class CauseView:
-    """The change that led to a state, as pages show it: what happened in words, where it is seen, who did it, when."""
+    """The change that led to a state: its description, page, author and time."""
 
     words: str
     url: str
@@ -82,7 +83,7 @@ class CauseView:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationRow:
-    """An expectation with its last result, what it names in words, and where that is seen."""
+    """An expectation with its last result, and its target in words with a link."""
 
     one: Expectation
     result: ExpectationResult | None
@@ -184,8 +185,8 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
 
 @require_POST
 def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
-    """One click: what the memory that `demand` names ("present fact <id>") must be for the request of `run`, or for
-    the question of the inspector's form."""
+    """Create an expectation by one click: the requirement that `demand` names ("present fact <id>") for the request of
+    `run`, or for the input of the inspector's form."""
     by = principal_of(request)
     by.require(ADD)
     agent = agent_get(slug, by)
@@ -261,7 +262,7 @@ def _checked(one: Expectation, by: Principal) -> Expectation:
 
 
 def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) -> str:
-    """Do what a button says; returns what was done, "" where it was refused. Services check the rights."""
+    """Run the action of a button; returns a message, "" if it was refused. Services check the permissions."""
     try:
         if action == "check":
             found = _checked(one, by)

@@ -30,7 +30,7 @@ from nousweb.lib.errors import Invalid, NotFound
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
-"""What an address need not say."""
+"""Default values, which addresses may omit."""
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
@@ -105,7 +105,7 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
-    """The form's values as they would be for a logged run, with whatever else the address says."""
+    """The form's values of a logged run, with all other values of the address."""
     try:
         key = UUID(str(fields["run"]))
     except ValueError as error:

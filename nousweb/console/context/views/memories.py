@@ -46,7 +46,7 @@ class RecategoriseForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id: str) -> HttpResponse:
-    """What can be done about a candidate. ?back= is the query of the preview that it came from."""
+    """Actions on a candidate. ?back= is the query of the preview that it came from."""
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
@@ -96,7 +96,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
 
 
 def _asked(back: str) -> dict[str, Any]:
-    """The question of the preview that somebody came from, and what else it said, for an expectation of it."""
+    """The input and the other values of the preview that the person came from, for an expectation of it."""
     given = dict(parse_qsl(back))
     others = {name: given[name] for name in InspectorForm.base_fields if given.get(name) and name != "input"}
     return {"input": given.get("input", ""), "others": others}
@@ -115,13 +115,13 @@ def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: st
 
 
 def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
-    """Whose memory it is, as far as the index knows."""
+    """The persona of a memory, by the index."""
     found = SearchItem.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
     return found.values_list("persona", flat=True).first()
 
 
 def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
-    """The memory's page, as it is shown to whoever may see this persona."""
+    """The memory's page, for people who may see this persona."""
     both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
     return memory_url(slug, item_type, item_id) + both
 
@@ -129,7 +129,7 @@ def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> s
 def _act(
     request: HttpRequest, agent: Agent, item_type: str, item_id: str, fact: Fact | None, persona: str | None
 ) -> str:
-    """Do what the form's button says; returns what was done. Services check the rights."""
+    """Run the action of the form's button; returns a message. Services check the permissions."""
     by = principal_of(request)
     action = request.POST.get("action", "")
     if action == "pin":
@@ -149,7 +149,7 @@ def _act(
 
 @require_safe
 def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
-    """What is pinned for an agent."""
+    """The pins of an agent."""
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)

@@ -1,4 +1,4 @@
-"""Profiles: what the prompts of each kind of agent hold; every edit is a new version."""
+"""Profiles: the settings of prompts for each kind of agent; every edit is a new version."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def context_profiles(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
-    """One profile: every value in force and where it is from, and who uses it."""
+    """One profile: every effective value and its origin, and the agents that use it."""
     by = principal_of(request)
     by.require(VIEW)
     profile = profile_get(profile_slug)
@@ -141,7 +141,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
 
 @require_safe
 def context_profile_history(request: HttpRequest, profile_slug: str) -> HttpResponse:
-    """Every version with what it changed."""
+    """Every version with its changes."""
     by = principal_of(request)
     by.require(VIEW)
     profile = profile_get(profile_slug)
@@ -185,7 +185,7 @@ def _row(one: EffectiveSetting) -> dict[str, Any]:
 
 
 def _inherited(profile: ContextProfile) -> list[EffectiveSetting]:
-    """What the profile would have without any setting of its own."""
+    """The values of the profile without its own settings."""
     return effective_settings(profile.base if profile.base else ContextProfile())
 
 

@@ -1,4 +1,4 @@
-"""The runs of one session in the order of time: what was asked and sent, and what changed from one to the next."""
+"""The runs of one session in the order of time: inputs, prompts, and changes from one to the next."""
 
 from dataclasses import dataclass
 

@@ -36,7 +36,7 @@ ROWS = 25
 
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponseBase:
-    """What waits for a person, groups of near-identical items as one row, by risk and prompts first."""
+    """The pending items of a person, groups of near-identical items as one row, by risk and prompts first."""
     by = principal_of(request)
     seen_require(by)
     part = InboxFilter.of(request.GET)
@@ -79,7 +79,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
 
 
 def seen_require(by: Principal) -> None:
-    """Raise NotAllowed for whoever may see nothing of what waits."""
+    """Raise NotAllowed for people who may not see any pending items."""
     if not any(by.may(right) for right in VIEW_RIGHTS.values()):
         by.require(VIEW_RIGHTS[PROPOSAL])
 

@@ -1,4 +1,4 @@
-"""What people do with an item of the inbox beside deciding it."""
+"""Actions on an item of the inbox besides deciding it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 @require_POST
 def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> HttpResponse:
-    """One change of an item; what puts it off or passes it by goes on to the next one."""
+    """One action on an item; after snoozing or skipping, the next item follows."""
     by = principal_of(request)
     item = inbox_item(item_type, pk, by)
     part = (QueueFilter if item_type == PROPOSAL else ReviewQueue).of(request.GET)
@@ -82,7 +82,7 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
 
 
 def decide_require(by: Principal) -> None:
-    """Raise NotAllowed for whoever may decide nothing of what waits."""
+    """Raise NotAllowed for people who may not decide any pending items."""
     if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
         by.require(DECIDE_RIGHTS[PROPOSAL])
 
@@ -134,7 +134,7 @@ CHANGES: dict[str, Callable[[HttpRequest, InboxItem, Principal], str]] = {
     "ask": _ask,
     "answer": _answer,
 }
-"""By the last part of the address: what it does, and says that it has done."""
+"""By the last part of the address: the action and its confirmation."""
 
 
 def _person(request: HttpRequest) -> User:

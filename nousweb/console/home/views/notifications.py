@@ -1,4 +1,4 @@
-"""What one was notified of, and the filters one keeps."""
+"""One's own notifications and saved filters."""
 
 from typing import Any
 from uuid import UUID
@@ -28,7 +28,7 @@ KIND_BADGES = {"high_risk": "block", "mention": "accent", "assignment": "accent"
 
 @require_safe
 def notifications(request: HttpRequest) -> HttpResponse:
-    """What one was notified of, the latest first."""
+    """One's own notifications, the latest first."""
     by = principal_of(request)
     mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")

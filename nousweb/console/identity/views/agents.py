@@ -22,7 +22,7 @@ from nousweb.lib.textdiff import TextDiff, diff_texts
 
 @require_safe
 def agents(request: HttpRequest) -> HttpResponse:
-    """Every agent with its state, what waits for it, and the size of its identity."""
+    """Every agent with its state, its pending items, and the size of its identity."""
     by = principal_of(request)
     by.require("identity.view_agent")
     form = AgentSearchForm(request.GET)

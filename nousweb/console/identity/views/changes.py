@@ -85,14 +85,14 @@ def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _kinds(asked: str, allowed: frozenset[str]) -> frozenset[str]:
-    """What a choice of the filter means: a kind, all of a group ("fact.*"), or everything."""
+    """The kinds of a filter choice: one kind, all of a group ("fact.*"), or all."""
     if not asked:
         return allowed
     return frozenset(kind for kind in allowed if kind == asked or (asked[-1] == "*" and kind.startswith(asked[:-1])))
 
 
 def _places(text: str) -> dict[str, int]:
-    """What `_cursor` wrote; {} for anything else, which is the first page."""
+    """Parse a text of `_cursor`; {} for anything else, which is the first page."""
     names = {persona[0]: persona for persona in Persona.values}
     parts = [part for part in text.split(".") if part]
     if not all(part[0] in names and part[1:].isascii() and part[1:].isdigit() for part in parts):
@@ -101,5 +101,5 @@ def _places(text: str) -> dict[str, int]:
 
 
 def _cursor(before: dict[str, int]) -> str:
-    """Where the next page begins, for an address: "a17.s4"."""
+    """The beginning of the next page, for an address: "a17.s4"."""
     return ".".join(f"{persona[0]}{position}" for persona, position in before.items())

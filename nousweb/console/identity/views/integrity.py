@@ -1,4 +1,4 @@
-"""Integrity: whether the log is as it was sealed, what waits for a seal, and the seals themselves."""
+"""Integrity: whether the log matches its seals, the unsealed rows, and the seals themselves."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -35,7 +35,8 @@ STATUS_BADGES = {"waiting": "neutral", "running": "accent", "done": "ok", "faile
 @never_cache
 @require_safe
 def integrity(request: HttpRequest) -> HttpResponseBase:
-    """What the last verification found, what waits, holes with their receipts, and the seals, latest first."""
+    """The findings of the last verification, unsealed rows, tombstones with their receipts, and the seals, latest
+    first."""
     by = principal_of(request)
     by.require(VIEW)
     seals = LogSeal.objects.visible_to(by)
@@ -87,7 +88,7 @@ def integrity_verify(request: HttpRequest) -> HttpResponse:
 
 
 def label_of(kind: str) -> str:
-    """What a kind of sealed rows is called."""
+    """The label of a kind of sealed rows."""
     table = SEALED_TABLES.get(kind)
     return table.label if table else kind
 

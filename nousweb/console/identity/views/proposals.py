@@ -79,7 +79,7 @@ def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
-    """Take one decision, then show what is next; a refusal shows the proposal again with what was typed."""
+    """Make one decision, then show the next proposal; a refusal shows the proposal again with the entered values."""
     item = item_get(pk, by)
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")

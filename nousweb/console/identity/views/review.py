@@ -47,7 +47,7 @@ ROWS = 25
 
 @require_safe
 def review(request: HttpRequest) -> HttpResponseBase:
-    """The queue: what waits for a person, riskiest first."""
+    """The queue of pending proposals, riskiest first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(QueueFilter.of(request.GET), view="identity")
@@ -160,7 +160,8 @@ def _shown(request: HttpRequest) -> dict[UUID, int]:
 
 
 def _shown_check(item: ReviewItem, shown: dict[UUID, int]) -> None:
-    """Raise Conflict for what must not be let pass from a list: high risk, and a text that nobody has seen there."""
+    """Raise Conflict for proposals that must not be approved from a list: high risk, or a text that was not unfolded
+    there."""
     if item.proposal.risk == Risk.HIGH:
         raise Conflict("High risk has to be opened to be approved.")
     if item.proposal.pk not in shown:

@@ -1,4 +1,4 @@
-"""Censors: what an agent is warned of or kept from, and the bench on which texts are tried against them."""
+"""Censors of an agent, and the bench on which texts are tested against them."""
 
 from typing import Any
 from uuid import UUID
@@ -59,7 +59,7 @@ def agent_censors(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One censor: what it looks for, and how often it was right."""
+    """One censor: its pattern, and how often it was right."""
     scope = persona_scope(request, slug, VIEW)
     censor: Censor = scope.row(scope.memory.censors, pk, "censor")
     context = base_context(

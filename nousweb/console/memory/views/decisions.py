@@ -1,4 +1,4 @@
-"""What an agent has decided, and what came of it."""
+"""Decisions of an agent, and their outcomes."""
 
 from uuid import UUID
 
@@ -24,7 +24,7 @@ STAKES_KINDS = {"high": "warn", "critical": "block"}
 
 @require_safe
 def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Choices with their stakes and what came of them, latest first."""
+    """Decisions with their stakes and outcomes, latest first."""
     scope = persona_scope(request, slug, "memory.view_decision")
     found = DecisionFilter(request.GET, queryset=scope.memory.decisions)
     if file := memory_export(request, scope, found, TYPE_EXPORTS["decision"], "created_at"):
@@ -42,7 +42,7 @@ def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One decision with its reasons, what came of it, and the form of a review."""
+    """One decision with its reasons and outcome, and the form of its review."""
     scope = persona_scope(request, slug, "memory.view_decision")
     decision: Decision = scope.row(scope.memory.decisions.select_related("agent"), pk, "decision")
     form = None

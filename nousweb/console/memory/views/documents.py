@@ -1,4 +1,4 @@
-"""What an agent keeps under keys, with every version of it."""
+"""Documents of an agent, with every version."""
 
 import json
 from typing import Any
@@ -24,13 +24,13 @@ VERSIONS = 20
 """Shown on the page of a document, the latest."""
 SHOWN_LINES = 400
 SHOWN_CHARACTERS = 20_000
-"""Of a value, its text and what changed in it."""
+"""Maximum characters of a value, its text and its changes that are shown."""
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
 @require_safe
 def agent_documents(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What is kept under keys, latest first."""
+    """The documents, latest first."""
     scope = persona_scope(request, slug, "memory.view_document")
     found = DocumentFilter(request.GET, queryset=scope.memory.documents)
     if file := memory_export(request, scope, found, TYPE_EXPORTS["document"], "created_at"):
@@ -41,7 +41,7 @@ def agent_documents(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One version of a document: its value, what search reads of it, and what each version changed."""
+    """One version of a document: its value, the text for search, and the changes of each version."""
     scope = persona_scope(request, slug, "memory.view_document")
     document: Document = scope.row(scope.memory.documents.select_related("superseded_by"), pk, "document")
     same = scope.memory.documents.filter(persona=document.persona, address=document.address)
@@ -73,7 +73,7 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 
 @require_POST
 def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
-    """Retire a document, restore one of its versions, or let the agent change what people decided."""
+    """Retire a document, restore one of its versions, or let the agent change a document that people decided."""
     scope = persona_scope(request, slug, "memory.view_document")
     scope.by.require("memory.add_document", scope.agent)
     document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")

@@ -48,7 +48,7 @@ def agent_episodes(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One episode: how it went, what came of it, and its transcript a page at a time."""
+    """One episode: its course and outcome, and its transcript in pages."""
     scope = persona_scope(request, slug, "memory.view_episode")
     episode: Episode = scope.row(scope.memory.episodes, pk, "episode")
     events = scope.memory.events.filter(episodes=episode)

@@ -47,7 +47,7 @@ NOUNS = {
 
 
 class EraseForm(forms.Form):
-    """Which documents go with it, why, and the name of what goes, typed by hand."""
+    """The documents to erase with it, the reason, and the name of the erased object, typed by hand."""
 
     documents = forms.TypedMultipleChoiceField(
         coerce=UUID,
@@ -113,7 +113,7 @@ def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """Erase what was kept under a key, with all of its versions."""
+    """Erase a document with all of its versions."""
     scope = persona_scope(request, slug, "memory.view_document")
     scope.by.require(ERASE, scope.agent)
     document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")
@@ -210,7 +210,7 @@ def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _spellings(facts: QuerySet[Fact]) -> list[str]:
-    """What the subjects of these facts are called."""
+    """The spellings of the subjects of these facts."""
     subjects = facts.values_list("subject_alias__subject")
     return list(
         SubjectAlias.objects.filter(subject__in=subjects).order_by("spelling").values_list("spelling", flat=True)

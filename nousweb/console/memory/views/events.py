@@ -1,4 +1,4 @@
-"""What happened: the log by loop and event by event."""
+"""The event log, by loop and by event."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ PREVIEW_CHARACTERS = 600
 UNFOLDED_EVENTS = 20
 FACTS_SHOWN = 50
 MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
-"""Kinds whose content is shown letter by letter: what tools were given and what they said."""
+"""Kinds whose content is shown in monospace: inputs and outputs of tools."""
 
 
 @require_safe
@@ -75,7 +75,7 @@ def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
 
 
 def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[str, str], list[tuple[str, int]]]:
-    """How many events of which kind each loop has, the most frequent first."""
+    """The number of events of each loop by kind, the most frequent first."""
     rows = (
         memory.events.filter(loop_id__in=[loop.loop_id for loop in loops])
         .order_by()
@@ -141,7 +141,7 @@ def loop_url(slug: str, loop_id: str) -> str:
 
 @require_safe
 def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """One event as it was recorded, with what derives from it."""
+    """One event as it was recorded, with the memories derived from it."""
     scope = persona_scope(request, slug, VIEW)
     event: Event = scope.row(scope.memory.events, pk, "event")
     loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()

@@ -1,4 +1,4 @@
-"""What reviewers do with a fact: each a form of its own, through the service of the same name."""
+"""Actions of reviewers on a fact: each has a form of its own, and calls the service of the same name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an agent believes: the list, one fact with everything that happened to it, and adding one."""
+"""The facts of an agent: the list, one fact with its history, and adding one."""
 
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,7 @@ CHANGE_KINDS = {
 
 @require_safe
 def agent_facts(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What the actor believes; with the right to it, what the subconscious does too."""
+    """The facts of the actor; with the permission, also those of the subconscious."""
     scope = persona_scope(request, slug, VIEW)
     fields = request.GET.get("category", "")
     # Agents may use categories of their own; a link may name one that the list does not offer.
@@ -83,7 +83,7 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One fact: valid and recorded time, what it replaced and what replaced it, where it is from, and its history."""
+    """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
     scope = persona_scope(request, slug, VIEW)
     facts = scope.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
     fact: Fact = scope.row(facts, pk, "fact")

@@ -24,7 +24,7 @@ from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 
 @require_safe
 def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
-    """How much is ready, what waits and since when, and what failed and why."""
+    """The numbers of indexed, pending and failed rows, with the age of pending and the errors of failed ones."""
     scope = persona_scope(request, slug, "memory.view_searchitem")
     items = SearchItem.objects.filter(agent=scope.agent, persona__in=scope.memory.personas)
     held = list(SearchStatistics.objects.filter(agent=scope.agent))

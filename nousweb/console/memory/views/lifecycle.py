@@ -1,4 +1,4 @@
-"""The page of background work: queue, runs, failures, schedules, and what the judge spent."""
+"""The page of background work: queue, jobs, failures, schedules, and the judge's spending."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -36,7 +36,7 @@ DUE = "The stored texts have not been read since the rules of the gate have chan
 
 @require_safe
 def lifecycle(request: HttpRequest) -> HttpResponse:
-    """Queue, runs, failures, schedules, and what the judge spent."""
+    """Queue, jobs, failures, schedules, and the judge's spending."""
     by = principal_of(request)
     by.require(VIEW)
     status = request.GET.get("status", "")
@@ -132,7 +132,7 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _screening(by: Principal) -> dict[str, Any]:
-    """The latest reading of stored texts, and what `by` may know and do of it. Counts are of all agents."""
+    """The latest screening of stored texts, and the actions on it that `by` may do. Counts are of all agents."""
     run = Screening.objects.first()
     is_open = run is not None and run.status in Screening.OPEN
     return {
@@ -171,7 +171,8 @@ def _messages() -> int | str:
 
 
 def _spend(by: Principal) -> list[dict[str, Any]]:
-    """Tokens of each of the last days, for what `by` may see, the earliest first, with a bar's height out of 100."""
+    """Tokens of each of the last days, for agents that `by` may see, the earliest first, with a bar's height out of
+    100."""
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)

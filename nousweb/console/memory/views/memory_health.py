@@ -1,4 +1,4 @@
-"""The health of an agent's memory: the score, the facts behind each number, and what memories cost in prompts."""
+"""The health of an agent's memory: the score, the facts behind each number, and the cost of memories in prompts."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -31,7 +31,7 @@ DEFAULT_DAYS = "30"
 
 
 def _scope(request: HttpRequest, slug: str) -> PersonaScope:
-    """Whose memory is shown, to those who may see both facts and what prompts showed."""
+    """The scope of the page, for people who may see both facts and usage."""
     scope = persona_scope(request, slug, "memory.view_fact")
     scope.by.require(VIEW_RUN)
     return scope
@@ -47,7 +47,7 @@ def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
-    """The facts of one finding, the latest first, with what can be done about each."""
+    """The facts of one finding, the latest first, with the possible actions on each."""
     scope = _scope(request, slug)
     if finding not in FINDINGS:
         raise NotFound("There is no such list.")
@@ -100,7 +100,7 @@ def _row(scope: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any
 
 @require_safe
 def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
-    """What each memory cost in prompts over a period, and what share of it answers referred to."""
+    """The cost of each memory in prompts over a period, and the share of it that answers referred to."""
     scope = _scope(request, slug)
     days = request.GET.get("days", "")
     days = days if days in PERIODS else DEFAULT_DAYS

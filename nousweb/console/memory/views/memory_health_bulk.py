@@ -20,7 +20,7 @@ from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib.errors import DomainError, NotFound
 
 DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Restored"}
-"""By the change of a fact what was done to many; only what was marked as wrong is restored from here."""
+"""By action: the confirmation for many facts; only facts marked as wrong can be restored from here."""
 
 
 @require_POST
@@ -55,7 +55,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
 
 
 def undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[str, Any] | None:
-    """What was just marked as wrong, as the address says, and where it can be taken back."""
+    """The facts just marked as wrong, from the address, and the address to undo that."""
     keys = uuids_of(request.GET.getlist("done")[:SELECTED_MOST])
     wrong = [fact.pk for fact in scope.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
     if not wrong:

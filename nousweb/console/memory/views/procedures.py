@@ -1,4 +1,4 @@
-"""What an agent has learned to do."""
+"""Procedures that an agent has learned."""
 
 from uuid import UUID
 

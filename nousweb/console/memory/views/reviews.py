@@ -46,7 +46,7 @@ VIEW = "memory.view_memoryreview"
 HELD_SHOWN = 20
 """Memories of the same words."""
 FACTS_SHOWN = 5
-"""Of each subject that may be the same as another."""
+"""Maximum number of facts that are shown of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
@@ -65,7 +65,7 @@ SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold":
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its words, and what it does."""
+    """One resolution as a button: its label, and its effect."""
 
     value: str
     label: str
@@ -119,12 +119,12 @@ BUTTONS_OF_KIND = {
         "new_wrong", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
     ),
 }
-"""Where the same answer has other words."""
+"""Button texts per review kind; they override RESOLUTION_BUTTONS."""
 
 
 @require_safe
 def memory_review(request: HttpRequest) -> HttpResponseBase:
-    """What waits for a person, the longest waiting first."""
+    """The pending reviews, the oldest first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(ReviewQueue.of(request.GET), view="questions")
@@ -179,7 +179,7 @@ def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
-    """Resolve one review and go on to the next; a refusal shows this one again with what was typed."""
+    """Resolve one review and show the next one; a refusal shows this one again with the entered values."""
     by.require(REVIEW)
     review = _get(by, pk)
     queue = ReviewQueue.of(request.GET)
@@ -314,7 +314,7 @@ def _review_page(
 
 
 def _touched(review: MemoryReview) -> list[UUID]:
-    """What an answer may change, and other questions may be about."""
+    """The facts that a resolution may change, and that other reviews may be about."""
     own = (review.old_id, review.new_id, review.censor_id)
     return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
@@ -327,7 +327,7 @@ def _decided_lately(by: Principal) -> list[datetime]:
 
 
 def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
-    """What reads like an instruction: what each memory is, its page, all that it says, and its trust class."""
+    """The quarantined texts: the kind of each memory, its page, its whole text, and its trust class."""
     return [
         ("working memory", "", one, "")
         if isinstance(one, str)

@@ -1,4 +1,4 @@
-"""Searching one agent's memory by hand, with the scores that decide what a prompt gets."""
+"""Search one agent's memory by hand, with the scores that decide about prompts."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class SearchForm(forms.Form):
 
 @require_safe
 def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
-    """What a question finds, with what lies under the threshold, greyed."""
+    """The hits of a question; hits below the threshold are greyed."""
     scope = persona_scope(request, slug, "memory.view_searchitem")
     form = SearchForm(request.GET if "q" in request.GET else None)
     context = base_context(request, scope, form=form, query=query_without(request))

@@ -1,4 +1,4 @@
-"""What an agent's facts are about: the list, one subject through time with its names, and what people change of it."""
+"""Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,7 +38,7 @@ CHANGES_SHOWN = 50
 
 @require_safe
 def agent_subjects(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What the actor's facts are about; with the right to it, what the subconscious' are too."""
+    """The subjects of the actor's facts; with the permission, also those of the subconscious."""
     scope = persona_scope(request, slug, VIEW)
     found = SubjectFilter(request.GET, queryset=subjects_shown(scope.memory))
     if file := memory_export(request, scope, found, SUBJECTS, "created_at"):
@@ -68,14 +68,14 @@ def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
-    """All that was ever believed about what a name means, in each memory that is shown."""
+    """All facts ever believed about the subjects of a name, in each shown memory."""
     scope = persona_scope(request, slug, VIEW)
     return _page(request, scope, _things(scope, subject))
 
 
 @require_safe
 def agent_subject_thing(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """The same of one subject, whatever it is called; what was merged is shown by what took it up."""
+    """The same for one subject, whatever its name; a merged subject is shown by the one that it was merged into."""
     scope = persona_scope(request, slug, VIEW)
     thing: Subject = scope.row(scope.memory.rows(Subject), pk, "subject")
     if thing.merged_into_id is not None:
@@ -84,7 +84,7 @@ def agent_subject_thing(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
 
 
 def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> HttpResponse:
-    """All that was ever believed about these, what of it held at a moment, their names, and what changed of them."""
+    """All facts ever believed about these subjects, those that held at a moment, their names, and their changes."""
     spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
     facts = scope.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
     found = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
@@ -132,7 +132,7 @@ def agent_subject_change(request: HttpRequest, slug: str, pk: UUID, change: str)
 
 
 Done = tuple[str, Subject]
-"""What is said of a change, and the subject whose page shows it."""
+"""The message after a change, and the subject whose page shows it."""
 
 
 def _merge(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
@@ -192,7 +192,7 @@ CHANGES: Mapping[str, Callable[[PersonaScope, Subject, QueryDict], Done]] = {
 
 
 def _things(scope: PersonaScope, spelling: str) -> list[Subject]:
-    """What a spelling means in each memory that is shown; what was merged is shown by what took it up."""
+    """The subjects of a spelling in each shown memory; a merged subject is shown by the one that it was merged into."""
     things = []
     for persona in scope.memory.personas:
         known = alias_find(agent=scope.agent, persona=persona, spelling=spelling)
@@ -223,7 +223,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
 
 
 def _other_user(subject: Subject) -> Subject | None:
-    """Who would be the user no more if `subject` were."""
+    """The subject that would no longer be the user if `subject` were."""
     users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
     return users.exclude(pk=subject.pk).first()
 
