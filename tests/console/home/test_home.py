@@ -85,7 +85,7 @@ def health(shown: Dashboard, name: str) -> Any:
 
 
 def growth(shown: Dashboard, key: str) -> Any:
-    return next(row for row in shown.memory if row.kind.key == key)
+    return next(row for row in shown.memory if row.counted_type.key == key)
 
 
 def states(shown: Dashboard, key: str) -> dict[str, float]:
@@ -488,7 +488,7 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
     assert [part.name for part in shown.health] == ["Background worker"]
     assert shown.agents is not None
     assert (shown.agents[0].facts, shown.agents[0].calls) == (0, Trend(0, 0))
-    assert [row.kind.key for row in may("view_fact").memory] == ["fact"]
+    assert [row.counted_type.key for row in may("view_fact").memory] == ["fact"]
     assert may("view_fact").agents is None
     assert [line.word for line in may("view_changeproposal").waiting] == ["High risk"]
     assert may("view_contextrun").calls is not None
