@@ -15,7 +15,7 @@ from psycopg import sql
 
 from nousweb.lib.retrying import transaction_retried
 
-MOST_DELETED = 1_000
+MAX_DELETED = 1_000
 """Rows of a table up to which deleting them is faster than truncating all tables."""
 
 
@@ -48,7 +48,7 @@ class Baseline:
             filled = self._filled(cursor, 0)
             changed = [name for name in self._rows if _rows(cursor, name) != self._rows[name]]
             touched = sorted({*filled} - {*self._rows} | {*changed})
-            if not settings.DB_DISTRIBUTED and self._filled(cursor, MOST_DELETED):
+            if not settings.DB_DISTRIBUTED and self._filled(cursor, MAX_DELETED):
                 touched = self._tables
             for name in touched:
                 self._triggers(cursor, "DISABLE", name)

@@ -33,7 +33,7 @@ TWIN = 1.0
 UNASKED = 0.8
 """Added to the log-odds if the question is unknown, so that no word counts as a word of the question."""
 MEANING_NAMES = ("meaning_near", "added_near", "meaning_lift", "added_lift")
-LEAST_LIKELY = 0.03
+MIN_LIKELIHOOD = 0.03
 """Minimum likelihood by words; less likely memories are not compared by meaning."""
 MAX_EMBEDDED = 24
 """Windows of an answer, the likeliest."""
@@ -152,7 +152,7 @@ def meaning_rows(
     """NAMES and MEANING_NAMES of the memories that may be referred to and have a vector, by their places."""
     known = np.asarray(np.isfinite(meaning.vectors).all(axis=1))
     likely = sorted(
-        (place for place, one in best.items() if known[place] and _likelihood(one.odds) >= LEAST_LIKELY),
+        (place for place, one in best.items() if known[place] and _likelihood(one.odds) >= MIN_LIKELIHOOD),
         key=lambda place: (-best[place].odds, place),
     )
     chosen = list(dict.fromkeys(best[place].row.window for place in likely))[:MAX_EMBEDDED]

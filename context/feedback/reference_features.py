@@ -22,11 +22,11 @@ NAMES = (
 )  # fmt: skip
 RISING = frozenset({"window_share", "both_shares", "pairs", "part_share", "rare_part_share"})
 FALLING = frozenset({"new_weight", "missing_numbers"})
-LEAST_BOTH_SHARES = 0.08
+MIN_SHARED = 0.08
 """Minimum geometric mean of the shares that window and memory have in common; below it there is no reference."""
-LEAST_WINDOW_WEIGHT = 2.0
+MIN_WINDOW_WEIGHT = 2.0
 """In rare words: one that is shared by chance is not all there is to a sentence of two."""
-LEAST_PART_WEIGHT, LEAST_RARE_PART_WEIGHT, LEAST_NEW_WEIGHT = 0.8, 0.6, 0.6
+MIN_PART_WEIGHT, MIN_RARE_PART_WEIGHT, MIN_NEW_WEIGHT = 0.8, 0.6, 0.6
 UNKNOWN_RARITY = 0.8
 MAX_ROWS = 10_000
 """Maximum number of rows of an answer; those with the largest shares are kept."""
@@ -124,7 +124,7 @@ class ShownMemories:
             total = self._total(answer_words)
             for place, weight in hit.items():
                 both = weight / math.sqrt(self.memories[place].weight * total)
-                if both >= LEAST_BOTH_SHARES:
+                if both >= MIN_SHARED:
                     kept.append((-both, number, place))
         by_window: dict[int, list[int]] = defaultdict(list)
         for _, number, place in sorted(kept)[:MAX_ROWS]:
@@ -136,7 +136,7 @@ class ShownMemories:
         ]
 
     def _total(self, answer_words: frozenset[str]) -> float:
-        return max(self._weight(answer_words), LEAST_WINDOW_WEIGHT)
+        return max(self._weight(answer_words), MIN_WINDOW_WEIGHT)
 
     def _rows_of(
         self, answer: str, window: Sequence[Word], hit: Mapping[int, float], places: Sequence[int]
@@ -158,7 +158,7 @@ class ShownMemories:
             word: min(self.holders[word], key=lambda place: (-hit[place] * strength[place], place))
             for word in answer_words & self.holders.keys()
         }
-        new_weight = max(math.fsum(self.rare(word) for word in new), LEAST_NEW_WEIGHT)
+        new_weight = max(math.fsum(self.rare(word) for word in new), MIN_NEW_WEIGHT)
         rows = []
         for place in places:
             memory = self.memories[place]
@@ -170,14 +170,11 @@ class ShownMemories:
                 "both_shares": strength[place] / math.sqrt(total),
                 "pairs": min(together / 2 / total, 1.0),
                 "part_share": max(
-                    (self._weight(part & memory.own) / max(self._weight(part), LEAST_PART_WEIGHT) for part in parts),
+                    (self._weight(part & memory.own) / max(self._weight(part), MIN_PART_WEIGHT) for part in parts),
                     default=0.0,
                 ),
                 "rare_part_share": max(
-                    (
-                        self._rarity(part & memory.own) / max(self._rarity(part), LEAST_RARE_PART_WEIGHT)
-                        for part in parts
-                    ),
+                    (self._rarity(part & memory.own) / max(self._rarity(part), MIN_RARE_PART_WEIGHT) for part in parts),
                     default=0.0,
                 ),
                 "new_weight": new_weight,

@@ -24,7 +24,7 @@ from nousweb.lib.errors import Conflict, TooMany
 from nousweb.lib.lookalikes import lookalike_fold
 
 Status = ChangeProposal.Status
-MOST_LOOKED_AT = 500
+MAX_COMPARED = 500
 # What is not a letter or a digit, and the fillers of Hangul, letters that do not show.
 _NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
@@ -50,7 +50,7 @@ def proposal_waiting(
     return next(
         (
             each
-            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MOST_LOOKED_AT]
+            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MAX_COMPARED]
             if normalised(each.content) == wished
         ),
         None,
@@ -75,7 +75,7 @@ def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
     if by.kind != "token":
         return
     wished = bare_words(content)
-    for each in lately_refused(agent=agent, by=by).order_by("-decided_at")[:MOST_LOOKED_AT]:
+    for each in lately_refused(agent=agent, by=by).order_by("-decided_at")[:MAX_COMPARED]:
         if bare_words(each.content) == wished:
             why = f" “{each.comment}”" if each.comment else ""
             raise Conflict(

@@ -16,7 +16,7 @@ import re2
 from nousweb.lib.characters import character_code, character_name, invisible_characters
 from nousweb.lib.visible import mixes_directions
 
-MOST = 20
+MAX_WARNINGS = 20
 """Maximum number of warnings for a text."""
 
 _WORD = re.compile(r"\w+")
@@ -52,11 +52,11 @@ class TextWarning:
 
 
 def warnings_of(text: str) -> list[TextWarning]:
-    """Warnings for a reader of `text`, in the order of the text, at most MOST."""
+    """Warnings for a reader of `text`, in the order of the text, at most MAX_WARNINGS."""
     if text.isascii() and not invisible_characters(text, 1):
         return []
     found = (*_hidden(text), *_look_alikes(text), *_directions(text))
-    return sorted(found, key=lambda one: (one.line, one.column))[:MOST]
+    return sorted(found, key=lambda one: (one.line, one.column))[:MAX_WARNINGS]
 
 
 def lookalike_fold(text: str) -> str:

@@ -20,7 +20,7 @@ from whitenoise.responders import StaticFile
 
 YEAR = 365 * 24 * 3600
 DIGEST_LENGTH = 12
-LEAST_COMPRESSED = 500
+MIN_COMPRESSED_BYTES = 500
 """Bytes; compressing fewer wins nothing."""
 
 _compressor = Compressor(quiet=True)
@@ -89,7 +89,7 @@ def _hashed_files(prefix: str, names: tuple[str, ...]) -> dict[str, StaticFile]:
 
 def _compressed(path: str) -> Path | None:
     """The compressed copy of a file, made when there is none yet; None where it would not help."""
-    if not _compressor.should_compress(path) or os.stat(path).st_size < LEAST_COMPRESSED:
+    if not _compressor.should_compress(path) or os.stat(path).st_size < MIN_COMPRESSED_BYTES:
         return None
     folder = Path(settings.STATIC_ROOT).with_name("static-compressed")
     copy = folder / f"{digest_of(path)}.gz"

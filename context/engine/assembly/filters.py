@@ -111,13 +111,13 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(
             VerdictCode.NOT_PLANNED, f"The plan retrieves no {hit.type}s for this input.", "Ask for it in words."
         )
-    least = resolved.profile.min_importance
-    if hit.importance < least:
-        missing = least - hit.importance
+    min_importance = resolved.profile.min_importance
+    if hit.importance < min_importance:
+        missing = min_importance - hit.importance
         return refuse(
             VerdictCode.LOW_IMPORTANCE,
             f"Importance {hit.importance:.2f} is {missing:.2f} below the profile's least.",
-            f"An importance of {least:.2f}.",
+            f"An importance of {min_importance:.2f}.",
         )
     if hit.score < candidate.threshold and not candidate.by_time:
         missing = candidate.threshold - hit.score

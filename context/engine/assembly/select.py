@@ -22,7 +22,7 @@ from context.engine.assembly.verdict import Verdict, VerdictCode
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
-LEAST_COMPRESSED_TOKENS = 12
+MIN_COMPRESSED_TOKENS = 12
 """A shortened item with fewer tokens than this is not included."""
 
 
@@ -174,13 +174,11 @@ class _Choice:
         line, compressed = self.lines[candidate.key], False
         if not budget.fits(candidate.section, line, share):
             room = budget.room(candidate.section, share)
-            least_share = 1.0 - self.resolved.compression
-            if not compressible or least_share >= 1.0 or room < LEAST_COMPRESSED_TOKENS:
+            min_share = 1.0 - self.resolved.compression
+            if not compressible or min_share >= 1.0 or room < MIN_COMPRESSED_TOKENS:
                 return False
             most = room - estimate_tokens(candidate.line(""))
-            short = compress(
-                candidate.hit.content, self.resolved.request.input, max_tokens=most, least_share=least_share
-            )
+            short = compress(candidate.hit.content, self.resolved.request.input, max_tokens=most, min_share=min_share)
             if short is None and candidate.hit.excerpt:
                 # Its best sentences are too small a share of it: use its excerpt about the input.
                 short = f"… {candidate.hit.excerpt} …"

@@ -15,7 +15,7 @@ from nousweb.lib.prepared_statements import rows_prepared
 HALF_LIFE_DAYS = 7.0
 OLDEST_SECONDS = 10 * 365 * 86_400.0
 """An age beyond which a weight is nothing anyway, and PostgreSQL would refuse so small a number."""
-LEAST_OBSERVATIONS = 2
+MIN_OBSERVATIONS = 2
 NEUTRAL = 1.0
 
 _STATS = """
@@ -53,7 +53,7 @@ class UsageStats:
 
         Less in proportion with a lower one; 1.0 before the second observation.
         """
-        if self.observations < LEAST_OBSERVATIONS or self.total <= 0:
+        if self.observations < MIN_OBSERVATIONS or self.total <= 0:
             return NEUTRAL
         return NEUTRAL + settings.USAGE_BOOST_PERCENT / 100 * (self.referenced / self.total - 0.5)
 

@@ -114,7 +114,7 @@ PARENT_PAGES = {
 }
 """The page of the navigation that a page belongs to, where it is none itself."""
 
-INBOX, TOLD, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
+INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
 """The subjects of counts besides slugs of agents; the last two show whether a person is guided through the demo."""
 
 
@@ -197,7 +197,7 @@ class _Rights:
 def _waiting(by: Principal) -> dict[str, int]:
     """The numbers of pending items that this person may see, by page, in one query. Broken expectations count for the
     page of their agent, and all of them for Home, which lists them."""
-    found = Counter({INBOX: 0, TOLD: 0})
+    found = Counter({INBOX: 0, NOTIFIED: 0})
     rows: Iterable[tuple[str, int]]
     if by.agents is None:
         # Each page asks for it, and writing the query takes ten times as long as its answer.
@@ -207,10 +207,10 @@ def _waiting(by: Principal) -> dict[str, int]:
         rows = _waiting_rows(by, int(by.id))
     for page, number in rows:
         found[page] += number
-    inbox, told = found.pop(INBOX), found.pop(TOLD)
+    inbox, notified = found.pop(INBOX), found.pop(NOTIFIED)
     tour = {page: found.pop(page) for page in (TOUR_SHOWN, TOUR_LEFT) if page in found}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in found.items()}
-    pages = {reverse("inbox"): inbox, reverse("notifications"): told, reverse("home"): sum(found.values())}
+    pages = {reverse("inbox"): inbox, reverse("notifications"): notified, reverse("home"): sum(found.values())}
     return {**tour, **of_agents, **pages}
 
 
@@ -223,7 +223,7 @@ def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
     mine = Notification.objects.filter(person_id=person).visible_to(by)
-    pages.append((mine.unread(), Value(TOLD, output_field=TextField())))
+    pages.append((mine.unread(), Value(NOTIFIED, output_field=TextField())))
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
     pages.append((DemoTour.objects.filter(person_id=person), guided))
     parts = [

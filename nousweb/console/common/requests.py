@@ -13,7 +13,7 @@ from identity.policy.sections import Section
 from identity.principal import Principal
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
-SELECTED_MOST = 200
+MAX_SELECTED = 200
 """Rows of a list that one bulk action takes."""
 
 

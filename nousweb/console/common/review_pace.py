@@ -12,7 +12,7 @@ LONGEST_GAP = 300.0
 """Maximum seconds between two decisions; a longer gap is a break."""
 SHORTEST_GAP = 0.5
 """Seconds; decisions that are closer together were one action about many."""
-LEAST_GAPS = 3
+MIN_GAPS = 3
 LATELY = timedelta(days=1)
 READ = 30
 """Maximum number of a person's latest decisions that are read."""
@@ -22,7 +22,7 @@ def seconds_each(moments: Sequence[datetime]) -> float:
     """The median time between decisions that were taken at `moments`, in whichever order."""
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(sorted(moments)[-READ:])]
     gaps = [gap for gap in gaps if SHORTEST_GAP <= gap <= LONGEST_GAP]
-    return median(gaps) if len(gaps) >= LEAST_GAPS else USUAL_SECONDS
+    return median(gaps) if len(gaps) >= MIN_GAPS else USUAL_SECONDS
 
 
 def minutes_left(waiting: int, moments: Sequence[datetime]) -> int:

@@ -8,7 +8,7 @@ from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
 """Number of characters that are shown before and after the sentence."""
-MOST_READ = 20_000
+MAX_CHARACTERS_READ = 20_000
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
@@ -27,7 +27,7 @@ def source_quote(fact: Fact) -> SourceQuote | None:
     event = fact.source_event
     if event is None:
         return None
-    text, words = event.content[:MOST_READ], words_of(fact.content)
+    text, words = event.content[:MAX_CHARACTERS_READ], words_of(fact.content)
     sentences = list(_SENTENCE.finditer(text))
     best = max(sentences, key=lambda found: share_within(words, words_of(found.group())), default=None)
     if best is None or not words & words_of(best.group()):

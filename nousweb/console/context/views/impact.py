@@ -38,7 +38,7 @@ from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, layout_of, principal_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -161,8 +161,8 @@ def _selected(
         if fields.get("answer", "") not in BULK_RESOLUTIONS:
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
     keys = list(dict.fromkeys(fields.getlist("selected")))
-    if len(keys) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field="selected")
+    if len(keys) > MAX_SELECTED:
+        raise Invalid(f"At most {MAX_SELECTED} at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
@@ -290,8 +290,8 @@ def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]
 
 
 def _uuids(values: Sequence[str], field: str) -> list[UUID]:
-    if len(values) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field=field)
+    if len(values) > MAX_SELECTED:
+        raise Invalid(f"At most {MAX_SELECTED} at once.", field=field)
     return [_uuid(value, field) for value in dict.fromkeys(values)]
 
 

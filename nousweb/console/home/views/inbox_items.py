@@ -22,7 +22,7 @@ from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.console.common.item_panel import inbox_item, snooze_until
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.identity.review_queue import QueueFilter
 from nousweb.console.memory.review_queue import ReviewQueue, uuids_of
 from nousweb.lib.errors import DomainError, Invalid, NotFound
@@ -59,7 +59,7 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
     if change not in ("assign", "snooze"):
         raise NotFound("There is no such change.")
     done, refused = 0, []
-    for value in request.POST.getlist("selected")[:SELECTED_MOST]:
+    for value in request.POST.getlist("selected")[:MAX_SELECTED]:
         # A list of one kind names the key alone.
         item_type, _, key = value.rpartition(":")
         item_type = item_type or VIEWS[part.view].types[0]

@@ -25,7 +25,7 @@ from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
@@ -151,7 +151,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
 def _shown(request: HttpRequest) -> dict[UUID, int]:
     """The proposals whose text the list has unfolded, each with the version beside which it was read."""
     found = {}
-    for value in request.POST.getlist("shown")[:SELECTED_MOST]:
+    for value in request.POST.getlist("shown")[:MAX_SELECTED]:
         key, _, version = value.partition(":")
         pk, number = uuid_of(key), version_of(version)
         if pk is not None and number is not None:
@@ -173,5 +173,5 @@ def _chosen(request: HttpRequest) -> tuple[str, Sequence[UUID]]:
     for action in ("approve", "reject", "keep"):
         if one := uuid_of(request.POST.get(action)):
             return action, [one]
-    ticked = (uuid_of(value) for value in request.POST.getlist("selected")[:SELECTED_MOST])
+    ticked = (uuid_of(value) for value in request.POST.getlist("selected")[:MAX_SELECTED])
     return request.POST.get("action", ""), list(dict.fromkeys(pk for pk in ticked if pk))

@@ -13,7 +13,7 @@ from context.feedback.health_findings import FINDINGS
 from context.models import VIEW_RUN
 from memory.models import Fact
 from nousweb.console.common.bulk_refusals import refusals_summary
-from nousweb.console.common.requests import SELECTED_MOST
+from nousweb.console.common.requests import MAX_SELECTED
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory.review_queue import uuids_of
 from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
@@ -56,7 +56,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
 
 def undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[str, Any] | None:
     """The facts just marked as wrong, from the address, and the address to undo that."""
-    keys = uuids_of(request.GET.getlist("done")[:SELECTED_MOST])
+    keys = uuids_of(request.GET.getlist("done")[:MAX_SELECTED])
     wrong = [fact.pk for fact in scope.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
     if not wrong:
         return None
@@ -69,7 +69,7 @@ def undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[
 
 
 def _selected(scope: PersonaScope, fields: QueryDict) -> list[Fact]:
-    keys = uuids_of(fields.getlist("fact")[:SELECTED_MOST])
+    keys = uuids_of(fields.getlist("fact")[:MAX_SELECTED])
     return list(scope.memory.facts.filter(pk__in=keys).select_related("agent").order_by("recorded_at", "pk"))
 
 

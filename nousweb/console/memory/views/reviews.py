@@ -27,7 +27,7 @@ from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context, item_panel
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
 from nousweb.console.memory.list_exports import QUESTIONS
 from nousweb.console.memory.review_queue import (
@@ -221,7 +221,7 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
     queue, answer, batch = ReviewQueue.of(request.GET), request.POST.get("answer", ""), uuid4()
     reviews = (
         visible_reviews(by)
-        .filter(pk__in=uuids_of(request.POST.getlist("selected")[:SELECTED_MOST]))
+        .filter(pk__in=uuids_of(request.POST.getlist("selected")[:MAX_SELECTED]))
         .select_related("agent", "new")
     )
     done, refused = 0, []
