@@ -103,15 +103,17 @@ def _not_weighed(expectation: Expectation, context: EvaluationContext) -> Outcom
         )
     else:
         target = context.targets.get(own)
-        sentence = normalised(target.content if target else expectation.text)
+        sentence = comparable_text(target.content if target else expectation.text)
         waiting = (
-            key for key, text in unindexed.texts.items() if key == own or (sentence and sentence in normalised(text))
+            key
+            for key, text in unindexed.texts.items()
+            if key == own or (sentence and sentence in comparable_text(text))
         )
     key = next(iter(waiting), None)
     return error_outcome(f"{_name(key)} has no vector yet, so the search could not weigh it.") if key else None
 
 
-def normalised(text: str) -> str:
+def comparable_text(text: str) -> str:
     """A text for comparison: on one line, case-folded, without invisible characters."""
     return " ".join(plain_text(text).replace("\\", "").split()).casefold()
 
@@ -149,10 +151,10 @@ def _memory_absent(key: Key, section: str, record: ContextRecord, context: Evalu
     if section:
         return Outcome(State.FAILED, "included", f"It is in {section}.", (key,))
     target = context.targets.get(key)
-    sentence = normalised(target.content) if target else ""
+    sentence = comparable_text(target.content) if target else ""
     if sentence:
         for label, item in items_of(record):
-            if sentence in normalised(item["text"]):
+            if sentence in comparable_text(item["text"]):
                 other = (item["type"], item["id"])
                 return Outcome(
                     State.FAILED, "same_words", f"{_name(other)} in {label} says the same, word for word.", (other,)
@@ -203,8 +205,8 @@ def _alone(key: Key, record: ContextRecord, context: EvaluationContext) -> Outco
 
 
 def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
-    wanted = normalised(expectation.text)
-    holding = [(label, item) for label, item in items_of(record) if wanted in normalised(item["text"])]
+    wanted = comparable_text(expectation.text)
+    holding = [(label, item) for label, item in items_of(record) if wanted in comparable_text(item["text"])]
     about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
     if expectation.requirement == Requirement.PRESENT:
         if holding:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
-from context.expectations.outcome import normalised
+from context.expectations.outcome import comparable_text
 from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.results import expectations_run, results_record
 from context.expectations.selectors import expectations_of, personas_of
@@ -187,7 +187,7 @@ def _fill(
             _memory_check(row, requirement, item_type, item_id)
     elif target == Target.TEXT:
         text = given["text"] = text_check("text", text, policy.MAX_TEXT_CHARACTERS, required=True)
-        if len(normalised(text)) < policy.MIN_TEXT_CHARACTERS:
+        if len(comparable_text(text)) < policy.MIN_TEXT_CHARACTERS:
             raise Invalid(f"text has at least {policy.MIN_TEXT_CHARACTERS} characters that show.", field="text")
     else:
         choice_check("section", section, policy.SECTIONS)

@@ -119,11 +119,11 @@ def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Trunc
 
 
 def _shortfall(cut: Truncation, total: int, prompts: int, requests: int) -> IdentityShortfall:
-    sections = tuple((section_label(one.id), one.tokens_left_out, one.tokens) for one in cut.left_out)
+    sections = tuple((identity_section_label(one.id), one.tokens_left_out, one.tokens) for one in cut.left_out)
     return IdentityShortfall(cut.tokens_left_out, cut.tokens_whole, total, sections, prompts, requests)
 
 
-def section_label(item_id: str) -> str:
+def identity_section_label(item_id: str) -> str:
     """The label of the section that a piece of an identity is of: its id is "section:version"."""
     name = item_id.split(":", 1)[0]
     return str(Section(name).label) if name in Section.values else name.title()

@@ -46,12 +46,12 @@ def proposal_waiting(
     if by.is_person:
         # Four eyes look at who proposed.
         alike = alike.filter(author_id=by.id)
-    wished = normalised(content)
+    wished = comparable_content(content)
     return next(
         (
             each
             for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MAX_COMPARED]
-            if normalised(each.content) == wished
+            if comparable_content(each.content) == wished
         ),
         None,
     )
@@ -113,7 +113,7 @@ def daily_cap_check(*, agent: Agent, by: Principal) -> None:
         )
 
 
-def normalised(content: str) -> str:
+def comparable_content(content: str) -> str:
     """A text as it is compared: without its spacing, its case and other ways to write the same character."""
     return " ".join(unicodedata.normalize("NFKC", content).casefold().split())
 
@@ -124,5 +124,5 @@ def bare_words(content: str) -> str:
 
     A text without any of these is compared by its other characters.
     """
-    plain = normalised(lookalike_fold(content))
+    plain = comparable_content(lookalike_fold(content))
     return _NO_WORD.sub("", plain) or plain

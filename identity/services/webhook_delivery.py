@@ -198,7 +198,7 @@ def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
 def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
     """The headers of a message; the moment is signed with it, so that nobody can send it again later."""
     moment = int(clock.now().timestamp())
-    signed = ",".join(f"v1={signature_of(secret, moment, body)}" for secret in webhook_secrets(webhook))
+    signed = ",".join(f"v1={webhook_signature(secret, moment, body)}" for secret in webhook_secrets(webhook))
     return {
         "Content-Type": "application/json",
         "User-Agent": "nous-web",
@@ -207,7 +207,7 @@ def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict
     }
 
 
-def signature_of(secret: str, moment: int, body: bytes) -> str:
+def webhook_signature(secret: str, moment: int, body: bytes) -> str:
     """HMAC-SHA256 in hexadecimal of the moment (seconds since 1970), a dot and the body."""
     return hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
 

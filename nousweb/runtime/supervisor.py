@@ -61,7 +61,7 @@ class Child:
         if self.process and self.process.poll() is None:
             self.process.terminate()
 
-    def sweep(self) -> None:
+    def kill_remaining(self) -> None:
         """Kill all processes that the program, ended or not, has left in its process group."""
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -121,7 +121,7 @@ class Supervisor:
             if child.process is None and now >= child.restart_at:
                 child.start()
             elif code is not None:
-                child.sweep()
+                child.kill_remaining()
                 if child.vital:
                     raise LaunchProblem(f"The {child.name} has ended ({_ending(code)}).")
                 if now - child.started > STABLE_SECONDS:
@@ -139,7 +139,7 @@ class Supervisor:
                 break
             time.sleep(0.02)
         for child in self.children:
-            child.sweep()
+            child.kill_remaining()
 
 
 def _ending(code: int) -> str:

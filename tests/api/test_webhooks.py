@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_update
 from identity.services.change_feed import feed_change_draft, feed_change_record, feed_changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
-from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
+from identity.services.webhook_delivery import webhook_serve, webhook_signature, webhooks_due
 from identity.services.webhook_runner import webhooks_look
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
 from memory.services.erasure import agent_erase, fact_erase
@@ -114,9 +114,9 @@ def test_what_happens_is_sent_signed_and_once(ada, admin, receiver):
     delivery = WebhookDelivery.objects.get()
     assert headers["X-Nous-Delivery"] == message["delivery"] == str(delivery.pk)
     moment, signature = (part.partition("=")[2] for part in headers["X-Nous-Signature"].split(","))
-    assert signature == signature_of(secret, int(moment), receiver.got[0])
+    assert signature == webhook_signature(secret, int(moment), receiver.got[0])
     assert abs(int(moment) - timezone.now().timestamp()) < 60
-    assert signature != signature_of(secret, int(moment) + 1, receiver.got[0])
+    assert signature != webhook_signature(secret, int(moment) + 1, receiver.got[0])
     assert (delivery.status, delivery.attempts, delivery.answer_status) == ("delivered", 1, 200)
 
 

@@ -31,7 +31,7 @@ from identity.services.proposals import identity_propose
 from identity.services.second_factors import second_factor_enrol, second_factor_secret, second_factor_verify
 from identity.services.token_rotation import token_rotate
 from identity.services.tokens import token_authenticate, token_create, token_revoke
-from identity.services.webhook_delivery import deliveries_purge, headers_of, signature_of
+from identity.services.webhook_delivery import deliveries_purge, headers_of, webhook_signature
 from identity.services.webhooks import webhook_create, webhook_secrets, webhook_update
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -246,11 +246,11 @@ def test_webhook_signs_by_both_secrets_for_a_day(ada, admin):
         return int(moment.removeprefix("t=")), signed
 
     moment, signed = signatures()
-    assert signed == [f"v1={signature_of(one, moment, b'{}')}" for one in ("whsec_the_second_one", first)]
+    assert signed == [f"v1={webhook_signature(one, moment, b'{}')}" for one in ("whsec_the_second_one", first)]
     assert timedelta(hours=23) < webhook.former_secret_until - clock.now() <= timedelta(hours=24)
     webhook.former_secret_until = clock.now()
     webhook.save()
     moment, signed = signatures()
-    assert signed == [f"v1={signature_of('whsec_the_second_one', moment, b'{}')}"]
+    assert signed == [f"v1={webhook_signature('whsec_the_second_one', moment, b'{}')}"]
     deliveries_purge()
     assert Webhook.objects.get().former_secret == ""

@@ -17,7 +17,7 @@ def item_url(slug: str, item_type: str, item_id: str) -> str:
     return reverse("agent_context_item", args=[slug, item_type, item_id]) if item_type in ItemType.values else ""
 
 
-def memory_url(slug: str, item_type: str, item_id: str) -> str:
+def memory_item_url(slug: str, item_type: str, item_id: str) -> str:
     """The page of an item of a prompt; "" where it has none."""
     section = item_id.split(":", 1)[0]
     try:

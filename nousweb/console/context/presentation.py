@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from context.engine.record import ContextRecord
-from context.what_if.identity_delivery import section_label
+from context.what_if.identity_delivery import identity_section_label
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.context.contested_links import ContestedLink
 from nousweb.console.context.labels import (
@@ -19,7 +19,7 @@ from nousweb.console.context.labels import (
     policy_words,
     stage_words,
 )
-from nousweb.console.context.links import item_url, memory_url
+from nousweb.console.context.links import item_url, memory_item_url
 
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
@@ -47,7 +47,7 @@ SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PromptPiece:
     """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to,
     `contested` where people decide about it."""
 
@@ -70,7 +70,7 @@ class SectionRow:
     budget: int
     truncated: bool
     left_out: Mapping[str, Any]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PromptPiece, ...]
     css_class: str
     separator: str
     lead: str
@@ -111,7 +111,7 @@ class CheckView:
 
     def _triggers(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
         return [
-            {**one, "url": memory_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
+            {**one, "url": memory_item_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
             for one in self.check["triggers"]
             if wanted(one)
         ]
@@ -150,9 +150,9 @@ class PromptView:
                 section["truncated"],
                 cuts.get(section.get("key", ""), {}),
                 tuple(
-                    Piece(
+                    PromptPiece(
                         item.get("text", ""),
-                        memory_url(self.slug, item["type"], item["id"]),
+                        memory_item_url(self.slug, item["type"], item["id"]),
                         item["type"],
                         item["id"],
                         item.get("tokens", 0),
@@ -180,7 +180,7 @@ class PromptView:
                 "budget": budgets.get(cut["key"]),
                 "bounded": min((item["tokens_left_out"] for item in cut["items"]), default=0) <= unused,
                 "names": [
-                    (section_label(item["id"]), item["tokens_left_out"], item["tokens"])
+                    (identity_section_label(item["id"]), item["tokens_left_out"], item["tokens"])
                     for item in cut["items"]
                     if item["type"] == "identity"
                 ],
@@ -260,10 +260,10 @@ class PromptView:
                 **one,
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
-                "url": memory_url(self.slug, one["type"], one["id"]),
+                "url": memory_item_url(self.slug, one["type"], one["id"]),
                 "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
                 "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
-                "successor_url": memory_url(self.slug, "fact", one.get("superseded_by") or ""),
+                "successor_url": memory_item_url(self.slug, "fact", one.get("superseded_by") or ""),
             }
             for one in found
         ]

@@ -8,7 +8,7 @@ from typing import Any
 from context.models import ContextRecall, ContextRun
 from memory.selectors.expansion import Relation
 from memory.types import MEMORY_TYPES
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 
 RELATIONS: Mapping[Relation, str] = {
     "before": "before it",
@@ -51,7 +51,7 @@ def _row(slug: str, recall: ContextRecall) -> RecallRow:
     expands = recall.action == ContextRecall.Action.EXPAND
     items = [
         RecalledItem(
-            memory_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
+            memory_item_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
         )
         for item in recall.items
     ]

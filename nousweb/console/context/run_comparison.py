@@ -6,7 +6,7 @@ from typing import Any
 
 from context.engine.record import ContextRecord
 from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Key = tuple[str, str]
@@ -58,14 +58,14 @@ class ItemChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     diff: TextDiff
     items: tuple[ItemChange, ...]
     same: int
     tokens_change: int
 
 
-def compare(slug: str, a: ContextRecord, b: ContextRecord) -> Comparison:
+def compare_runs(slug: str, a: ContextRecord, b: ContextRecord) -> RunComparison:
     """The differences between two contexts of an agent, from `a` to `b`.
 
     An item has moved if its order among the items that both show is different.
@@ -89,10 +89,10 @@ def compare(slug: str, a: ContextRecord, b: ContextRecord) -> Comparison:
             same += one.shown and other.shown
             continue
         text = other.text or one.text
-        items.append(ItemChange(*key, text, change, one, other, memory_url(slug, *key)))
+        items.append(ItemChange(*key, text, change, one, other, memory_item_url(slug, *key)))
     order = list(CHANGES)
     items.sort(key=lambda item: order.index(item.change))
-    return Comparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
+    return RunComparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
 
 
 def _change(a: RunPosition, b: RunPosition, *, moved: bool) -> str:

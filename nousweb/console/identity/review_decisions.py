@@ -19,7 +19,7 @@ from identity.services.proposals import (
     proposal_reject,
     proposal_withdraw,
 )
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, review_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposal_title, with_texts
 from nousweb.lib.errors import NotFound
 
 Status = ChangeProposal.Status
@@ -91,7 +91,7 @@ def proposal_decide(
     return decisions[action]()
 
 
-def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
+def decision_undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
     """The last decision, from the address, and the address to undo it."""
     queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.visible_to(by)
     done, batch = uuid_of(request.GET.get("done")), uuid_of(request.GET.get("batch"))
@@ -108,7 +108,7 @@ def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
         return None
     kept = decided[0].self_applied and decided[0].status == Status.APPROVED
     word = "Kept" if kept else decided[0].get_status_display()
-    what = review_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
+    what = proposal_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
     return {
         "word": word,
         "what": what,

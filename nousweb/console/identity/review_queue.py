@@ -236,9 +236,9 @@ class ReviewItem:
 
     @property
     def title(self) -> str:
-        return review_title(self.proposal)
+        return proposal_title(self.proposal)
 
 
-def review_title(proposal: ChangeProposal) -> str:
+def proposal_title(proposal: ChangeProposal) -> str:
     """The title of a proposal: "Values of Ada"."""
     return f"{proposal.get_section_display()} of {proposal.agent.name}"

@@ -72,7 +72,7 @@ def review_title(review: MemoryReview) -> str:
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 
 
-def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
+def resolution_undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
     """The last resolution, from the address, and the address to undo it."""
     for name, url_name in (("batch", "memory_review_batch_undo"), ("done", "memory_review_undo")):
         keys = uuids_of([request.GET.get(name, "")])

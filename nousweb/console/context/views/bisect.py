@@ -25,7 +25,7 @@ from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import DateTimeInput
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -144,7 +144,7 @@ def _items(items: Any, slug: str) -> list[ItemView]:
         ItemView(
             item,
             *CHANGE_BADGES[item.change],
-            memory_url(slug, item.type, item.id),
+            memory_item_url(slug, item.type, item.id),
             diff_texts(item.before, item.after) if item.change == "text" else None,
         )
         for item in items

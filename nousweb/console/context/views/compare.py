@@ -23,7 +23,7 @@ from identity.selectors import agent_get
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.presentation import PromptView
-from nousweb.console.context.run_comparison import compare
+from nousweb.console.context.run_comparison import compare_runs
 from nousweb.lib.errors import Invalid, NotFound
 
 NOW = "now"
@@ -101,7 +101,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
             context |= {
                 "a": a,
                 "b": b,
-                "comparison": compare(slug, a.shown.record, b.shown.record),
+                "comparison": compare_runs(slug, a.shown.record, b.shown.record),
                 "sides": [("A", a), ("B", b)],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200

@@ -38,7 +38,7 @@ from nousweb.console.common.list_export import ListExport, export_format, key_ro
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.memory_choice import memories_named
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -297,7 +297,7 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[Exp
         targets = targets_load(VIEWS[persona](agent), own)
         for one in own:
             target = targets.get((one.item_type, one.item_id))
-            url = memory_url(agent.slug, one.item_type, one.item_id) if target else ""
+            url = memory_item_url(agent.slug, one.item_type, one.item_id) if target else ""
             result = result_of(one)
             cause = _cause(result, agent, by) if result else None
             rows.append(ExpectationRow(one, result, target.content if target else "", url, cause))

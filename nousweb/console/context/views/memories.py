@@ -26,7 +26,7 @@ from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.requests import principal_of
 from nousweb.console.context.forms import InspectorForm
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -123,7 +123,7 @@ def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
 def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
     """The memory's page, for people who may see this persona."""
     both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
-    return memory_url(slug, item_type, item_id) + both
+    return memory_item_url(slug, item_type, item_id) + both
 
 
 def _act(

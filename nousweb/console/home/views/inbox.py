@@ -23,9 +23,8 @@ from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.home.inbox_export import INBOX, inbox_items
 from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
-from nousweb.console.identity.review_decisions import undo_offer as proposal_undo_offer
-from nousweb.console.memory.review_queue import ReviewQueue
-from nousweb.console.memory.review_queue import undo_offer as review_undo_offer
+from nousweb.console.identity.review_decisions import decision_undo_offer
+from nousweb.console.memory.review_queue import ReviewQueue, resolution_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Invalid
@@ -73,7 +72,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             **bulk_context(by, part),
-            "undo": proposal_undo_offer(request, by) or review_undo_offer(request, by, _reviews(part)),
+            "undo": decision_undo_offer(request, by) or resolution_undo_offer(request, by, _reviews(part)),
         },
     )
 

@@ -19,7 +19,7 @@ from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.requests import principal_of
-from nousweb.console.identity.review_queue import review_title as proposal_title
+from nousweb.console.identity.review_queue import proposal_title
 from nousweb.console.memory.review_queue import review_title, reviews_of, uuids_of
 from nousweb.lib.errors import DomainError
 

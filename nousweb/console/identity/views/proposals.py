@@ -19,10 +19,10 @@ from nousweb.console.common.item_panel import item_panel
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
+    decision_undo_offer,
     item_find,
     item_get,
     proposal_decide,
-    undo_offer,
     uuid_of,
     version_of,
     with_shortfalls,
@@ -145,7 +145,7 @@ def _proposal_page(
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.before if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
-    undo, place = undo_offer(request, by), queue.place(target.pk, by)
+    undo, place = decision_undo_offer(request, by), queue.place(target.pk, by)
     return render(
         request,
         "identity/proposal.html",

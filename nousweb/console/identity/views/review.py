@@ -30,14 +30,14 @@ from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
+    decision_undo_offer,
     proposal_decide,
     queue_url,
-    undo_offer,
     uuid_of,
     version_of,
     with_shortfalls,
 )
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposals_of, review_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposal_title, proposals_of, with_texts
 from nousweb.lib.errors import Conflict, DomainError
 
 VIEW = "identity.view_changeproposal"
@@ -74,7 +74,7 @@ def review(request: HttpRequest) -> HttpResponseBase:
             "whole": counts["today"] + waiting,
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
-            "undo": undo_offer(request, by),
+            "undo": decision_undo_offer(request, by),
         },
     )
 
@@ -134,7 +134,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
             else:
                 proposed += 1
         except DomainError as error:
-            refused.append((review_title(proposal), error.detail))
+            refused.append((proposal_title(proposal), error.detail))
     if undone:
         messages.success(request, f"Took back {undone} decision{'s' if undone > 1 else ''}; they wait again.")
     if proposed:

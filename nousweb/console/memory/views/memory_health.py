@@ -21,7 +21,7 @@ from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
 from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory.views.memory_health_bulk import undo_offer
+from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
@@ -68,7 +68,7 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
         may_change=may_change,
         may_confirm=may_confirm,
         may_select=(may_change or may_confirm) and any(fact.active for fact in page.rows),
-        undo=undo_offer(request, scope, finding),
+        undo=invalidation_undo_offer(request, scope, finding),
     )
     return render(request, "memory/health_list.html", context)
 

@@ -54,7 +54,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
     return redirect(page)
 
 
-def undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[str, Any] | None:
+def invalidation_undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[str, Any] | None:
     """The facts just marked as wrong, from the address, and the address to undo that."""
     keys = uuids_of(request.GET.getlist("done")[:MAX_SELECTED])
     wrong = [fact.pk for fact in scope.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []

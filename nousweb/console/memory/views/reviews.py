@@ -33,9 +33,9 @@ from nousweb.console.memory.list_exports import QUESTIONS
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
+    resolution_undo_offer,
     review_title,
     reviews_of,
-    undo_offer,
     uuids_of,
 )
 from nousweb.lib import clock
@@ -162,7 +162,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
             "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
-            "undo": undo_offer(request, by, queue),
+            "undo": resolution_undo_offer(request, by, queue),
         },
     )
 
@@ -307,7 +307,7 @@ def _review_page(
             "place": queue.place(review.pk, by),
             "about": " ".join(str(key) for key in _touched(review)),
             "may_review": by.may(REVIEW),
-            "undo": undo_offer(request, by, queue),
+            "undo": resolution_undo_offer(request, by, queue),
         },
         status=refusal.status if refusal else 200,
     )
