@@ -24,7 +24,7 @@ STOP_WORDS = words("""a about above after again against all also am an and any a
     your yours yourself yourselves""")
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|[^\W_]+")
 _SENTENCE_END = re.compile(r"[.!…。！]+[\"'”’)]*\s+|\n\s*(?=\n|[-*•#|]|\d+[.)])|[。！]")
-"""A question is read with what answers it."""
+"""Ends of sentences; a question is not separated from its answer."""
 _ENDINGS = ("ingly", "edly", "ing", "ied", "ies", "ed", "es", "ly", "s")
 
 
