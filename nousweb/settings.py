@@ -347,7 +347,7 @@ if BROKER != "orm":
         raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
     Q_CLUSTER["broker_class"] = "nousweb.queue.redis_broker.CheckedRedis"
-    # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
+    # Writers of memories wait for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 
 structlog.configure(

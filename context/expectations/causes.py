@@ -143,7 +143,7 @@ class CauseFinder:
         def is_so(moment: datetime) -> bool:
             nonlocal unknown
             state = check_as_of(self.view, expectation, moment).state
-            # What could not be asked of the past does not tell that it was otherwise then.
+            # A check of the past that could not run is no evidence of a different state.
             unknown = unknown or state == ExpectationResult.State.ERROR
             return state == outcome.state
 

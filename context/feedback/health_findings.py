@@ -41,7 +41,7 @@ PARTS: Mapping[str, str] = {
     "keyed": f"""
         SELECT id, hashtextextended({_WORDS.format("content")}, 0) AS words
         FROM {_FACT} AS fact WHERE {ACTIVE}""",
-    # What prompts have told, but for the log itself, which is where facts come from.
+    # Memories included in prompts, without those of the event log, from which facts are learned.
     "told": f"""
         SELECT shown.item_id, shown.first_at, hashtextextended({_WORDS.format("item.text")}, 0) AS words, item.text
         FROM shown JOIN {_INDEX} AS item ON item.item_type = shown.item_type AND item.item_id = shown.item_id

@@ -123,7 +123,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
                 triggers_count(run, INPUT, check, by)
         return kept
 
-    # What triggers nothing stays one statement without a transaction around it.
+    # Without triggers, one statement without a transaction is enough.
     if not (transaction_retried(insert_and_count) if counts(run, check, by) else insert()):
         return None
     verdicts = [one["verdict"] for one in record.candidates]
@@ -136,7 +136,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         profile_id=run.profile,
         profile_override=record.request["profile_override"],
         fingerprint=record.fingerprint,
-        # Both count memories that were searched: what is always on is not chosen among others.
+        # Both count searched memories: always-on items are not selected.
         items_selected=verdicts.count(VerdictCode.INCLUDED),
         items_available=len([verdict for verdict in verdicts if verdict not in RETIRED_VERDICTS]),
         budget_tokens=record.budget_tokens,

@@ -70,7 +70,7 @@ def _urgent() -> QuerySet[Notification]:
 def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Principal) -> bool:
     if not Notification.objects.filter(pk=notification.pk, mailed_at=None).update(mailed_at=clock.now()):
         return False
-    # Who was limited to other agents since they were notified gets no mail about this one.
+    # A person who was limited to other agents since the notification gets no mail about this one.
     if not Notification.objects.filter(pk=notification.pk).visible_to(Principal.of_user(notification.person)).exists():
         return False
     name = notification.agent.name

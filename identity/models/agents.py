@@ -51,7 +51,7 @@ class Agent(models.Model):
     config = models.JSONField(default=dict, blank=True)
     # A moment and not a state machine: initiation is one transaction, so nothing can be left half-way.
     initiated_at = models.DateTimeField(null=True, blank=True)
-    # Whoever reads its memory and writes later what it read knows by it whether anything was erased in between.
+    # A writer of data that it read before can tell by this number whether anything was erased in between.
     erasures = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 

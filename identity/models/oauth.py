@@ -41,7 +41,7 @@ class OAuthCode(models.Model):
     client = models.ForeignKey(OAuthClient, on_delete=models.CASCADE, related_name="codes")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="oauth_codes")
-    # What the token will be able to do, in the words of `token_create`.
+    # The rights of the future token, as arguments of `token_create`.
     rights = models.JSONField()
     redirect_uri = models.CharField(max_length=MAX_REDIRECT_URI_CHARACTERS)
     code_challenge = models.CharField(max_length=128)

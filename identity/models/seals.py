@@ -141,7 +141,7 @@ class LogVerification(models.Model):
     rows = models.PositiveBigIntegerField(default=0)
     holes = models.PositiveBigIntegerField(default=0)
     problems = models.PositiveBigIntegerField(default=0)
-    # Of the first ones: what is wrong in a sentence, with the agent and persona that it is about.
+    # The first findings: a sentence each, with the agent and persona concerned.
     findings = models.JSONField(default=list)
 
     class Meta:

@@ -44,12 +44,12 @@ class ApiToken(models.Model):
     former_until = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200)
-    # Who made it, for those who must not approve what it proposes: names change, keys do not.
+    # The maker, who must not approve the token's proposals: names change, keys do not.
     maker_kind = models.CharField(
         max_length=10, choices=AuthorFields.Kind, default=AuthorFields.Kind.SYSTEM, editable=False
     )
     maker_id = models.CharField(max_length=100, default="", editable=False)
-    # Who else was shown a secret of it, as "kind:id".
+    # Others who were shown a secret of the token, as "kind:id".
     secret_holders = ArrayField(models.CharField(max_length=120), default=list, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     client = models.ForeignKey("identity.OAuthClient", on_delete=models.SET_NULL, null=True, related_name="tokens")

@@ -45,7 +45,7 @@ def agent_as_of(agent: Agent, moment: datetime) -> Agent:
         if not isinstance(before, dict):
             continue
         if action == "agent.configure":
-            # What held nothing is written down as None.
+            # An empty value is recorded as None.
             config = {name: value for name, value in (config | before).items() if value is not None}
         elif before.get("kind") in AgentKind.values:
             kind = before["kind"]

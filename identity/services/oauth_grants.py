@@ -103,7 +103,7 @@ def oauth_code_exchange(*, code: OAuthCode, request_id: str = "") -> tuple[ApiTo
     )
     code.used_at, code.token = clock.now(), token
     code.save(update_fields=["used_at", "token"])
-    # Whoever was connected once is no part of a flood.
+    # Clients that were connected once are not part of a flood.
     OAuthClient.objects.filter(pk=code.client_id).exclude(registered_from="").update(registered_from="")
     return token, secret, _refresh_token_make(token)
 

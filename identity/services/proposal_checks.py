@@ -25,7 +25,7 @@ from nousweb.lib.lookalikes import lookalike_fold
 
 Status = ChangeProposal.Status
 MAX_COMPARED = 500
-# What is not a letter or a digit, and the fillers of Hangul, letters that do not show.
+# All characters except letters and digits, and the fillers of Hangul, which are invisible letters.
 _NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
 

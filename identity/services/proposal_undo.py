@@ -71,7 +71,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
         raise Conflict(f"This proposal is {proposal.get_status_display().lower()}; there is nothing to undo.")
     proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
     proposal.decided_at = proposal.batch = None
-    # What waits again must get a chance to be seen before it expires.
+    # A proposal that is pending again must get time to be seen before it expires.
     proposal.expires_at = max(proposal.expires_at, clock.now() + timedelta(days=1))
     proposal.save()
     change_tell("proposal.reopened", proposal)
@@ -126,7 +126,7 @@ def _applied(agent: Agent, proposal: ChangeProposal) -> tuple[IdentityVersion, I
     """The version that `proposal` led to and the one before. Raises Conflict when it is no longer the current one."""
     applied = proposal.version
     current = version_current(agent, proposal.section)
-    # What restored its text, as the undo of a later one does, has left nothing after it.
+    # A later version that restored its text, as the undo of a later change does, does not count.
     if applied is None or current is None or applied.pk not in (current.pk, current.restores_id):
         raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
     return current, applied.previous

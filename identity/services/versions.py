@@ -114,7 +114,7 @@ def version_activate(
         },
         message=message or reason,
     )
-    # The actor may read every version, whoever proposed it.
+    # The actor may read every version, whatever persona proposed it.
     feed_change_record(
         kind="identity.changed",
         agent=agent,

@@ -54,7 +54,7 @@ class PersonAuth(APIKeyCookie):
 
     def __call__(self, request: HttpRequest) -> Principal | None:
         # A request that names a token is judged by that token alone, never by a session beside it. Only a
-        # session is asked for its CSRF token: whoever has none is not signed in, which is the better answer.
+        # session needs a CSRF token: without a session, "not signed in" is the better response.
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None
         if check_csrf(request):

@@ -48,7 +48,7 @@ def outage_of(error: BaseException) -> Unavailable | None:
     outage = _outage(error) if isinstance(error, Error) else None
     if outage is None:
         return None
-    # What the driver says may name hosts and users: it goes to the log only.
+    # The driver's message may name hosts and users: it is only logged.
     log.warning("database_outage", code=outage.code, error=str(error))
     return Unavailable(outage.detail, retry_after=outage.retry_after, code=outage.code)
 

@@ -32,7 +32,7 @@ LIMITS = {
     "probe": TimeLimits(statement=3, lock=1, idle=10),
     # The queue ends a task after 120 s.
     "job": TimeLimits(statement=110, lock=20, idle=150),
-    # Whoever runs a command, a migration above all, watches it; but waiting for a lock keeps others waiting.
+    # The user of a command, such as a migration, watches it; but waiting for a lock delays others.
     "command": TimeLimits(statement=0, lock=60, idle=0),
 }
 """Lower than the timeouts of gunicorn, the queue or a proxy, so that the caller gets the reason."""

@@ -166,7 +166,7 @@ def _working(actor: Caller) -> None:
 
 def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callable[[], None]:
     def ask() -> None:
-        # What was learned until now has to be searchable, as it would have been.
+        # Earlier facts must be searchable, as they would have been.
         embeddings_make()
         run = actor("POST", "/context", {"session_id": session, "input": asked})
         actor("POST", f"/context/{run['id']}/response", {"response": said})

@@ -82,7 +82,7 @@ def prepared_cursor(*, kind: Kind = "text") -> PreparedCursor | CursorWrapper:
     plain from its place. Django's own cursors put the parameters into the text.
     """
     own: Any = connections[DEFAULT_DB_ALIAS]
-    # What Django's own cursors do first: a connection that broke since the last request is replaced.
+    # As Django's own cursors do: replace a connection that broke since the last request.
     own.close_if_health_check_failed()
     own.ensure_connection()
     # A prepared statement cannot say what was sent, so where queries are logged or watched Django's cursor sends them.
@@ -181,7 +181,7 @@ def _values(row: Model, prefix: str) -> dict[str, Any]:
     for field in _fields(type(row), row.pk is None):
         value = field.pre_save(row, True)
         if value is not None and _is_json(field):
-            # The largest of what is inserted, and written several times as fast as by Python's own encoder.
+            # The largest inserted values; this encodes them several times as fast as Python's own encoder.
             value = to_json(value).decode()
         elif type(value) is not str or not isinstance(field, (CharField, TextField)):
             value = field.get_db_prep_save(value, own)
@@ -232,7 +232,7 @@ class CachedQuery:
             value = next(given)
             if isinstance(value, (int, str)) and value in names:
                 return f"%({names[value]})s"
-            # A plan that is made once for all values knows only of what is written out how many rows it means.
+            # A generic plan can estimate the number of rows only from literals.
             return quote(value, connection.connection).replace("%", "%%")
 
         return re.sub("%%|%s", placed, text)

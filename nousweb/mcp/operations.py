@@ -72,7 +72,7 @@ class Operation:
             if part is not None
         ]
         rest = {name: value for name, value in arguments.items() if name not in places}
-        # What an operation without a body does not know would be dropped in silence.
+        # An operation without a body would silently drop unknown arguments.
         if rest and self.body is None:
             raise ValueError(f"{next(iter(rest))}: there is no such argument.")
         missing = [one["name"] for one in self.parameters if one["in"] == "path" and one["name"] not in path]

@@ -120,7 +120,7 @@ def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str,
     result = handler(by, parsed.params)
     data = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(result, types.CallToolResult) and result.structured_content is not None:
-        # What an operation answers says null where it means it.
+        # Operations return explicit nulls, which are kept.
         data["structuredContent"] = result.structured_content
     shaped = serialize_server_result(request.method, version, data)
     if version in MODERN_PROTOCOL_VERSIONS:

@@ -58,7 +58,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
         else:
             checks["log"] = _log_state()
     except Error as error:
-        # What the driver says may name hosts and users: it goes to the log only.
+        # The driver's message may name hosts and users: it is only logged.
         log.warning("readyz_database_failed", error=str(error))
         checks |= {"database": "unreachable", "migrations": "unknown"}
         failing.append("database")

@@ -87,7 +87,7 @@ def _has_token(request: HttpRequest) -> bool:
 
 def _is_local(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN and "Authorization" in request.headers:
-        # Whoever shows a token is judged by that alone.
+        # A caller with a token is judged by that alone.
         return False
     # Behind a proxy on this machine every client looks local.
     if settings.TRUST_PROXY or "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:

@@ -60,7 +60,7 @@ def post_worker_init(worker: Any) -> None:
 
         telemetry_start()
     get_resolver().url_patterns  # noqa: B018
-    # What was imported stays, and needs not be looked through again and again.
+    # Imported objects stay, so the garbage collector need not scan them.
     gc.freeze()
     # Little of what a request makes refers to itself: counting references frees it, and looking for the rest more often
     # takes a fiftieth of the time.
@@ -75,7 +75,7 @@ def _warm_up() -> None:
 
     name = configured_name()
     if name.startswith("local:"):
-        # Searches say what is wrong with an embedder where somebody reads it.
+        # Searches report errors of an embedder where people see them.
         with contextlib.suppress(EmbeddingFailed):
             embedder_named(name).embed_query("warm-up")
 

@@ -41,12 +41,12 @@ class RetrievalQuery:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
-    # What is looked for, in all types at once.
+    # The query, for all types at once.
     text: str = ""
     queries: tuple[RetrievalQuery, ...] = ()
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    # What happened within so many days is wanted for its time, whatever its words.
+    # Events within so many days are wanted for their time, whatever their words.
     days_back: float | None = None
     reason: str = ""
 

@@ -52,7 +52,7 @@ def candidates_filter(
     equal inputs give equal prompts.
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
-    # What is pinned comes first, so that of two that say the same it is the one that stays.
+    # Pinned candidates come first, so that of two with the same words the pinned one stays.
     keys = [(not one.candidate.pinned, -one.score, *_age(one.candidate), *one.candidate.key) for one in scored]
     scored = [scored[place] for place in sorted(range(len(scored)), key=keys.__getitem__)]
     # Of a fact and anything else in the same words the fact stays: it says whether it is contested.

@@ -143,7 +143,7 @@ def _candidates_of(hits: Sequence[SearchHit], max_per_type: Mapping[str, int], p
     for hit in hits:
         of_type[hit.type] += 1
         outranked = of_type[hit.type] > max_per_type[hit.type]
-        # What is pinned is there anyway, as it is when nobody asks for what was outranked.
+        # Outranked pinned hits are loaded by `_pinned`, as without `include_overflow`.
         if not outranked or (hit.type, hit.id) not in pins:
             found.append(candidate_of(hit, outranked=outranked))
     return found

@@ -58,7 +58,7 @@ class Command(BaseCommand):
 
     def _found(self, agent: Agent, by: Principal, options: dict[str, Any]) -> list[Expectation]:
         if options["action"] == "run":
-            # What was just imported has no vectors yet, and nobody else may be running who makes them.
+            # Newly imported memories have no vectors yet, and there may be no worker to embed them.
             embeddings_make()
             return expectations_verify(agent=agent, by=by, persona=options["persona"])
         rows = expectations_of(agent, by).active()

@@ -109,7 +109,7 @@ def _step(table: SealedTable, at_once: bool) -> tuple[int, bool]:
     more = more or (full and sealed > 0)
     oldest_left = min(map(int, left), default=None) if table.numbered else None
     if full and table.numbered:
-        # What was not looked at waits too.
+        # Rows that were not read wait too.
         beyond = max(int(row.key) for row in rows) + 1
         oldest_left = min(oldest_left or beyond, beyond)
     horizon_settle(horizon, known, oldest_left, done_at=None if more else begun)

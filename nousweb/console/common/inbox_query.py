@@ -49,7 +49,7 @@ _BEYOND = {
 }
 
 _SEEN = "(%(agents)s::bigint[] IS NULL OR {0}.agent_id = ANY (%(agents)s)) AND {0}.persona = ANY (%(personas)s)"
-# What the worker has not placed yet is placed here, each item by itself.
+# Items that the worker has not ranked yet are ranked here, each by itself.
 _PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
            coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,

@@ -93,7 +93,7 @@ def _links(
         yield agent.slug, "", ObjectLink(str(agent), agent.get_absolute_url())
         return
     fields = {field.name: field for field in model._meta.get_fields() if field.concrete}
-    # What is called by its parts is read with them, and without what is long.
+    # Objects are loaded with the related rows of their names, and without long columns.
     parents = [key for key, field in fields.items() if field.many_to_one]
     long = [key for key, field in fields.items() if isinstance(field, JSONField)]
     rows = model._default_manager.select_related(*parents).defer(*long).filter(agent=agent)

@@ -62,7 +62,7 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
         begin=begin,
         end=end,
         valid=span_bars(valid, begin, end),
-        # What is known is known until now; what will be is not.
+        # Recorded time ends now; it has no future.
         known=[
             bar if span[1] else replace(bar, end=None)
             for span, bar in zip(

@@ -166,7 +166,7 @@ def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "context/pins.html",
-        # What is not readable here, or retired, is counted and not named.
+        # Memories that are not readable here, or retired, are counted and not named.
         {
             "agent": agent,
             "pins": [one for one in pins if one["text"]],

@@ -77,7 +77,7 @@ def agent_playground(request: HttpRequest, slug: str) -> HttpResponse:
             if last is not None and last.turn.answer is not None and not last.turn.blocked:
                 form = _next(form, last.turn.answer.text)
         elif "conversation" in form.errors:
-            # What cannot be used would be refused at each message after it too.
+            # An invalid value would be refused with each later message too.
             form.data = {**request.POST.dict(), "conversation": ""}
         else:
             said = form.cleaned_data["conversation"]

@@ -41,7 +41,7 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     if not session:
         return redirect("agent_context_runs", slug=slug)
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, session_id=session)
-    # What one persona was sent is no step of the other's.
+    # Prompts of one persona are no steps of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
         raise NotFound("There is no run of such a session. Runs are deleted when their retention ends.")

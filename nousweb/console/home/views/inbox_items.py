@@ -39,7 +39,7 @@ def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> 
         raise NotFound("There is no such change.")
     try:
         messages.success(request, CHANGES[change](request, item, by))
-        # Whoever does something about an item has read what they were notified of about it.
+        # A person who acts on an item has read the notifications about it.
         notifications_read(by=by, item=item.id)
     except DomainError as error:
         if error.status in (403, 404):

@@ -50,7 +50,7 @@ def agent_new(request: HttpRequest) -> HttpResponse:
         except Conflict as error:
             form.add_error("slug", error.detail)
         except Invalid as error:
-            # What seeds the character is a section's content to the services.
+            # To the services, the prompt of the character is the content of a section.
             form_refuse(form, error, content="prompt")
         else:
             messages.success(request, f"Agent {agent.name} was made.")

@@ -101,7 +101,7 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         in_profile=fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
         may_confirm=scope.by.may("memory.add_fact"),
-        # A replacement is written to the memory of whoever writes it.
+        # A replacement is written to the memory of its author's persona.
         may_replace=scope.by.may("memory.add_fact") and fact.persona == scope.by.persona,
         may_see_changes=scope.by.may("memory.view_factchange"),
         may_erase=scope.by.may("memory.erase_memory"),

@@ -64,7 +64,7 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
     types = [key for key in allowed if fields["type"] in ("", key)]
     if not types:
         scope.by.require(MEMORY_TYPES[fields["type"] or ItemType.FACT].permission("view"))
-    # What a request for the project or task would find; without one, what is there.
+    # The scope of a request for the project or task; without them, everything.
     named = fields["project"] or fields["task"]
     project_scope = ProjectScope(fields["project"], fields["task"]) if named else EVERYTHING
     asked = SearchRequest(fields["q"], project_scope, types=types, limit=LIMIT, min_score=0.0, as_of=fields["as_of"])
