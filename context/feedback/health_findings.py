@@ -42,7 +42,7 @@ PARTS: Mapping[str, str] = {
         SELECT id, hashtextextended({_WORDS.format("content")}, 0) AS words
         FROM {_FACT} AS fact WHERE {ACTIVE}""",
     # Memories included in prompts, without those of the event log, from which facts are learned.
-    "told": f"""
+    "included": f"""
         SELECT shown.item_id, shown.first_at, hashtextextended({_WORDS.format("item.text")}, 0) AS words, item.text
         FROM shown JOIN {_INDEX} AS item ON item.item_type = shown.item_type AND item.item_id = shown.item_id
              AND {_OWN.format("item")}
@@ -99,20 +99,20 @@ FINDINGS: Mapping[str, HealthFinding] = {
             1.0,
             "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
             "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
-            f"""SELECT fact.id FROM keyed JOIN told USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
+            f"""SELECT fact.id FROM keyed JOIN included USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
                      AND fact.agent_id = %(agent)s
-                WHERE told.item_id <> fact.id::text AND told.first_at < fact.recorded_at
+                WHERE included.item_id <> fact.id::text AND included.first_at < fact.recorded_at
                 UNION
                 SELECT taken.id FROM taken JOIN {_RUN} AS run ON run.session_id = taken.loop_id
                      AND {_OWN.format("run")} AND run.created_at < taken.recorded_at
                 JOIN {_USAGE} AS usage ON usage.run_id = run.id AND usage.agent_id = run.agent_id
                      AND usage.item_id <> taken.id::text
-                JOIN told ON told.item_id = usage.item_id
-                WHERE (strpos({_WORDS.format("told.text")}, {_WORDS.format("taken.content")}) > 0
-                       OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("told.text")}) > 0)
-                  AND least(length(told.text), length(taken.content))
-                      >= {NEAR_LENGTH} * greatest(length(told.text), length(taken.content))""",
-            reads=("shown", "keyed", "told", "taken"),
+                JOIN included ON included.item_id = usage.item_id
+                WHERE (strpos({_WORDS.format("included.text")}, {_WORDS.format("taken.content")}) > 0
+                       OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("included.text")}) > 0)
+                  AND least(length(included.text), length(taken.content))
+                      >= {NEAR_LENGTH} * greatest(length(included.text), length(taken.content))""",
+            reads=("shown", "keyed", "included", "taken"),
         ),
         HealthFinding(
             "span",

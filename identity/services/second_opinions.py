@@ -15,7 +15,7 @@ from nousweb.lib.validation import choice_check, text_check
 
 
 @agent_transaction(of="item")
-def opinion_ask(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
+def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
     """Ask `person` for an opinion on an item; it appears in a part of their inbox, and they are notified.
 
     Raises NotAllowed, NotFound, Invalid for oneself and for people who may not see the item, Conflict if they are asked

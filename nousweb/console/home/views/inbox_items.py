@@ -17,7 +17,7 @@ from identity.services.item_assignment import item_assign
 from identity.services.item_comments import item_comment_add
 from identity.services.item_snooze import item_skip, item_snooze, item_unsnooze
 from identity.services.notifications import notifications_read
-from identity.services.second_opinions import opinion_ask, opinion_give
+from identity.services.second_opinions import opinion_give, opinion_request
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
@@ -116,7 +116,7 @@ def _comment(request: HttpRequest, item: InboxItem, by: Principal) -> str:
 
 def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     person = _person(request)
-    opinion_ask(item=item, person=person, by=by)
+    opinion_request(item=item, person=person, by=by)
     return f"{person.get_username()} is asked."
 
 

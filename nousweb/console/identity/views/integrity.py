@@ -15,7 +15,7 @@ from identity.models import LogHole, LogSeal, LogVerification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sealed_tables import SEALED_TABLES, VIEW
 from identity.principal import Principal
-from identity.services.seals.checks import verification_ask
+from identity.services.seals.checks import verification_request
 from identity.services.seals.export import seal_export
 from identity.services.seals.seal import HASHED
 from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, unsealed_rows_count
@@ -80,7 +80,7 @@ def integrity_state(request: HttpRequest) -> HttpResponse:
 def integrity_verify(request: HttpRequest) -> HttpResponse:
     """Ask for a verification, which the worker makes."""
     try:
-        verification_ask(by=principal_of(request))
+        verification_request(by=principal_of(request))
         messages.success(request, "The log is checked in the background, from the next minute on.")
     except Conflict as error:
         messages.error(request, error.detail)
