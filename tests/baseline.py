@@ -1,7 +1,7 @@
-"""The rows of a database that has just been migrated, and the way back to them after a test of real transactions.
+"""The rows of a newly migrated database, and their restoration after a test of real transactions.
 
-Django's own way back truncates every table and then lets the apps fill theirs again, which takes longer than most
-tests. Here only those tables are emptied that hold something, and what they held at first is copied back.
+Django's own restoration truncates every table and then lets the apps fill theirs again, which takes longer than most
+tests. Here only tables with rows are emptied, and their original rows are copied back.
 
 Some tables are append-only: a trigger refuses UPDATE, DELETE and TRUNCATE. So here and only here rows are removed as
 the owner of the tables, with the triggers of these tables off.
@@ -20,7 +20,7 @@ MAX_DELETED = 1_000
 
 
 class Baseline:
-    """What the tables of the default database hold now."""
+    """The present rows of the tables of the default database."""
 
     def __init__(self) -> None:
         self._tables = connection.introspection.django_table_names(only_existing=True, include_views=False)

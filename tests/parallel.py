@@ -77,7 +77,7 @@ TOGETHER = ("tests/docs/",)
 
 
 def unit_of(name: str) -> str:
-    """What one process runs as a whole: the file `name`, or a folder of TOGETHER."""
+    """The unit that one process runs as a whole: the file `name`, or a folder of TOGETHER."""
     return next((folder for folder in TOGETHER if name.startswith(folder)), name)
 
 
