@@ -55,19 +55,19 @@ def content_words(text: str) -> list[Word]:
     return found
 
 
-def windows_of(text: str, words: Sequence[Word]) -> list[Sequence[Word]]:
+def windows_of(text: str, content: Sequence[Word]) -> list[Sequence[Word]]:
     """The words of `text` by sentence, and by each pair of consecutive sentences."""
     ends = [match.start() for match in _SENTENCE_END.finditer(text)]
     sentences: list[list[Word]] = [[]]
     place = 0
-    for word in words:
+    for word in content:
         passed = place
         while place < len(ends) and ends[place] < word.start:
             place += 1
         if (place > passed or len(sentences[-1]) >= MAX_WINDOW_WORDS) and sentences[-1]:
             sentences.append([])
         sentences[-1].append(word)
-    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if words else []
+    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if content else []
 
 
 def _without_ending(word: str) -> str:

@@ -33,8 +33,8 @@ def _confirm(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
 
 
 def _supersede(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    fields = {"content": fields["content"], "source": f"console: {by.name}"}
-    return fact_replace(old=fact, fields=fields, by=by, reason=fields["reason"], at=fields["at"]).new
+    new = {"content": fields["content"], "source": f"console: {by.name}"}
+    return fact_replace(old=fact, fields=new, by=by, reason=fields["reason"], at=fields["at"]).new
 
 
 def _invalidate(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
