@@ -89,7 +89,7 @@ def way(name: str) -> Iterator[None]:
     cursor, rows, together, text_of, insert = (
         patch.object(prepared, "prepared_cursor", django_cursor),
         patch.object(prepared.CachedQuery, "rows", rows_of_queryset),
-        patch.object(prepared, "_together", prepared._together.__wrapped__),
+        patch.object(prepared, "_combined_statement", prepared._combined_statement.__wrapped__),
         patch.object(prepared.CachedQuery, "text", prepared.CachedQuery._written),
         patch("context.services.context.instance_insert", saved),
     )

@@ -8,7 +8,7 @@ from benchmarks.system import PROJECT
 from benchmarks.tables import TABLES, lines_of, written
 from memory.search.fusion import RELEVANT, relevance
 from memory.search.learned_ranker import ranker
-from memory.search.relevance_cutoff import MAX_TOKENS, reach_of
+from memory.search.relevance_cutoff import MOST, reach_of
 
 CERTAIN = 4.0
 
@@ -26,7 +26,7 @@ def test_reach_is_short_where_one_stands_out_and_long_where_many_are_alike():
     clear, _ = worth_reading(0.0, *np.linspace(5.0, 9.0, 60))
     alike, _ = worth_reading(*np.linspace(0.0, 2.0, 60))
     assert clear < 4
-    assert 8 < alike <= MAX_TOKENS
+    assert 8 < alike <= MOST
     assert worth_reading(0.0)[0] == 1
     assert worth_reading(0.0, 0.0, 0.0)[0] == 3
 
