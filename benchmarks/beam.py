@@ -27,7 +27,7 @@ from benchmarks.vector_cache import vectors_keep
 DEFAULT_FOLDER = PROJECT.parent / "shared" / "data" / "beam-dev"
 KINDS = {"user": "user_input", "assistant": "actor_output"}
 ARTEFACT = re.compile(r"\s*->->\s*[\d,]+\s*$")
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """What the API takes of one event."""
 KEPT = 20
 BEGAN = datetime(2024, 1, 1, 9, tzinfo=UTC)
@@ -46,7 +46,7 @@ def messages_of(chat: Path, *, loops: bool = True) -> list[dict[str, Any]]:
         for message in (message for turn in batch["turns"] for message in turn):
             event = {
                 "kind": KINDS[message["role"]],
-                "content": ARTEFACT.sub("", message["content"])[:MOST_CHARACTERS],
+                "content": ARTEFACT.sub("", message["content"])[:MAX_CHARACTERS],
                 "ts": (BEGAN + timedelta(minutes=len(events))).isoformat(),
                 "metadata": {"message": message["id"]},
             }

@@ -33,7 +33,7 @@ from benchmarks.system import RESULTS, Client, System, system
 from benchmarks.vector_cache import vectors_keep
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-LEAST_SHOWN = 0.5
+MIN_SHOWN = 0.5
 """Share of an item's text that must be in the prompt for the item to count."""
 
 
@@ -103,7 +103,7 @@ def shown_by_engine(memory: Memory, question: str, budget: int, *, fill: bool) -
             if key not in memory.turns:
                 continue
             counts[item["type"]] = counts.get(item["type"], 0) + 1
-            if item["tokens"] * 4 >= LEAST_SHOWN * len(memory.texts[key]):
+            if item["tokens"] * 4 >= MIN_SHOWN * len(memory.texts[key]):
                 turns |= memory.turns[key]
     return turns, {
         "tokens": answer["tokens"],

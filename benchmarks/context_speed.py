@@ -99,12 +99,12 @@ def bare(query: str) -> dict[str, float]:
     from memory.search.collection_counts import counts_read
     from memory.search.fusion import rarest_lexemes
     from memory.search.lexical_search import lexical_fetch
-    from nousweb.lib.prepared_statements import session_tuned
+    from nousweb.lib.prepared_statements import session_settings_set
 
     view = ActorMemory(Agent.objects.get(slug="speed"))
     types = ["decision", "fact", "procedure", "episode", "event"]
     request = SearchRequest(query, GLOBAL, types=types, limit=100, exclude_categories=PROFILE_CATEGORIES)
-    session_tuned("search", TUNING)
+    session_settings_set("search", TUNING)
     marks = [time.perf_counter()]
     counts = counts_read(view, query)
     lexemes = rarest_lexemes(counts.df, counts.statistics)

@@ -20,7 +20,7 @@ from benchmarks.locomo import DEFAULT_FILE
 from benchmarks.system import RESULTS, System, system
 
 COUNT = 200
-MOST_SECONDS = 10.0
+MAX_SECONDS = 10.0
 OTHERS = 200
 ROUNDS = 3
 
@@ -38,7 +38,7 @@ def main() -> int:
     (RESULTS / "expectations.json").write_text(json.dumps(figures, indent=1) + "\n")
     sys.stdout.write(json.dumps(figures, indent=1) + "\n")
     planted = figures["planted"]
-    slow = any(figures[name]["seconds"] > MOST_SECONDS for name in ("demo", "locomo") if name in figures)
+    slow = any(figures[name]["seconds"] > MAX_SECONDS for name in ("demo", "locomo") if name in figures)
     return int(slow or planted["named"] < planted["planted"])
 
 
@@ -66,7 +66,7 @@ def _locomo(running: System, sample: dict[str, Any]) -> dict[str, Any]:
 
 def _timed(agent: Any, questions: Sequence[str]) -> dict[str, Any]:
     """Seconds of a check of COUNT expectations about these questions, the median of ROUNDS."""
-    from context.expectations.selectors import standing_of
+    from context.expectations.selectors import expectation_totals
     from context.expectations.services import expectations_verify
     from identity.principal import Principal
 
@@ -81,12 +81,12 @@ def _timed(agent: Any, questions: Sequence[str]) -> dict[str, Any]:
         found = expectations_verify(agent=agent, by=by)
         seconds.append(time.perf_counter() - began)
         busy.append(time.process_time() - began_busy)
-    standing = standing_of(found)
+    totals = expectation_totals(found)
     return {
-        "expectations": standing.total,
+        "expectations": totals.total,
         "questions": len({one.input for one in found}),
-        "passed": standing.passed,
-        "errors": standing.errors + standing.unchecked,
+        "passed": totals.passed,
+        "errors": totals.errors + totals.unchecked,
         "seconds": round(sorted(seconds)[ROUNDS // 2], 2),
         "busy_seconds": round(sorted(busy)[ROUNDS // 2], 2),
     }
@@ -124,7 +124,7 @@ def _planted(running: System) -> dict[str, Any]:
     from django.test import override_settings
 
     from benchmarks.planted_changes import Garden
-    from context.expectations.selectors import standing_of
+    from context.expectations.selectors import expectation_totals
     from context.expectations.services import expectations_verify
     from context.models import ExpectationResult
     from identity.models import Agent
@@ -139,7 +139,7 @@ def _planted(running: System) -> dict[str, Any]:
     with override_settings(FOUR_EYES=False):
         plants = Garden(agent, by).plants()
         running.embed_all()
-        before = standing_of(expectations_verify(agent=agent, by=by)).passed
+        before = expectation_totals(expectations_verify(agent=agent, by=by)).passed
         named = {}
         for number, plant in enumerate(plants):
             for other in range(OTHERS // len(plants)):

@@ -28,7 +28,7 @@ MEMORIES_BEFORE = 1_000
 SAMPLE_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 """Between the calls of one caller: the load is mixed and steady, not as much as fits."""
-MOST_MINUTES = 60.0
+MAX_MINUTES = 60.0
 PAGES = (
     "/",
     "/agents/",
@@ -189,8 +189,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     options = parser.parse_args()
-    if not 0.5 <= options.minutes <= MOST_MINUTES:
-        parser.error(f"minutes lie between 0.5 and {MOST_MINUTES:.0f}")
+    if not 0.5 <= options.minutes <= MAX_MINUTES:
+        parser.error(f"minutes lie between 0.5 and {MAX_MINUTES:.0f}")
     with system(web_workers=2, threads=8, log_level="INFO", worker=True) as running:
         found = measured(running, options.minutes)
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -86,14 +86,14 @@ def way(name: str) -> Iterator[None]:
     if name == "plain":
         asked["prepare_threshold"] = None
     patches: list[Any] = [patch.dict(connection.settings_dict, {"OPTIONS": asked})]
-    cursor, rows, together, text_of, insert = (
+    cursor, rows, combined, text_of, insert = (
         patch.object(prepared, "prepared_cursor", django_cursor),
         patch.object(prepared.CachedQuery, "rows", rows_of_queryset),
-        patch.object(prepared, "_together", prepared._together.__wrapped__),
+        patch.object(prepared, "_combined_statement", prepared._combined_statement.__wrapped__),
         patch.object(prepared.CachedQuery, "text", prepared.CachedQuery._written),
         patch("context.services.context.instance_insert", saved),
     )
-    uncached = [rows, together, text_of]
+    uncached = [rows, combined, text_of]
     by_hand = prepared.prepared_cursor
     text = patch.object(prepared, "prepared_cursor", lambda *, kind="text": by_hand())
     patches += {

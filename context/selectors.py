@@ -12,8 +12,8 @@ from nousweb.lib.errors import NotFound
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
-    """Whether a run, and what was recalled in it, asked for no more than the projects of a token, and no memory of
-    others was expanded in it; runs of before there were any for global memory."""
+    """Whether a run is within the projects of a token: it and its recalls requested no other projects, and no memory of
+    others was expanded in it. Older runs count as runs for global memory."""
     if by.projects is None:
         return True
     recalls = list(run.recalls.values_list("request", "items"))
@@ -53,7 +53,7 @@ def outcomes_view_check(agent: Agent, by: Principal) -> None:
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:
     """One logged run with its agent. Raises NotAllowed, and NotFound also for one that `by` may not see."""
     by.require(VIEW_RUN, agent)
-    run = ContextRun.objects.seen_by(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
+    run = ContextRun.objects.visible_to(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return run

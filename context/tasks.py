@@ -1,4 +1,4 @@
-"""What the worker runs for context. Thin: each calls a service."""
+"""Tasks of the worker for context. Each calls a service."""
 
 from context.services.context import context_runs_purge
 from context.services.email_digest import mails_send
@@ -13,11 +13,12 @@ def purge_context_runs() -> int:
 
 
 def count_tokens() -> int:
-    """Count exactly what was sent lately, where an endpoint is configured; returns how many."""
+    """Count the tokens of recent prompts exactly, if an endpoint is configured; returns how many."""
     return context_runs_count()
 
 
 def notify_people() -> int:
-    """Tell people of what came back and of high risk, in the console and by e-mail; returns how many were notified."""
+    """Notify people of returned items and of high risk, in the console and by e-mail; returns how many were
+    notified."""
     by = Principal.of_system("schedule")
     return snoozes_return(by=by) + high_risk_notify(by=by) + mails_send(by=by)

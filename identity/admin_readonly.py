@@ -1,7 +1,7 @@
-"""How the stock admin shows the product's own rows: to look things up, never to change them.
+"""Read-only pages of the product's own rows in Django's admin.
 
-Every change of what agents remember, believe or are told goes through a service, and rows of the subconscious are for
-those who hold the right to it, here as everywhere.
+Every change of what agents remember, believe or are told goes through a service, and rows of the subconscious require
+its permission, here as everywhere.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ MAX_SEARCH_WORDS = 20
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """Lists and shows, and neither adds, changes nor deletes, whoever asks.
+    """Lists and shows rows, and never adds, changes or deletes them, whatever the permissions.
 
     `persona_path` leads from a row to its persona, for rows that have one.
     """

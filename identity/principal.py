@@ -1,4 +1,4 @@
-"""Who acts: a person, an agent's token, or the system itself."""
+"""The acting principal: a person, an agent's token, or the system itself."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Principal:
-    """Whoever asks for something; every service takes one as `by`.
+    """An acting principal; every service takes one as `by`.
 
-    `name` and `id` are what the audit trail keeps, so that it stays readable after the person or token is gone.
-    `channel` is the way in: "console", "api", "mcp", "import", "command"; "" for what the product does by itself.
+    The audit trail stores `name` and `id`, so that it stays readable after the person or token is gone. `channel` is
+    the interface: "console", "api", "mcp", "import", "command"; "" for the product itself.
     """
 
     kind: Literal["person", "token", "system"]
@@ -56,7 +56,7 @@ class Principal:
 
     @classmethod
     def of_command(cls, *, channel: str = "command") -> Principal:
-        """Whoever runs a command of the product's: somebody with its data folder and its database."""
+        """The principal of a command of the product: somebody with access to its data folder and its database."""
         return cls.of_system("command line", channel=channel)
 
     @property
@@ -65,7 +65,8 @@ class Principal:
 
     @property
     def agents(self) -> frozenset[int] | None:
-        """The keys of the agents to which a person's role is limited; None for owners and whoever is not limited."""
+        """The keys of the agents to which a person's role is limited; None for owners and other people without a
+        limit."""
         user: Any = self.user
         if user is None or user.is_superuser:
             return None
@@ -87,7 +88,7 @@ class Principal:
 
     @property
     def projects(self) -> frozenset[str] | None:
-        """The projects that a token is limited to; None for whoever reaches all."""
+        """The projects to which a token is limited; None without a limit."""
         return frozenset(self.token.projects) if self.token is not None and self.token.projects else None
 
     def reads_project(self, project: str) -> bool:
@@ -162,7 +163,7 @@ _acting: ContextVar[Principal | None] = ContextVar("acting", default=None)
 
 @contextmanager
 def acting(by: Principal) -> Iterator[None]:
-    """Within, what is written without naming its author was done by `by`."""
+    """In the block, rows without an explicit author are written by `by`."""
     before = _acting.set(by)
     try:
         yield
@@ -171,5 +172,5 @@ def acting(by: Principal) -> Iterator[None]:
 
 
 def acting_principal() -> Principal:
-    """Who acts here: whoever sent the request that is answered, or else somebody at the command line."""
+    """The acting principal: the sender of the present request, or else the user of the command line."""
     return _acting.get() or Principal.of_command()

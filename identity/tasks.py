@@ -1,4 +1,4 @@
-"""What the worker runs for identity. Thin: each calls a service."""
+"""Tasks of the worker for identity. Each calls a service."""
 
 import structlog
 
@@ -38,7 +38,7 @@ def purge_changes() -> int:
 
 
 def seal_log() -> int:
-    """Seal what was recorded since the last time, and send the seals outside; returns how many rows."""
+    """Seal the new rows of the log, and export the seals; returns how many rows."""
     rows = log_seal()
     seals_announce()
     try:

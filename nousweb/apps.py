@@ -37,6 +37,6 @@ class NousWebConfig(AppConfig):
 
 
 class ClosedAdminConfig(AdminConfig):
-    """Django's admin with the site that decides who sees and who changes what."""
+    """Django's admin with `ClosedAdminSite`."""
 
     default_site = "nousweb.access.admin_site.ClosedAdminSite"

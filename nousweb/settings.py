@@ -26,7 +26,7 @@ from nousweb.lib.env import (
 )
 from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.otel_variables import signals_exported, signals_wanted
-from nousweb.lib.secret import KeptSecret, former_secrets
+from nousweb.lib.secret import FileSecret, former_secrets
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
@@ -34,9 +34,9 @@ try:
     DATA_DIR = read("NOUS_DATA_DIR", lambda raw: Path(raw).expanduser().resolve(), default_data_folder())
     HOST = read("NOUS_HOST", str, "127.0.0.1")
     PORT = read("NOUS_PORT", whole(1, 65535), 8000)
-    SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or KeptSecret(DATA_DIR / "secret_key")
+    SECRET_KEY = read("NOUS_SECRET_KEY", str, "") or FileSecret(DATA_DIR / "secret_key")
     SECRET_KEY_FALLBACKS: list[str] = read("NOUS_SECRET_KEY_FALLBACKS", words, [])
-    if isinstance(SECRET_KEY, KeptSecret):
+    if isinstance(SECRET_KEY, FileSecret):
         SECRET_KEY_FALLBACKS += former_secrets(DATA_DIR / "secret_key")
     ALLOWED_HOSTS = read("NOUS_ALLOWED_HOSTS", words, ["localhost", "127.0.0.1", "[::1]", HOST])
     CSRF_TRUSTED_ORIGINS: list[str] = read("NOUS_TRUSTED_ORIGINS", words, [])
@@ -347,7 +347,7 @@ if BROKER != "orm":
         raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
     Q_CLUSTER["broker_class"] = "nousweb.queue.redis_broker.CheckedRedis"
-    # Who writes a memory waits for it, so not for ever; the worker itself waits for a second at a time.
+    # Writers of memories wait for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 
 structlog.configure(

@@ -1,4 +1,4 @@
-"""Where everything lives."""
+"""The addresses of the site."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -1,7 +1,7 @@
-"""The rows of a database that has just been migrated, and the way back to them after a test of real transactions.
+"""The rows of a newly migrated database, and their restoration after a test of real transactions.
 
-Django's own way back truncates every table and then lets the apps fill theirs again, which takes longer than most
-tests. Here only those tables are emptied that hold something, and what they held at first is copied back.
+Django's own restoration truncates every table and then lets the apps fill theirs again, which takes longer than most
+tests. Here only tables with rows are emptied, and their original rows are copied back.
 
 Some tables are append-only: a trigger refuses UPDATE, DELETE and TRUNCATE. So here and only here rows are removed as
 the owner of the tables, with the triggers of these tables off.
@@ -15,12 +15,12 @@ from psycopg import sql
 
 from nousweb.lib.retrying import transaction_retried
 
-MOST_DELETED = 1_000
+MAX_DELETED = 1_000
 """Rows of a table up to which deleting them is faster than truncating all tables."""
 
 
 class Baseline:
-    """What the tables of the default database hold now."""
+    """The present rows of the tables of the default database."""
 
     def __init__(self) -> None:
         self._tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
@@ -48,7 +48,7 @@ class Baseline:
             filled = self._filled(cursor, 0)
             changed = [name for name in self._rows if _rows(cursor, name) != self._rows[name]]
             touched = sorted({*filled} - {*self._rows} | {*changed})
-            if not settings.DB_DISTRIBUTED and self._filled(cursor, MOST_DELETED):
+            if not settings.DB_DISTRIBUTED and self._filled(cursor, MAX_DELETED):
                 touched = self._tables
             for name in touched:
                 self._triggers(cursor, "DISABLE", name)

@@ -1,6 +1,6 @@
-"""Who appears in the tests: people, agents, their tokens, and ways to call as each of them.
+"""Fixtures: people, agents, their tokens, and clients for each of them.
 
-Alice may look, Bob may also review, Charlie may also administer. Ada and Bruno are agents.
+Alice is a viewer, Bob also reviews, Charlie also administers. Ada and Bruno are agents.
 """
 
 import gc
@@ -38,7 +38,7 @@ hypothesis.settings.load_profile("nous")
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of every later search for garbage, which takes as long as there are objects."""
+    """Exclude imported objects from garbage collection, whose duration grows with the number of objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -55,7 +55,7 @@ def _cheap_passwords_and_static_folder() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _settings_are_taken_back() -> Iterator[None]:
-    """Of two overrides the one that came last is undone first: else one of them stays for all tests that follow."""
+    """Overrides of settings are undone in reverse order: otherwise one of them would stay for all following tests."""
     before = settings._wrapped
     yield
     after, settings._wrapped = settings._wrapped, before
@@ -64,7 +64,7 @@ def _settings_are_taken_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _static_files_are_listed_once() -> Iterator[None]:
-    """Every test client has middleware of its own; listing 190 files for each takes ten times what a request does."""
+    """Every test client has middleware of its own; listing 190 files for each takes ten times as long as a request."""
     listed: dict[str, dict[str, Any]] = {}
     ordinary = WhiteNoiseMiddleware.add_files_from_finders
 
@@ -104,9 +104,10 @@ def _middleware_is_loaded_once(_cheap_passwords_and_static_folder: None) -> Iter
 
 @pytest.fixture(autouse=True, scope="session")
 def _contexts_of_whole_pages_are_kept() -> Iterator[None]:
-    """The test client copies the context of each template; of a page's hundred the tests read that of the page.
+    """The test client copies the context of each template; of about a hundred per page the tests read only that of the
+    page.
 
-    Each copy holds what it was copied from in a circle, which only a search for garbage finds.
+    Each copy refers to its original in a cycle, which only the garbage collector finds.
     """
     ordinary = client.store_rendered_templates
 
@@ -178,7 +179,7 @@ def bob(db: None) -> User:
 
 @pytest.fixture
 def charlie(db: None) -> User:
-    """May also make agents and tokens, and seed identities anew."""
+    """May also create agents and tokens, and seed identities again."""
     return make_person("charlie", "Administrator")
 
 

@@ -1,13 +1,12 @@
-"""pytest plugin: a throw-away PostgreSQL for the whole run, made before Django reads its settings.
+"""pytest plugin: a throw-away PostgreSQL for the whole run, created before Django reads its settings.
 
-TEST_DATABASE_URL names a server to use instead; its user needs the right to create databases. TEST_CITUS_URL names a
-database of a Citus cluster instead, migrated and distributed, whose rows the tests may remove. Everything
-that the run writes goes into a temporary folder, which is removed at its end. Folders of runs that were
-killed are removed by the next run.
+TEST_DATABASE_URL names a server to use instead; its user needs the privilege to create databases. TEST_CITUS_URL names
+a database of a Citus cluster instead, migrated and distributed, whose rows the tests may remove. All files of the run
+go into a temporary folder, which is removed at its end. Folders of killed runs are removed by the next run.
 
-Tests have no more rights in it than the running product: the owner of the tables makes and migrates the test
-database, and then its connections step down to the product's role (`SET ROLE`). What a test does to tables
-themselves goes through `as_the_owner`. A given server whose user may not create roles is used with one role.
+Tests have no more privileges in it than the running product: the owner of the tables creates and migrates the test
+database, and then its connections step down to the product's role (`SET ROLE`). Tests change tables themselves through
+`as_the_owner`. A given server whose user may not create roles is used with one role.
 """
 
 import contextlib
@@ -49,7 +48,7 @@ COMPILE_LOCK = pytest.StashKey[int]()
 class ThrowAwayDatabase:
     """The folder and, unless a URL was given, the server of one test process.
 
-    A process that only hands tests out asks no server; it makes what the servers of the others begin with.
+    A process that only distributes tests uses no server; it creates the template for the servers of the others.
     """
 
     def __init__(self, given_url: str, *, asks: bool) -> None:
@@ -117,7 +116,7 @@ class MigratedCluster:
         return self.folder.exists()
 
     def make(self) -> None:
-        """Begin to make it; who asks for it waits until then."""
+        """Begin to create it; users wait until it is ready."""
         self.folder.mkdir()
         self.folder.chmod(0o755)
         lock = self._lock.open("w")
@@ -126,7 +125,7 @@ class MigratedCluster:
         self._maker.start()
 
     def wait(self) -> None:
-        """Let what was begun come to its end."""
+        """Wait until the creation has ended."""
         if self._maker is not None:
             self._maker.join()
 

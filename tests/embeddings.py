@@ -14,14 +14,14 @@ from memory.embedding.protocol import Vectors
 from memory.embedding.recent_queries import RecentQueries
 
 model_runs = local._mean_of_tokens
-"""What really runs the model, for the tests of the model itself."""
+"""The function that really runs the model, for the tests of the model itself."""
 pair_score = CrossEncoder.score
-"""What really reads a pair of facts, for the tests of the cross-encoder itself."""
+"""The function that really scores a pair of facts, for the tests of the cross-encoder itself."""
 
 
 @contextmanager
 def batches_run_once() -> Iterator[None]:
-    """Keep what the model says of a batch: of the very same tokens, run together again, it says the same."""
+    """Cache the model's results of batches: the same tokens in the same batch give the same result."""
     known: dict[tuple[Any, tuple[tuple[int, ...], ...]], Vectors] = {}
 
     def once(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
@@ -37,7 +37,7 @@ def batches_run_once() -> Iterator[None]:
 
 @contextmanager
 def pairs_read_once() -> Iterator[None]:
-    """Keep what the shipped cross-encoder says of a pair of sentences: of the very same tokens it says the same."""
+    """Cache the bundled cross-encoder's score of each pair of sentences: the same tokens give the same score."""
     known: dict[tuple[bytes, bytes], float] = {}
 
     def once(encoder: CrossEncoder, tokens: Any, segment: Any) -> float:

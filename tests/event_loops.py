@@ -9,6 +9,7 @@ Result = TypeVar("Result")
 
 
 def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """What `work` returns. In a thread of its own: a browser of this process keeps an event loop running."""
+    """Run `work` and return its result. In a thread of its own, since a browser of this process keeps an event loop
+    running."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()

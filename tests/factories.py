@@ -1,4 +1,4 @@
-"""What tests begin with, made through the services: people, tokens, facts, events, proposals, reviews, contexts."""
+"""Test data, created through the services: people, tokens, facts, events, proposals, reviews, contexts."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -39,7 +39,7 @@ def make_token(agent: Agent, persona: str = "actor", *, name: str = "", **more: 
 
 
 def make_principal(agent: Agent, persona: str = "actor", *, name: str = "", **more: Any) -> Principal:
-    """Who calls with a new token of `agent`, as services see them."""
+    """The principal of a new token of `agent`, for services."""
     return Principal.of_token(token_create(agent=agent, persona=persona, name=name or persona, by=SYSTEM, **more)[0])
 
 

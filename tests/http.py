@@ -76,8 +76,8 @@ def browser(user: User) -> Client:
 
 
 def _session_open(client: Client, user: User) -> None:
-    """What a login leaves in the database and the browser, without the rest of a login, which takes six times as long:
-    nothing is forgiven, and when the person last logged in stays as it is."""
+    """Create the session of a login in the database and the browser, without the rest of a login, which takes six times
+    as long: failures are not reset, and the time of the last login stays as it is."""
     backend: str = client._get_backend()  # type: ignore[attr-defined]
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)

@@ -3,7 +3,7 @@
 It answers with the queued replies in their order and keeps what it was sent. Over real HTTP, so that the SDK, its
 timeouts and its errors are the real ones.
 
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(relation="update", confidence=0.9, reason="Moved.")
 """
 
@@ -45,7 +45,7 @@ class JudgeServer:
         """Bodies as they were sent, in the order of arrival."""
         self.headers: list[dict[str, str]] = []
         self.counts: list[dict[str, Any]] = []
-        """Bodies of what was to be counted: a word is a token, and every request takes seven more."""
+        """Bodies of requests to count tokens: a word is a token, and every request takes seven more."""
         self.count_replies: deque[Reply] = deque()
         """Answers to counts, in place of the number."""
         self._replies: deque[Reply] = deque()
@@ -72,7 +72,7 @@ class JudgeServer:
         self._thread.join(5)
 
     @contextlib.contextmanager
-    def in_force(self, **changed: Any) -> Iterator["JudgeServer"]:
+    def configured(self, **changed: Any) -> Iterator["JudgeServer"]:
         """Let the settings ask this server; `changed` overrides further settings."""
         settings = {
             "JUDGE": "anthropic",
@@ -115,7 +115,7 @@ class JudgeServer:
 
     @property
     def prompts(self) -> list[str]:
-        """What the user message of each request said."""
+        """The user message of each request."""
         return [request["messages"][0]["content"] for request in self.requests]
 
     def _take(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:

@@ -1,4 +1,4 @@
-"""A real provider of OpenID Connect beside the product, and the people whom it knows."""
+"""A real OpenID Connect provider beside the product, with its people."""
 
 from collections.abc import Iterator
 from typing import Any

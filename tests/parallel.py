@@ -14,7 +14,7 @@ LONGEST = (
     "tests/docs/test_snippets.py",
     "tests/platform/test_postgres.py",
     "tests/memory/test_learning_concurrent.py",
-    "tests/doors/test_conformance.py",
+    "tests/interfaces/test_conformance.py",
     "tests/platform/test_installed.py",
     "tests/security/test_locked_rows.py",
     "tests/e2e/test_inspector.py",
@@ -77,7 +77,7 @@ TOGETHER = ("tests/docs/",)
 
 
 def unit_of(name: str) -> str:
-    """What one process runs as a whole: the file `name`, or a folder of TOGETHER."""
+    """The unit that one process runs as a whole: the file `name`, or a folder of TOGETHER."""
     return next((folder for folder in TOGETHER if name.startswith(folder)), name)
 
 

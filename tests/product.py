@@ -34,7 +34,7 @@ call_command("migrate", "--verbosity", "0")
 call_command("createagent", "ada", "--name", "Ada")
 call_command("createtoken", "ada", "--persona", "actor")
 """
-"""What an operator does first, in one program instead of three; it says Ada's token."""
+"""The first steps of an operator, in one program instead of three; it prints Ada's token."""
 
 
 class Product:
@@ -192,7 +192,8 @@ def prepared_cluster_copy(server: EmbeddedServer) -> str:
 
 
 def _tests_rights_remove(server: EmbeddedServer) -> None:
-    """Leave in a copy of the tests' cluster what the product's own `start` and `migrate` would have made."""
+    """Remove the tests' privileges from a copy of the tests' cluster, as if the product's own `start` and `migrate` had
+    made it."""
     database, migrated, owner, role = map(sql.Identifier, (DATABASE, MIGRATED, OWNER, ROLE))
     with server._connected() as superuser:
         superuser.execute(sql.SQL("DROP DATABASE {}").format(database))

@@ -27,6 +27,11 @@ IDENTIFIERS = (
     r"TURNS|UNSAID|Repeated",
     r"narrowed",
     r"tether|Membership",
+    r"Blast|BlastRow|blast_radius",
+    r"candidates_judge|ContextMaterial|material_load|fixed_fill|Contests|Arranged|is_brought",
+    r"Surroundings|Reception|CensorInForce|profile_in_force|tracer_in_force",
+    r"seen_by|of_seen_agents|agent_held|agent_erasing|agent_again|former_goes_on|silent_until|approval_barred",
+    r"KeptColumn|KeptSecret|FrontWorker|too_often|rows_together|session_tuned|FileForm|SELECTED_MOST",
 )
 """Names of the code, each an alternative of a regular expression."""
 
@@ -42,7 +47,7 @@ PHRASES = (
 
 FILES = (
     r"shown|decided|words|said|past|blast|reading|shape|waiting|tether|membership|placement|sweeping|forgetting"
-    r"|parts|page_scope"
+    r"|parts|page_scope|profile_in_force|kept_secrets|fixed_fill|doors"
 )
 """Names of files, without what follows the dot."""
 

@@ -1,4 +1,4 @@
-"""What a prompt would be if something were otherwise: changes laid over what was loaded, so that nothing is written."""
+"""Hypothetical changes, applied to the loaded inputs of a prompt. Nothing is written."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ from memory.search.invalidated_matches import InvalidatedFact
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
 PROPOSED = "proposed"
-"""The id of what is not there yet."""
+"""The id of an item that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class CensorDraft:
-    """A censor that would be there. `id` is that of the one it changes, if it changes one."""
+    """A hypothetical censor. `id` is the id of the censor that it changes, if it changes one."""
 
     pattern: str
     severity: str
@@ -35,7 +35,7 @@ class CensorDraft:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact with other metadata, `moved` to another project or task or not.
+    """A fact with changed metadata; `moved` if its project or task changes.
 
     `after` are the ids of the facts that come before it in core memory.
     """
@@ -66,8 +66,8 @@ class MetadataChange:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedFact:
-    """A sentence that would be stored about another subject too, with what it would carry there."""
+class AddedFact:
+    """A copy of a fact that would be stored about another subject, with its metadata there."""
 
     persona: str
     subject_name: str
@@ -83,33 +83,37 @@ class RepeatedFact:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Identity texts by section, facts by id, their metadata by id, and censors, as they would be.
-
-    A fact maps to its new text, or to None when it would be gone. A text in a fact's place is taken to be as relevant
-    as what it replaces: its own relevance is known once it has been learned. `settled` are pairs of ids of facts that
-    would no longer contest each other, `endorsed` the ids of those that would be people's word. `added` are sentences
-    that would be stored again about another subject, by the id of the fact that holds them already: what finds the one
-    finds the other. `merged` are subjects, each with the one that it would be merged into: which facts are found by
-    which names only the registry tells, so the material after the change is loaded while it is so
-    (`memory.services.subjects.merge.subjects_merged_in_dry_run`). `found_wrong` is what people would have found wrong:
-    whatever says it again is left out too.
-    """
+    """A set of hypothetical changes to an agent's identity, memories and censors."""
 
     identity: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """New texts of identity sections, by section."""
     facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    """New texts of facts by id, or None for a fact that would be gone. A new text is taken to be as relevant as the
+    fact that it replaces: its own relevance is known only once it has been learned."""
     subjects: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Names of the subjects of `facts`, by the fact's id."""
     metadata: Mapping[str, MetadataChange] = field(default_factory=lambda: MappingProxyType({}))
-    censors_gone: frozenset[str] = frozenset()
+    """Changed metadata of facts, by id."""
+    removed_censors: frozenset[str] = frozenset()
+    """Ids of censors that would be gone."""
     censors: tuple[CensorDraft, ...] = ()
-    settled: frozenset[frozenset[str]] = frozenset()
+    """Censors that would be added or changed."""
+    resolved_pairs: frozenset[frozenset[str]] = frozenset()
+    """Pairs of ids of facts that would no longer contest each other."""
     endorsed: frozenset[str] = frozenset()
-    added: Mapping[str, "RepeatedFact"] = field(default_factory=lambda: MappingProxyType({}))
+    """Ids of facts that people would have verified."""
+    added_facts: Mapping[str, AddedFact] = field(default_factory=lambda: MappingProxyType({}))
+    """Copies of facts about another subject, by the id of the copied fact. A search that finds one finds the other."""
     merged: tuple[tuple[UUID, UUID], ...] = ()
-    found_wrong: tuple[InvalidatedFact, ...] = ()
+    """Subjects, each with the one that it would be merged into. The registry determines which names find which facts,
+    so the inputs after the change are loaded while the subjects are merged on trial
+    (`memory.services.subjects.merge.subjects_merged_in_dry_run`)."""
+    invalidated: tuple[InvalidatedFact, ...] = ()
+    """Facts that people would have invalidated. Any memory that repeats one of them is left out too."""
 
     @classmethod
-    def together(cls, parts: Iterable["Overrides"]) -> "Overrides":
-        """All of them at once; of two that change the same the first counts."""
+    def merge(cls, parts: Iterable["Overrides"]) -> "Overrides":
+        """Combine changes into one. Where two change the same object, the first wins."""
         every = list(parts)
         first = list(reversed(every))
         return cls(
@@ -117,36 +121,36 @@ class Overrides:
             facts={key: text for part in first for key, text in part.facts.items()},
             subjects={key: subject for part in first for key, subject in part.subjects.items()},
             metadata={key: change for part in first for key, change in part.metadata.items()},
-            censors_gone=frozenset(key for part in every for key in part.censors_gone),
+            removed_censors=frozenset(key for part in every for key in part.removed_censors),
             censors=tuple(draft for part in every for draft in part.censors),
-            settled=frozenset(pair for part in every for pair in part.settled),
+            resolved_pairs=frozenset(pair for part in every for pair in part.resolved_pairs),
             endorsed=frozenset(key for part in every for key in part.endorsed),
-            added={key: fact for part in first for key, fact in part.added.items()},
+            added_facts={key: fact for part in first for key, fact in part.added_facts.items()},
             merged=tuple(dict.fromkeys(pair for part in every for pair in part.merged)),
-            found_wrong=tuple(dict.fromkeys(one for part in every for one in part.found_wrong)),
+            invalidated=tuple(dict.fromkeys(one for part in every for one in part.invalidated)),
         )
 
-    def seen_by(self, personas: Collection[str]) -> "Overrides":
-        """Without what would come into prompts of a persona that does not see it."""
+    def visible_to(self, personas: Collection[str]) -> "Overrides":
+        """Only the changes that prompts of these personas may show."""
         return replace(
             self,
             metadata={key: change for key, change in self.metadata.items() if change.persona in personas},
-            added={key: fact for key, fact in self.added.items() if fact.persona in personas},
+            added_facts={key: fact for key, fact in self.added_facts.items() if fact.persona in personas},
             censors=tuple(draft for draft in self.censors if draft.persona in personas),
         )
 
     @property
     def newly_searched(self) -> list[str]:
-        """Ids of facts that only a search of their own can judge: core memory so far and then no more, or
-        moved to another project or task."""
+        """Ids of facts that need a search of their own: they would leave core memory, or move to another project or
+        task."""
         return [key for key, change in self.metadata.items() if change.is_newly_searched]
 
     def sections(
         self, fixed: Sequence[FixedSection], excluded: Collection[str] = (), scope: ProjectScope = GLOBAL
     ) -> list[FixedSection]:
-        """The fixed sections as they would be; one that failed to load stays failed.
+        """The fixed sections after the changes; one that failed to load stays failed.
 
-        `excluded` kinds stay out, as does what `scope` does not show.
+        Excluded kinds stay out, as do facts that `scope` does not show.
         """
         change = {
             "identity": self._identity,
@@ -161,7 +165,7 @@ class Overrides:
         ]
 
     def candidates(self, found: Iterable[Candidate]) -> list[Candidate]:
-        """The candidates as they would be."""
+        """The candidates after the changes."""
         kept: list[Candidate] = []
         for candidate in found:
             hit = candidate.hit
@@ -184,10 +188,10 @@ class Overrides:
                 kept.append(candidate)
                 if (
                     hit.type == "fact"
-                    and (again := self.added.get(hit.id))
+                    and (again := self.added_facts.get(hit.id))
                     and again.category not in PROFILE_CATEGORIES
                 ):
-                    kept.append(_repeated(candidate, again))
+                    kept.append(_added_candidate(candidate, again))
                 continue
             text = self.facts[hit.id]
             if text is not None:
@@ -195,15 +199,17 @@ class Overrides:
         return kept
 
     def contested(self, facts: Iterable[ContestedCandidate]) -> list[ContestedCandidate]:
-        """The contested facts as they would be: one that is gone or has another text contests nothing any more."""
+        """The contested facts after the changes. A fact that is gone or has a new text contests nothing any more."""
         kept = []
         for one in facts:
             partners = frozenset(
-                key for key in one.partners if key not in self.facts and frozenset({key, one.id}) not in self.settled
+                key
+                for key in one.partners
+                if key not in self.facts and frozenset({key, one.id}) not in self.resolved_pairs
             )
             if one.id not in self.facts and partners:
                 (candidate,) = self.candidates([one.candidate]) or [self._core(one.candidate)]
-                # A person changes the metadata, and makes it people's word by that.
+                # A person who changes the metadata verifies the fact.
                 endorsed = one.endorsed or one.id in self.endorsed or one.id in self.metadata
                 rank = profile_rank(endorsed, candidate.hit.category) if endorsed else one.core_priority
                 kept.append(
@@ -219,7 +225,7 @@ class Overrides:
         return kept
 
     def _core(self, candidate: Candidate) -> Candidate:
-        """A candidate that would be core memory."""
+        """A candidate that would become core memory."""
         change = self.metadata[candidate.hit.id]
         hit = replace(
             candidate.hit,
@@ -235,7 +241,7 @@ class Overrides:
         order = list(Section.values)
         by_section = {item.id.split(":", 1)[0]: item for item in items}
         if any(self.identity.values()) and [item.id for item in items] == ["environment"]:
-            # The prompt of the environment stands in only while there is no identity.
+            # The prompt from the environment is used only while there is no identity.
             by_section = {}
         for section, content in self.identity.items():
             by_section.pop(section, None)
@@ -245,7 +251,7 @@ class Overrides:
         return [by_section[section] for section in order if section in by_section]
 
     def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> Sequence[Item]:
-        if not (self.metadata or self.facts or self.added):
+        if not (self.metadata or self.facts or self.added_facts):
             return items
         kept: list[Item] = []
         for item in items:
@@ -253,7 +259,7 @@ class Overrides:
                 continue
             if item.id not in self.facts:
                 kept.append(item)
-                again = self.added.get(item.id)
+                again = self.added_facts.get(item.id)
                 if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
                     line, rank = list_item(again.content, again.subject_name), profile_rank(True, again.category)
                     kept.append(Item("fact", PROPOSED, line, rank, project=again.project, task=again.task))
@@ -265,7 +271,7 @@ class Overrides:
             left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
             if change.is_core_memory and not left_out:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
-                # A person changes it, and makes it people's word by that.
+                # A person who changes the metadata verifies the fact.
                 rank = profile_rank(True, change.category)
                 text = list_item(change.content, change.subject_name)
                 item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
@@ -273,21 +279,21 @@ class Overrides:
         return kept
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
-        if not (self.censors_gone or self.censors):
+        if not (self.removed_censors or self.censors):
             return items
-        gone = self.censors_gone | {draft.id for draft in self.censors}
+        gone = self.removed_censors | {draft.id for draft in self.censors}
         kept = [item for item in items if item.id not in gone]
         for draft in self.censors:
             rank = SEVERITIES.index(draft.severity)
-            # What a person would set comes before what only agents did.
+            # Censors of people come before those that only agents set.
             before = [n for n, other in enumerate(kept) if (other.priority, _rank(other.text)) <= (0, rank)]
             item = Item("censor", draft.id, censor_line(draft.severity, draft.pattern, draft.reason))
             kept.insert(before[-1] + 1 if before else 0, item)
         return kept
 
 
-def _repeated(candidate: Candidate, fact: RepeatedFact) -> Candidate:
-    """The candidate once more, about the other subject."""
+def _added_candidate(candidate: Candidate, fact: AddedFact) -> Candidate:
+    """A copy of the candidate about the other subject."""
     hit = replace(
         candidate.hit,
         id=PROPOSED,

@@ -14,11 +14,11 @@ from context.engine.overrides import Overrides
 from context.engine.record import ContextRecord
 from context.engine.retrieval.candidates import (
     NOTHING_SEARCHED,
+    annotate_invalidated,
     candidates_find,
-    found_wrong_noted,
     searched_sections,
 )
-from context.engine.retrieval.censors import CensorInForce, censors_in_force, text_check, text_unchecked
+from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
 from context.engine.retrieval.contested_facts import contested_load
 from context.engine.retrieval.fixed_sections import fixed_sections
 from context.engine.retrieval.pins import pins_of
@@ -31,11 +31,11 @@ logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ContextMaterial:
-    """All that a prompt can be assembled from, read once: assembling it reads nothing more.
+class ContextInputs:
+    """All inputs of a prompt, loaded once: assembly reads nothing more.
 
-    `censors` are None where they could not be read. `failed` are labels and reasons of what else could not
-    be, `timings` milliseconds by stage.
+    `censors` is None if they could not be loaded. `failed` are labels and reasons of the other parts that could not
+    be loaded, `timings` milliseconds by stage.
     """
 
     persona: str
@@ -43,51 +43,51 @@ class ContextMaterial:
     fixed: Sequence[FixedSection]
     candidates: Sequence[Candidate]
     search: SearchResult
-    censors: Sequence[CensorInForce] | None
+    censors: Sequence[ActiveCensor] | None
     failed: Sequence[tuple[str, str]]
     timings: Mapping[str, float]
     contested: Sequence[ContestedCandidate] = ()
 
 
 def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord:
-    """Assemble the prompt for a request from what `view` may read.
+    """Assemble the prompt for a request from the memories that `view` may read.
 
-    1. Frame, intent and plan from the words of the input; profile and budget, the operator's word last.
-    2. Fixed sections, each failing alone.
-    3. One search for all searched sections; when it fails they are left out and named.
-    4. The facts of both about which a question is open, with what contests them.
+    1. Frame, intent and plan from the words of the input; profile and budget, in which the operator's settings win.
+    2. Fixed sections, each of which may fail alone.
+    3. One search for all searched sections. If it fails, they are left out and named.
+    4. The contested facts of both, with the facts that contest them.
     5. Assembly, which is pure.
-    6. The check of the input against the censors in force.
+    6. The check of the input against the active censors.
     """
     watch, check = Stopwatch("context"), Stopwatch("context")
     with watch.stage("plan"):
         resolved = request_resolve(view, request)
-    material = material_load(view, resolved)
-    record = record_of(material)
+    inputs = context_inputs_load(view, resolved)
+    record = build_record(inputs)
     with check.stage("censors"):
         checked = request.censors == "check"
-        found = text_check(request.input, material.censors) if checked else text_unchecked()
+        found = censors_check(request.input, inputs.censors) if checked else check_skipped()
     timings = {**watch.milliseconds, **record.timings, **check.milliseconds}
     return replace(record, censors={"input": found}, timings=timings)
 
 
-def material_load(
+def context_inputs_load(
     view: PersonaMemory,
     resolved: ResolvedRequest,
     *,
     force_include: Sequence[str] = (),
     others: Sequence[str] = (),
-) -> ContextMaterial:
-    """Steps 2 to 4 of `context_build`: everything that is read from memory.
+) -> ContextInputs:
+    """Steps 2 to 4 of `context_build`: all reads from memory.
 
-    Facts whose ids are in `force_include` are searched though their category makes them core memory. `others` are ids
-    of facts that would be shown if something were otherwise.
+    Facts whose ids are in `force_include` are searched even if their category makes them core memory. `others` are ids
+    of further facts, which hypothetical changes would show.
     """
     watch = Stopwatch("context")
     request = resolved.request
     with watch.stage("sections"):
         pins = pins_of(view.agent, request.as_of, resolved.rows)
-        censors = censors_in_force(view, request.as_of, resolved.rows)
+        censors = active_censors(view, request.as_of, resolved.rows)
         fixed = fixed_sections(view, resolved, pins, censors)
     failed: list[tuple[str, str]] = []
     candidates: Sequence[Candidate]
@@ -109,29 +109,29 @@ def material_load(
         with watch.stage("explain"):
             candidates = with_retired(view, candidates, result.query)
     timings = watch.milliseconds
-    return ContextMaterial(view.persona, resolved, fixed, candidates, result, censors, failed, timings, contested)
+    return ContextInputs(view.persona, resolved, fixed, candidates, result, censors, failed, timings, contested)
 
 
-def material_after(
-    view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str] = ()
-) -> ContextMaterial:
-    """What a prompt would be assembled from after a change. Only what the material does not hold is read again: facts
-    that only a search of their own can judge, what merged subjects find, and what repeats a fact found wrong.
+def context_inputs_with(
+    view: PersonaMemory, inputs: ContextInputs, overrides: Overrides, others: Sequence[str] = ()
+) -> ContextInputs:
+    """The inputs of a prompt after a change. Only missing parts are read again: facts that need a search of their own,
+    facts of merged subjects, and memories that repeat an invalidated fact.
 
-    Merged subjects must be merged on trial meanwhile.
+    The caller must have merged the merged subjects on trial.
     """
     if overrides.newly_searched or overrides.merged:
-        material = material_load(view, material.resolved, force_include=overrides.newly_searched, others=others)
-    if overrides.found_wrong:
-        material = replace(material, candidates=found_wrong_noted(view, material.candidates, overrides.found_wrong))
-    return material
+        inputs = context_inputs_load(view, inputs.resolved, force_include=overrides.newly_searched, others=others)
+    if overrides.invalidated:
+        inputs = replace(inputs, candidates=annotate_invalidated(view, inputs.candidates, overrides.invalidated))
+    return inputs
 
 
-def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> ContextRecord:
-    """The prompt that the material makes, as it is or as `overrides` would have it, with all that led to it. Pure."""
+def build_record(inputs: ContextInputs, overrides: Overrides | None = None) -> ContextRecord:
+    """Assemble the prompt of these inputs, or of the inputs after `overrides`, with all decisions behind it. Pure."""
     watch = Stopwatch("context")
-    resolved, request = material.resolved, material.resolved.request
-    fixed, candidates, contested = material.fixed, material.candidates, material.contested
+    resolved, request = inputs.resolved, inputs.resolved.request
+    fixed, candidates, contested = inputs.fixed, inputs.candidates, inputs.contested
     with watch.stage("assembly"):
         if overrides is not None:
             fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
@@ -149,9 +149,9 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
         files=resolved.files,
         tags=request.tags,
     )
-    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in material.search.timings.items()}
+    stages = {f"search.{name}": round(seconds * 1000, 2) for name, seconds in inputs.search.timings.items()}
     return ContextRecord(
-        persona=material.persona,
+        persona=inputs.persona,
         request=request.as_json(),
         system_prompt=assembly.system_prompt,
         tokens=assembly.tokens,
@@ -160,14 +160,14 @@ def record_of(material: ContextMaterial, overrides: Overrides | None = None) -> 
         candidates=[verdict.as_json() for verdict in assembly.verdicts],
         decisions={
             **resolved.as_json(),
-            "degraded": material.search.degraded,
+            "degraded": inputs.search.degraded,
             "truncated": [one.as_json() for one in assembly.truncations],
         },
         fingerprint=fingerprint.as_json(),
         failed_sections=[
             *([section.label, section.error] for section in fixed if section.error),
-            *(list(failure) for failure in material.failed),
+            *(list(failure) for failure in inputs.failed),
         ],
-        timings={**material.timings, **watch.milliseconds, **stages},
+        timings={**inputs.timings, **watch.milliseconds, **stages},
         as_of=request.as_of,
     )

@@ -25,20 +25,20 @@ CANDIDATE_DEFAULTS: Mapping[str, Any] = {
     "contested_with": [],
     "factors": [],
 }
-"""What most candidates have in common is not logged with each: the log is the largest table there is."""
+"""Values that most candidates have are not logged with each: the log is the largest table."""
 OWN_WORDS = frozenset({"task", "message"})
-"""Types of items that repeat the request, so that what they say is no memory."""
+"""Types of items that repeat the request, and so are no memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRecord:
-    """A prompt, its parts, and what was decided on the way to it. The engine makes it once; all others only read it.
+    """A prompt, its parts, and the decisions behind it. The engine builds it once; all others only read it.
 
-    Each field has the name and the shape of the column of `ContextRun` that keeps it. `sections` have their items with
-    the very text that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are
-    milliseconds by stage. `censors` holds what they say of the "input", and of the "answer" once it is reported
-    (`context.engine.retrieval.censors.text_check`). `id` is None while it has left no trace,
-    `counted_tokens` until they have been counted.
+    Each field has the name and the shape of its column of `ContextRun`. `sections` have their items with the exact text
+    that was sent, `candidates` a verdict each (`Section.as_json`, `Verdict.as_json`). `timings` are milliseconds by
+    stage. `censors` has the checks of the "input", and of the "answer" once it is reported
+    (`context.engine.retrieval.censors.censors_check`). `id` is None for a prompt that is not logged, `counted_tokens`
+    until the tokens have been counted.
     """
 
     persona: str
@@ -98,7 +98,7 @@ class ContextRecord:
 
     @property
     def truncated(self) -> Sequence[Mapping[str, Any]]:
-        """What each section did not send (`Truncation.as_json`); runs that are older than this say nothing of it."""
+        """The truncations of the sections (`Truncation.as_json`); older runs do not have them."""
         return self.decisions.get("truncated") or []
 
     @property

@@ -1,4 +1,4 @@
-"""How prompts show each type of memory: its section, budget and threshold, and the words that ask for it.
+"""The section, budget and threshold of each type of memory, and the words that request it.
 
 Intent, plan, budgets and candidates derive from `MEMORY_SECTIONS`.
 """
@@ -110,4 +110,4 @@ MEMORY_SECTIONS: Mapping[str, MemorySection] = MappingProxyType(
 """By type, in the order of the prompt, which also breaks ties between hints. Thresholds: seed 008, B3."""
 
 PLANNED_TYPES = tuple(key for key, one in MEMORY_SECTIONS.items() if not one.layer)
-"""What every plan asks for."""
+"""The types that every plan retrieves."""

@@ -16,7 +16,7 @@ from context.expectations.schemas import (
     ResultsOut,
     RunIn,
 )
-from context.expectations.selectors import expectation_get, expectations_of, in_state, standing_of
+from context.expectations.selectors import expectation_get, expectation_totals, expectations_of, in_state
 from context.expectations.services import (
     expectation_create,
     expectation_restore,
@@ -91,13 +91,13 @@ def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug
     """
     by = _by(request)
     found = expectations_verify(agent=agent_for(by, agent), by=by, ids=payload.ids, persona=payload.persona)
-    standing = standing_of(found)
+    totals = expectation_totals(found)
     return {
-        "state": standing.state,
-        "total": standing.total,
-        "passed": standing.passed,
-        "failed": standing.failed,
-        "errors": standing.errors + standing.unchecked,
+        "state": totals.state,
+        "total": totals.total,
+        "passed": totals.passed,
+        "failed": totals.failed,
+        "errors": totals.errors + totals.unchecked,
         "items": found,
     }
 

@@ -1,9 +1,9 @@
-"""Which change led from one state of an expectation to another.
+"""Find the change that led from one state of an expectation to another.
 
-Between two checks there may be many changes. What retired the very memory that is demanded is known by its own change.
-For all else the past is rebuilt: the expectation is asked as of the changes in between, halving them each time, until
-one is left before which it was in the one state and after which it is in the other. What the past cannot tell is not
-guessed: several changes are then counted, and none is named.
+Between two checks there may be many changes. If the expected memory itself was retired, the change that retired it is
+the cause. Otherwise the past is reconstructed: the expectation is checked as of the changes in between, halving them
+each time, until one is left that separates the two states. If the past cannot be reconstructed, no change is named, and
+only their number is given.
 """
 
 import time
@@ -39,7 +39,7 @@ RETIRED_CODES = frozenset({"superseded", "retired", "invalidated", "gone"})
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far the changes had come when a check began: `positions` in the feed by persona, and the moment."""
+    """The state of the change feed when a check began: `positions` by persona, and the moment."""
 
     positions: Mapping[str, int]
     at: datetime
@@ -85,8 +85,8 @@ NOT_LOOKED_FOR = Cause(None, 0, "Time ran out before the change was found; the n
 
 
 def mark_now(view: PersonaMemory) -> Mark:
-    """Where the feed stands for what a persona sees. Its own stream is numbered up to now; a stream that others read
-    too is left to them."""
+    """The current mark for a persona. It numbers the persona's own stream up to now, but not a stream that others read
+    too."""
     moment = clock.now()
     stream_publish(view.agent.pk, view.persona)
     rows = ChangeStream.objects.filter(agent=view.agent, persona__in=view.personas)
@@ -124,7 +124,7 @@ class CauseFinder:
         return Cause(None, len(events), note)
 
     def _events(self, since: Mark) -> list[Event]:
-        """What changed after a mark, in the order in which it did."""
+        """The changes after a mark, in their order."""
         key = (*sorted(since.positions.items()), ("", int(since.at.timestamp() * 1000)))
         if key not in self._spans:
             self._spans[key] = events_after(self.view, since.positions, since.at)
@@ -133,7 +133,8 @@ class CauseFinder:
     def _bisected(
         self, expectation: Expectation, outcome: Outcome, since: Mark, events: Sequence[Event]
     ) -> Cause | None:
-        """The first of the events as of which the outcome is what it is now; None where the past does not tell."""
+        """The first of the events as of which the outcome is the present one; None if the past cannot be
+        reconstructed."""
         now = clock.now()
         moments = [min(event.at, now) for event in events]
 
@@ -142,7 +143,7 @@ class CauseFinder:
         def is_so(moment: datetime) -> bool:
             nonlocal unknown
             state = check_as_of(self.view, expectation, moment).state
-            # What could not be asked of the past does not tell that it was otherwise then.
+            # A check of the past that could not run is no evidence of a different state.
             unknown = unknown or state == ExpectationResult.State.ERROR
             return state == outcome.state
 
@@ -171,7 +172,7 @@ class CauseFinder:
 
 
 def _retirement(expectation: Expectation, outcome: Outcome, events: Sequence[Event]) -> Event | None:
-    """What took the demanded memory out of use, where that is why it is missing."""
+    """The change that retired the expected memory, if that is why it is missing."""
     if outcome.code not in RETIRED_CODES:
         return None
     name = expectation.item_type
@@ -185,8 +186,8 @@ def _retirement(expectation: Expectation, outcome: Outcome, events: Sequence[Eve
 
 
 def _nearest(expectation: Expectation, outcome: Outcome, events: Sequence[Event], place: int) -> Event:
-    """Of the events of one moment, such as a fact that is learned and the one that it supersedes, the one that is about
-    a memory which the outcome names."""
+    """Of several events at one moment, such as a learned fact and the one it supersedes, the event about a memory that
+    the outcome names."""
     named = {*outcome.about, (expectation.item_type, expectation.item_id)}
     moment = events[place].at
     together = [event for event in events if abs(event.at - moment) <= SAME_MOMENT]
@@ -195,7 +196,8 @@ def _nearest(expectation: Expectation, outcome: Outcome, events: Sequence[Event]
 
 
 def _only_possible(expectation: Expectation, outcome: Outcome, events: Sequence[Event]) -> Event | None:
-    """The one change that there is, that is about what the outcome names, or of which no context of the past knows."""
+    """The only possible change: the only one at all, the only one about a memory that the outcome names, or the only
+    one that a context of the past cannot show."""
     if len(events) == 1:
         return events[0]
     named = {*outcome.about, (expectation.item_type, expectation.item_id)}

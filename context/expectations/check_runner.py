@@ -13,9 +13,9 @@ import structlog
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import ContextMaterial, material_after, material_load, record_of
+from context.engine.pipeline import ContextInputs, build_record, context_inputs_load, context_inputs_with
 from context.engine.record import ContextRecord
-from context.expectations.outcome import Outcome, Surroundings, error_outcome, facts_in, outcome_of
+from context.expectations.outcome import EvaluationContext, Outcome, error_outcome, facts_in, outcome_of
 from context.expectations.policy import LOOKED_AHEAD
 from context.expectations.target_memories import (
     NOTHING_UNINDEXED,
@@ -38,7 +38,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation with what came of it; `record` is the prompt, None where there is none."""
+    """An expectation with its outcome; `record` is the prompt, None if there is none."""
 
     expectation: Expectation
     outcome: Outcome
@@ -47,7 +47,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ImpactCheck:
-    """An expectation with what comes of it today, and what would under a change."""
+    """An expectation with its check of today, and its check after a change."""
 
     expectation: Expectation
     before: Check
@@ -55,45 +55,45 @@ class ImpactCheck:
 
 
 def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation]) -> Iterator[Check]:
-    """Ask each question now, through one persona's view, and judge the prompt. Expectations with the same request
-    share it. What cannot be asked is an error, whatever stops it: it must not stop the others, whose last results
-    would stand."""
-    surroundings = _SurroundingsReader(view, expectations)
-    for group, material in _materials(view, expectations):
-        record = _record(group[0], material)
-        yield from (_check(one, record, surroundings) for one in group)
+    """Assemble the prompt of each expectation now, through one persona's view, and evaluate it. Expectations with the
+    same request share the prompt. Any failure becomes an error outcome, so that it does not stop the other checks and
+    leave their old results in place."""
+    contexts = _EvaluationContextReader(view, expectations)
+    for group, inputs in _inputs_by_request(view, expectations):
+        record = _record(group[0], inputs)
+        yield from (_check(one, record, contexts) for one in group)
 
 
 def expectations_impact(
     view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides
 ) -> Iterator[ImpactCheck]:
-    """The same with and without a change under consideration, one loading for both."""
-    overrides = overrides.seen_by(view.personas)
-    surroundings = _SurroundingsReader(view, expectations)
-    changed = _SurroundingsReader(view, expectations, overrides)
+    """Check with and without a hypothetical change. Both share the loaded inputs."""
+    overrides = overrides.visible_to(view.personas)
+    contexts = _EvaluationContextReader(view, expectations)
+    changed = _EvaluationContextReader(view, expectations, overrides)
     others = list(overrides.metadata)
-    for group, material in _materials(view, expectations, others):
-        before = _record(group[0], material)
-        first = [_check(one, before, surroundings) for one in group]
+    for group, inputs in _inputs_by_request(view, expectations, others):
+        before = _record(group[0], inputs)
+        first = [_check(one, before, contexts) for one in group]
         with subjects_merged_in_dry_run(view.agent, overrides.merged):
-            after = material if isinstance(material, Outcome) else _record_after(view, material, overrides, others)
+            after = inputs if isinstance(inputs, Outcome) else _record_after(view, inputs, overrides, others)
             then = [_check(one, after, changed) for one in group]
         yield from map(ImpactCheck, group, first, then)
 
 
 def check_as_of(view: PersonaMemory, expectation: Expectation, moment: datetime) -> Outcome:
-    """What came of an expectation at a moment of the past, as far as the past can be rebuilt."""
+    """Check an expectation at a moment of the past, as far as the past can be reconstructed."""
     try:
         request = replace(ContextRequest.of_json(expectation.request), as_of=moment)
-        record = record_of(material_load(view, request_resolve(view, request)))
-        known = Surroundings(targets_load(view, [expectation]), _subjects(view, expectation, record))
+        record = build_record(context_inputs_load(view, request_resolve(view, request)))
+        known = EvaluationContext(targets_load(view, [expectation]), _subjects(view, expectation, record))
         return outcome_of(expectation, record, known)
     except Exception as error:
         return _error(error, expectation)
 
 
-class _SurroundingsReader:
-    """What verdicts need besides the prompt. What is the same for all prompts is read once, at the first of them."""
+class _EvaluationContextReader:
+    """Reads evaluation contexts. Inputs that all prompts share are read once, for the first of them."""
 
     def __init__(
         self, view: PersonaMemory, expectations: Sequence[Expectation], overrides: Overrides | None = None
@@ -107,67 +107,67 @@ class _SurroundingsReader:
         try:
             return targets_load(self._view, self._expectations)
         except Exception:
-            # One of them cannot be read, which costs only that one.
+            # One of them cannot be read. Each is then read by itself, so that only that one fails.
             return None
 
     @cached_property
     def _unindexed(self) -> Unindexed:
         return unindexed_load(self._view, self._expectations)
 
-    def around(self, expectation: Expectation, record: ContextRecord) -> Surroundings:
-        """What is known of the memories that this verdict is about."""
+    def context_of(self, expectation: Expectation, record: ContextRecord) -> EvaluationContext:
+        """The evaluation context of one expectation and its prompt."""
         targets = self._targets
         if targets is None:
             targets = targets_load(self._view, [expectation])
         subjects = _subjects(self._view, expectation, record, self._unindexed)
         if self._overrides is None:
-            return Surroundings(targets, subjects, unindexed=self._unindexed)
+            return EvaluationContext(targets, subjects, unindexed=self._unindexed)
         if subjects:
             subjects = {**subjects, **_proposed_subject(self._view, self._overrides)}
-        return Surroundings(targets, subjects, frozenset(self._overrides.facts), self._unindexed)
+        return EvaluationContext(targets, subjects, frozenset(self._overrides.facts), self._unindexed)
 
 
-def _record(expectation: Expectation, material: ContextMaterial | Outcome) -> ContextRecord | Outcome:
-    if isinstance(material, Outcome):
-        return material
+def _record(expectation: Expectation, inputs: ContextInputs | Outcome) -> ContextRecord | Outcome:
+    if isinstance(inputs, Outcome):
+        return inputs
     try:
-        return record_of(material)
+        return build_record(inputs)
     except Exception as error:
         return _error(error, expectation)
 
 
-def _check(expectation: Expectation, record: ContextRecord | Outcome, surroundings: _SurroundingsReader) -> Check:
+def _check(expectation: Expectation, record: ContextRecord | Outcome, contexts: _EvaluationContextReader) -> Check:
     if isinstance(record, Outcome):
         return Check(expectation, record)
     try:
-        outcome = outcome_of(expectation, record, surroundings.around(expectation, record))
+        outcome = outcome_of(expectation, record, contexts.context_of(expectation, record))
     except Exception as error:
         outcome = _error(error, expectation)
     return Check(expectation, outcome, record)
 
 
-def _materials(
+def _inputs_by_request(
     view: PersonaMemory, expectations: Sequence[Expectation], others: Sequence[str] = ()
-) -> Iterator[tuple[list[Expectation], ContextMaterial | Outcome]]:
-    """What each prompt is made from, once for all expectations of the same request. The questions that come next are
-    embedded meanwhile, one by one, since a batch would give other vectors than the prompt of an agent has."""
+) -> Iterator[tuple[list[Expectation], ContextInputs | Outcome]]:
+    """The inputs of each prompt, once for all expectations with the same request. The next questions are embedded
+    meanwhile: one by one, since a batch would give vectors that differ from those of an agent's prompt."""
     groups: dict[str, list[Expectation]] = {}
     for one in expectations:
         groups.setdefault(json.dumps(one.request, sort_keys=True), []).append(one)
-    for group, resolved in _resolved_ahead(view, list(groups.values())):
+    for group, resolved in _resolved_requests(view, list(groups.values())):
         if isinstance(resolved, Outcome):
             yield group, resolved
             continue
         try:
-            yield group, material_load(view, resolved, others=others)
+            yield group, context_inputs_load(view, resolved, others=others)
         except Exception as error:
             yield group, _error(error, group[0])
 
 
-def _resolved_ahead(
+def _resolved_requests(
     view: PersonaMemory, groups: Sequence[list[Expectation]]
 ) -> Iterator[tuple[list[Expectation], ResolvedRequest | Outcome]]:
-    """Each request as the engine reads it, which begins to embed it, a few before it is its turn."""
+    """The resolved requests, a few ahead of their turn, since resolving one begins to embed its question."""
     rest = iter(groups)
     coming = deque((group, _resolved(view, group[0])) for group in islice(rest, LOOKED_AHEAD))
     while coming:
@@ -185,23 +185,22 @@ def _resolved(view: PersonaMemory, expectation: Expectation) -> ResolvedRequest 
 def _error(error: Exception, expectation: Expectation) -> Outcome:
     if not isinstance(error, DomainError | EmbeddingFailed):
         logger.exception("expectation_not_checked", expectation=str(expectation.pk))
-    return error_outcome(_said(error))
+    return error_outcome(_error_message(error))
 
 
 def _record_after(
-    view: PersonaMemory, material: ContextMaterial, overrides: Overrides, others: Sequence[str]
+    view: PersonaMemory, inputs: ContextInputs, overrides: Overrides, others: Sequence[str]
 ) -> ContextRecord | Outcome:
     try:
-        return record_of(material_after(view, material, overrides, others), overrides)
+        return build_record(context_inputs_with(view, inputs, overrides, others), overrides)
     except Exception as error:
-        return error_outcome(_said(error))
+        return error_outcome(_error_message(error))
 
 
 def _subjects(
     view: PersonaMemory, expectation: Expectation, record: ContextRecord, unindexed: Unindexed = NOTHING_UNINDEXED
 ) -> Mapping[str, FactSubject]:
-    """What the facts in a prompt are about, and those that the search could not weigh, where the expectation asks for
-    it."""
+    """The subjects of the facts in a prompt and of unindexed facts, if the expectation depends on subjects."""
     if expectation.requirement != Expectation.Requirement.ONLY:
         return {}
     waiting = [item_id for item_type, item_id in unindexed.texts if item_type == "fact"]
@@ -209,16 +208,16 @@ def _subjects(
 
 
 def _proposed_subject(view: PersonaMemory, overrides: Overrides) -> Mapping[str, FactSubject]:
-    """The subject of the text that would stand in a fact's place."""
+    """The subject of the text that would replace a fact."""
     placed = [key for key, text in overrides.facts.items() if text is not None][:1]
     found = list(subjects_load(view, placed).values())
     return {PROPOSED: found[0]} if found else {}
 
 
-def _said(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     if isinstance(error, DomainError):
         return error.detail
     if isinstance(error, EmbeddingFailed):
         return "The question could not be embedded."
-    # Its own words may quote a memory.
+    # Its own message may quote a memory.
     return f"Unexpected {type(error).__name__}; the log tells more."

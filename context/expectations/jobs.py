@@ -35,11 +35,11 @@ Pair = tuple[int, str]
 
 
 def checks_queue() -> int:
-    """Queue a check for each persona of an agent whose prompts may be otherwise than at its last one; returns how many
+    """Queue a check for each persona of an agent whose prompts may have changed since the last check; returns how many
     are new.
 
-    Whatever came since the last check is one job, which is not queued twice. After a check the next one rests in
-    proportion to what it took.
+    All changes since the last check are one job, which is not queued twice. After a check the next one waits in
+    proportion to its duration.
     """
     pairs = set(Expectation.objects.active().order_by().values_list("agent_id", "persona").distinct())
     if not pairs:
@@ -55,7 +55,7 @@ def checks_queue() -> int:
 
 
 def _due(pairs: set[Pair]) -> Iterable[tuple[Pair, ExpectationWatch | None]]:
-    """Those that were not checked yet, or that something may have happened to."""
+    """Expectations that were not checked yet, or that a change may affect."""
     agents = {agent_id for agent_id, _ in pairs}
     watches = {(one.agent_id, one.persona): one for one in ExpectationWatch.objects.filter(agent__in=agents)}
     streams = ChangeStream.objects.filter(agent__in=agents).values_list("agent_id", "persona", "last")
@@ -95,7 +95,7 @@ def _is_due(watch: ExpectationWatch, agent: Agent) -> bool:
 
 
 def ignored_kinds() -> frozenset[str]:
-    """Kinds of change after which no prompt is otherwise; what answers referred to counts only with the usage boost."""
+    """Kinds of changes that affect no prompt; references of answers count only with the usage boost."""
     return IGNORED_KINDS - {"context.answered"} if settings.USAGE_BOOST_PERCENT else IGNORED_KINDS
 
 

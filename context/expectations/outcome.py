@@ -1,4 +1,4 @@
-"""Whether a prompt is what an expectation demands. Pure: what has to be read is given."""
+"""Evaluate an expectation against a prompt. Pure: all inputs are passed in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.OTHER_PROJECT: "it belongs to another project or task",
     VerdictCode.DUPLICATE_INPUT: "the question says the same already",
     VerdictCode.DUPLICATE_ITEM: "another memory in the prompt says the same",
-    VerdictCode.FOUND_WRONG: "it says what people found wrong",
+    VerdictCode.INVALIDATED: "it says what people found wrong",
     VerdictCode.CONTESTED: "another fact contests it and leads",
     VerdictCode.OVER_LIMIT: "others of its type are closer to the question",
     VerdictCode.OVER_BUDGET: "it has no room in the budget",
@@ -36,9 +36,9 @@ _VERDICTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check came to. `code` is a word of ours; `detail` a sentence without any text of a memory.
+    """The result of a check. `code` is one of our fixed words; `detail` is a sentence without any text of a memory.
 
-    `about` are the memories that it names, type and id.
+    `about` are the memories that it names, as type and id.
     """
 
     state: str
@@ -52,11 +52,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a verdict needs besides the prompt: the memories that expectations name, what facts are about, and what the
-    search could not weigh.
+class EvaluationContext:
+    """Inputs for evaluating expectations besides the prompt: target memories, subjects of facts, and unindexed items.
 
-    `replaced` are ids of facts that would be gone under a change under consideration.
+    `replaced` are ids of facts that a hypothetical change would remove.
     """
 
     targets: Mapping[Key, TargetMemory] = field(default_factory=dict)
@@ -66,59 +65,61 @@ class Surroundings:
 
 
 def error_outcome(detail: str) -> Outcome:
-    """A check that could not be made: it is neither passed nor failed."""
+    """The outcome of a check that could not run: neither passed nor failed."""
     return Outcome(State.ERROR, "error", detail)
 
 
-def outcome_of(expectation: Expectation, record: ContextRecord, known: Surroundings) -> Outcome:
-    """The verdict on one prompt. One that is incomplete, since something failed to load, decides nothing."""
+def outcome_of(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    """Evaluate one prompt. A prompt that is incomplete because something failed to load gives an error."""
     if record.failed_sections:
         return error_outcome(f"The prompt is not whole: {record.failed_sections[0][0]} could not be loaded.")
     if record.degraded:
         return error_outcome(f"The search had to do without vectors: {record.degraded}.")
     match expectation.target:
         case Target.MEMORY:
-            found = _memory(expectation, record, known)
+            found = _memory(expectation, record, context)
         case Target.TEXT:
             found = _text(expectation, record)
         case _:
             return _section(expectation, record)
     if found.passed and expectation.requirement != Requirement.PRESENT:
-        return _not_weighed(expectation, known) or found
+        return _not_weighed(expectation, context) or found
     return found
 
 
-def _not_weighed(expectation: Expectation, known: Surroundings) -> Outcome | None:
-    """Why nothing may be said to be absent: a memory that would break the expectation has no vector yet, so that the
-    search could have found it by its words only."""
-    unindexed = known.unindexed
+def _not_weighed(expectation: Expectation, context: EvaluationContext) -> Outcome | None:
+    """An error if absence cannot be concluded: a memory that would break the expectation has no vector yet, so the
+    search could find it only by its words."""
+    unindexed = context.unindexed
     if unindexed.too_many:
         return error_outcome("Too many memories have no vector yet to tell that something is not found.")
     own = (expectation.item_type, expectation.item_id)
     if expectation.requirement == Requirement.ONLY:
-        subject = known.subjects.get(own[1])
+        subject = context.subjects.get(own[1])
         waiting: Iterable[Key] = (
             key
             for key in unindexed.texts
-            if key != own and (other := known.subjects.get(key[1])) and subject and other.is_same(subject)
+            if key != own and (other := context.subjects.get(key[1])) and subject and other.is_same(subject)
         )
     else:
-        target = known.targets.get(own)
-        sentence = normalised(target.content if target else expectation.text)
+        target = context.targets.get(own)
+        sentence = comparable_text(target.content if target else expectation.text)
         waiting = (
-            key for key, text in unindexed.texts.items() if key == own or (sentence and sentence in normalised(text))
+            key
+            for key, text in unindexed.texts.items()
+            if key == own or (sentence and sentence in comparable_text(text))
         )
     key = next(iter(waiting), None)
     return error_outcome(f"{_name(key)} has no vector yet, so the search could not weigh it.") if key else None
 
 
-def normalised(text: str) -> str:
-    """A text as it is looked for: on one line, in any case of letters, without what does not show."""
+def comparable_text(text: str) -> str:
+    """A text for comparison: on one line, case-folded, without invisible characters."""
     return " ".join(plain_text(text).replace("\\", "").split()).casefold()
 
 
 def items_of(record: ContextRecord) -> list[tuple[str, Item]]:
-    """The pieces of a prompt that are no words of the request's own, each with the label of its section."""
+    """The items of a prompt that do not repeat the request itself, each with the label of its section."""
     return [
         (section["label"], item)
         for section in record.sections
@@ -132,28 +133,28 @@ def facts_in(record: ContextRecord) -> list[str]:
     return [item["id"] for _, item in items_of(record) if item["type"] == "fact"]
 
 
-def _memory(expectation: Expectation, record: ContextRecord, known: Surroundings) -> Outcome:
+def _memory(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
     key = (expectation.item_type, expectation.item_id)
     if not expectation.item_id:
         return error_outcome("It names no memory.")
     section = next((label for label, item in items_of(record) if (item["type"], item["id"]) == key), "")
     if expectation.requirement == Requirement.ABSENT:
-        return _memory_absent(key, section, record, known)
+        return _memory_absent(key, section, record, context)
     if not section:
-        return _missing(key, record, known)
+        return _missing(key, record, context)
     if expectation.requirement == Requirement.PRESENT:
         return Outcome(State.PASSED, "included", f"It is in {section}.")
-    return _alone(key, record, known)
+    return _alone(key, record, context)
 
 
-def _memory_absent(key: Key, section: str, record: ContextRecord, known: Surroundings) -> Outcome:
+def _memory_absent(key: Key, section: str, record: ContextRecord, context: EvaluationContext) -> Outcome:
     if section:
         return Outcome(State.FAILED, "included", f"It is in {section}.", (key,))
-    target = known.targets.get(key)
-    sentence = normalised(target.content) if target else ""
+    target = context.targets.get(key)
+    sentence = comparable_text(target.content) if target else ""
     if sentence:
         for label, item in items_of(record):
-            if sentence in normalised(item["text"]):
+            if sentence in comparable_text(item["text"]):
                 other = (item["type"], item["id"])
                 return Outcome(
                     State.FAILED, "same_words", f"{_name(other)} in {label} says the same, word for word.", (other,)
@@ -161,14 +162,14 @@ def _memory_absent(key: Key, section: str, record: ContextRecord, known: Surroun
     return Outcome(State.PASSED, "absent", "It is not in the prompt.")
 
 
-def _missing(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
+def _missing(key: Key, record: ContextRecord, context: EvaluationContext) -> Outcome:
     """Why a memory that should be in the prompt is not."""
-    target = known.targets.get(key)
+    target = context.targets.get(key)
     if target is None:
         return Outcome(State.FAILED, "gone", "It is not there any more: it was erased.", (key,))
-    if key[0] == "fact" and key[1] in known.replaced:
+    if key[0] == "fact" and key[1] in context.replaced:
         return Outcome(State.FAILED, "replaced", "It would be retired.", (key,))
-    # What a prompt of the past may hold is known by the prompt; what is retired now is in none of today.
+    # A retired memory is in no prompt of today. For a prompt of the past, the prompt itself shows why.
     if not target.active and record.as_of is None:
         if target.successor:
             successor = (key[0], target.successor)
@@ -188,14 +189,14 @@ def _missing(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
     return Outcome(State.FAILED, "not_found", "The search for this question does not find it.", (key,))
 
 
-def _alone(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
-    subject = known.subjects.get(key[1])
+def _alone(key: Key, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    subject = context.subjects.get(key[1])
     if subject is None or not subject.is_same(subject):
         return Outcome(State.FAILED, "no_subject", "It has no subject, so nothing can be the only one of it.", (key,))
     others: list[Key] = [
         ("fact", other)
         for other in facts_in(record)
-        if other != key[1] and (of := known.subjects.get(other)) is not None and of.is_same(subject)
+        if other != key[1] and (of := context.subjects.get(other)) is not None and of.is_same(subject)
     ]
     if others:
         named = ", ".join(_name(other) for other in others[:MAX_NAMED])
@@ -204,8 +205,8 @@ def _alone(key: Key, record: ContextRecord, known: Surroundings) -> Outcome:
 
 
 def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
-    wanted = normalised(expectation.text)
-    holding = [(label, item) for label, item in items_of(record) if wanted in normalised(item["text"])]
+    wanted = comparable_text(expectation.text)
+    holding = [(label, item) for label, item in items_of(record) if wanted in comparable_text(item["text"])]
     about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
     if expectation.requirement == Requirement.PRESENT:
         if holding:
@@ -241,7 +242,7 @@ def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
 
 
 def _identity_cut(record: ContextRecord, part: str) -> int:
-    """Tokens of the identity, or of one part of it, that the prompt does not hold."""
+    """Tokens of the identity, or of one part of it, that the prompt omits."""
     cuts: Sequence[Mapping[str, Any]] = [one for one in record.truncated if one["key"] == "identity"]
     if not part:
         return sum(int(one["tokens_left_out"]) for one in cuts)

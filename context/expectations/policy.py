@@ -11,7 +11,7 @@ CHANGE = "context.change_expectation"
 RUN = "context.run_expectation"
 
 MAX_ACTIVE = 500
-"""Of one agent: a check of all of them has to end before the next change is old."""
+"""Maximum number of active expectations of one agent: a check of all must end before the next change is old."""
 MAX_REQUEST_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 2_000
 MIN_TEXT_CHARACTERS = 2
@@ -22,22 +22,22 @@ SESSION = "expectation"
 
 IDENTITY_PARTS = {f"identity.{name}": label for name, label in Section.choices}
 SECTIONS = (*SECTION_BUDGETS, *IDENTITY_PARTS)
-"""What a requirement may name: a section of the prompt, or one of the identity."""
+"""The values of a requirement's section: a section of the prompt, or one of the identity."""
 
 MAX_UNINDEXED = 1_000
 """Memories without a vector that a check looks through; while there are more, no absence is known."""
 LOOKED_AHEAD = 4
-"""So many questions are embedded while the one before them is asked."""
+"""Number of questions that are embedded while the one before them is checked."""
 
 CAUSE_SECONDS = 60.0
 """After so long in one check no further cause is looked for; the result says so, and a later check goes on."""
 
 RECHECK_AFTER = timedelta(hours=6)
-"""What nothing has changed is checked again after so long: facts begin and end by the clock too."""
+"""Without any change, an expectation is checked again after this time: facts also begin and end over time."""
 RESULT_HOLDS = 4 * RECHECK_AFTER
 """A pass that was not checked again for so long says nothing of today: nobody checks any more."""
 RECHECK_ERRORS_AFTER = timedelta(minutes=5)
-"""What could not run is tried again after so long."""
+"""A check that could not run is tried again after this time."""
 REST_FACTOR = 4
 """A background check of an agent rests so many times as long as it took before the next."""
 VECTORS_WAIT = timedelta(seconds=60)

@@ -12,7 +12,7 @@ from context.expectations.policy import CAUSE_SECONDS
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent
 from identity.services.agent_lock import agent_transaction
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.persona import PersonaMemory
 
 State = ExpectationResult.State
@@ -20,7 +20,7 @@ State = ExpectationResult.State
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """What one round of checks came to, before it is kept: `causes` as they are kept, by expectation."""
+    """The result of one round of checks before it is stored: `causes` by expectation."""
 
     checks: Sequence[Check]
     causes: Mapping[UUID, Mapping[str, Any]]
@@ -29,8 +29,8 @@ class CheckRun:
 
 
 def expectations_run(view: PersonaMemory, expectations: Sequence[Expectation]) -> CheckRun:
-    """Check expectations of one persona, and look for what changed those that are otherwise than before. Writes
-    nothing, and is not to be called in a transaction that others wait for."""
+    """Check the expectations of one persona, and find the causes of those that changed. Writes nothing. Do not call it
+    in a transaction that others wait for."""
     began = time.monotonic()
     mark = mark_now(view)
     checks = list(expectations_check(view, expectations))
@@ -51,9 +51,9 @@ def _is_same(result: ExpectationResult, check: Check) -> bool:
 
 
 def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
-    """What led from the other state to this one; {} where the expectation was never in the other.
+    """The cause of a change from the other state to the present one; {} if the expectation never had the other state.
 
-    A check that could not be made in between says nothing of either.
+    Checks in between that could not run do not count.
     """
     one, state = check.expectation, check.outcome.state
     if state == State.ERROR:
@@ -70,8 +70,8 @@ def _cause(finder: CauseFinder, check: Check) -> Mapping[str, Any]:
 
 @agent_transaction()
 def results_record(*, agent: Agent, run: CheckRun) -> None:
-    """Keep the results of a round. What was edited or deleted meanwhile keeps none, and what a later round has found
-    already stays."""
+    """Store the results of a round. Expectations that were edited or deleted meanwhile are skipped, and results of a
+    later round stay."""
     ids = [check.expectation.pk for check in run.checks]
     rows = Expectation.objects.select_for_update().filter(agent=agent, pk__in=ids).order_by("pk")
     revisions = dict(rows.values_list("pk", "revision"))
@@ -101,13 +101,13 @@ def results_record(*, agent: Agent, run: CheckRun) -> None:
         fresh.append(_result_of(check, cause or {}, run.mark))
         if held is not None or outcome.state != State.PASSED:
             kind = "expectation.mended" if outcome.passed else "expectation.broken"
-            drafts.append(change_draft(kind, agent, one.persona, "expectation", one.pk, {"state": outcome.state}))
+            drafts.append(feed_change_draft(kind, agent, one.persona, "expectation", one.pk, {"state": outcome.state}))
     ExpectationResult.objects.filter(agent=agent, pk__in=ended).update(is_current=False)
     ExpectationResult.objects.bulk_create(fresh)
     ExpectationResult.objects.bulk_update(
         same, ["code", "detail", "checked_at", "positions", "checks", "cause"], batch_size=500
     )
-    changes_record(drafts)
+    feed_changes_record(drafts)
 
 
 def _result_of(check: Check, cause: Mapping[str, Any], mark: Mark) -> ExpectationResult:

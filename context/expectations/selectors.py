@@ -1,4 +1,4 @@
-"""Reading expectations: which of them somebody may see, and how they stand."""
+"""Selectors of expectations: which ones a principal may see, and their results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from identity.principal import Principal
 from memory.persona import VIEWS
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 State = ExpectationResult.State
 
 
 def personas_of(by: Principal) -> tuple[str, ...]:
-    """The personas whose expectations `by` may know of: the subconscious' with the right to it, or as one."""
+    """The personas whose expectations `by` may see. People need a permission for those of the subconscious."""
     if by.token is not None:
         return VIEWS[by.persona].personas
     return tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR,)
@@ -44,13 +44,13 @@ def expectation_get(agent: Agent, by: Principal, key: UUID) -> Expectation:
 
 
 def result_of(expectation: Expectation) -> ExpectationResult | None:
-    """The current result of one that was read by `expectations_of`; None before its first check."""
+    """The current result of an expectation from `expectations_of`; None before its first check."""
     held: Sequence[ExpectationResult] = getattr(expectation, "current_results", ())
     return held[0] if held else None
 
 
 def state_of(expectation: Expectation) -> str:
-    """Its state by the current result; "" before its first check, and where a pass is older than RESULT_HOLDS."""
+    """Its state by the current result; "" before its first check, and if a pass is older than RESULT_HOLDS."""
     result = result_of(expectation)
     if result is None or (result.passed and result.checked_at < clock.now() - RESULT_HOLDS):
         return ""
@@ -58,7 +58,7 @@ def state_of(expectation: Expectation) -> str:
 
 
 def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
-    """Of `rows` those whose `state_of` is `state`; "unchecked" in place of ""."""
+    """Limit `rows` to those whose `state_of` is `state`; "unchecked" stands for ""."""
     held = ExpectationResult.objects.filter(agent=OuterRef("agent"), expectation=OuterRef("pk"), is_current=True)
     outdated = Q(state=State.PASSED, checked_at__lt=clock.now() - RESULT_HOLDS)
     if state == "unchecked":
@@ -69,13 +69,13 @@ def in_state(rows: ExpectationQuerySet, state: str) -> ExpectationQuerySet:
 def broken_results(by: PermissionHolder) -> QuerySet[ExpectationResult]:
     """The current results of active expectations that failed or could not run, of all agents, as `by` may see them."""
     rows = ExpectationResult.objects.filter(is_current=True, expectation__active=True).exclude(state=State.PASSED)
-    rows = of_seen_agents(rows, by)
+    rows = for_visible_agents(rows, by)
     return rows if by.may(VIEW_SUBCONSCIOUS) else rows.filter(persona=Persona.ACTOR)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How many active expectations there are in each state; `unchecked` have no result that says anything of today."""
+class ExpectationTotals:
+    """Numbers of active expectations by state; `unchecked` ones have no current result."""
 
     passed: int = 0
     failed: int = 0
@@ -88,13 +88,15 @@ class Standing:
 
     @property
     def state(self) -> str:
-        """Failed before could not run before passed; nothing that was not checked has passed."""
+        """FAILED if any failed; PASSED if there are expectations and all passed; else ERROR."""
         if self.failed:
             return State.FAILED
         return State.PASSED if self.total and self.passed == self.total else State.ERROR
 
 
-def standing_of(expectations: Sequence[Expectation]) -> Standing:
-    """The figures of expectations that were read by `expectations_of`; retired ones do not count."""
+def expectation_totals(expectations: Sequence[Expectation]) -> ExpectationTotals:
+    """Count expectations from `expectations_of` by state; retired ones do not count."""
     states = [state_of(one) for one in expectations if one.active]
-    return Standing(states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count(""))
+    return ExpectationTotals(
+        states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count("")
+    )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
-from context.expectations.outcome import normalised
+from context.expectations.outcome import comparable_text
 from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.results import expectations_run, results_record
 from context.expectations.selectors import expectations_of, personas_of
@@ -74,7 +74,7 @@ def expectation_create(
 def expectation_update(
     *, expectation: Expectation, by: Principal, base_revision: int | None = None, **changes: Any
 ) -> Expectation:
-    """Change what is given; the rest stays. Its results so far are of the revision before, so it is unchecked again.
+    """Change the given fields; the others stay. Its results are of the revision before, so it becomes unchecked.
 
     Raises Invalid, NotFound, NotAllowed, and Conflict when `base_revision` is not the current one.
     """
@@ -117,10 +117,10 @@ def expectation_restore(*, expectation: Expectation, by: Principal, reason: str 
 def expectations_verify(
     *, agent: Agent, by: Principal, ids: Sequence[UUID] | None = None, persona: str | None = None
 ) -> list[Expectation]:
-    """Check the active expectations that `by` may see, or those of `ids`, and keep the results; returns both.
+    """Check the active expectations that `by` may see, or those of `ids`, and store the results; returns both.
 
-    A token has those of its own persona checked: what the subconscious does leaves no trace with the actor.
-    Not to be called in a transaction. Raises NotAllowed, NotFound when one of `ids` is not there.
+    A token checks only those of its own persona, so that the subconscious leaves no trace with the actor. Do not call
+    it in a transaction. Raises NotAllowed, and NotFound for an unknown id.
     """
     by.require(RUN, agent)
     own = (by.persona,) if by.token is not None else personas_of(by)
@@ -144,9 +144,10 @@ def request_of(question: str, *, session_id: str = "", **more: Any) -> ContextRe
 
 
 def request_of_run(run: ContextRun, persona: str) -> ContextRequest:
-    """What a logged run asked, for an expectation of `persona`. Raises Invalid for one of an older form.
+    """The request of a logged run, for an expectation of `persona`. Raises Invalid for a run of an older format.
 
-    What the other persona was asked may hold what this one's readers are not to know.
+    A run of the other persona is refused, since its input may contain text that the readers of this persona must not
+    see.
     """
     if run.persona != persona:
         raise Invalid(f"This run is of the {run.persona}, and so is what it asks.", field="persona")
@@ -186,7 +187,7 @@ def _fill(
             _memory_check(row, requirement, item_type, item_id)
     elif target == Target.TEXT:
         text = given["text"] = text_check("text", text, policy.MAX_TEXT_CHARACTERS, required=True)
-        if len(normalised(text)) < policy.MIN_TEXT_CHARACTERS:
+        if len(comparable_text(text)) < policy.MIN_TEXT_CHARACTERS:
             raise Invalid(f"text has at least {policy.MIN_TEXT_CHARACTERS} characters that show.", field="text")
     else:
         choice_check("section", section, policy.SECTIONS)
@@ -232,7 +233,7 @@ def _persona(by: Principal, persona: str | None) -> str:
 
 
 def _locked(expectation: Expectation, by: Principal) -> Expectation:
-    """The row, for a person who may change it. Raises NotAllowed, and NotFound for what `by` may not know of."""
+    """Lock the row for a person who may change it. Raises NotAllowed, and NotFound for a row that `by` may not see."""
     by.require(CHANGE, expectation.agent)
     rows = Expectation.objects.select_for_update(of=("self",)).select_related("agent")
     found = rows.filter(agent=expectation.agent_id, pk=expectation.pk, persona__in=personas_of(by)).first()

@@ -1,4 +1,4 @@
-"""The memories that requirements name, as they are now: what they say, and whether any prompt could hold them."""
+"""The memories that requirements name, in their present state, and whether any prompt could include them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TargetMemory:
-    """A memory that is there, active or not. `successor` is the id of what replaced it."""
+    """An existing memory, active or not. `successor` is the id of the memory that replaced it."""
 
     content: str
     active: bool = True
@@ -27,7 +27,7 @@ class TargetMemory:
 
 
 def targets_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> dict[Key, TargetMemory]:
-    """What the expectations are about, read through the view; what is erased, or was never there, is missing."""
+    """Load the target memories through the view. Erased and unknown ones are missing."""
     wanted: dict[str, set[str]] = {}
     for one in expectations:
         if one.target == Expectation.Target.MEMORY:
@@ -53,9 +53,9 @@ def _target(row: Any, content: str) -> TargetMemory:
 
 @dataclass(frozen=True, slots=True)
 class FactSubject:
-    """What a fact is about: the thing of the registry, by whatever spelling; `meaning` that of its name.
+    """The subject of a fact: the subject in the registry, whatever the spelling; `meaning` is the key of its name.
 
-    Each persona has a registry of its own, so things of two personas are compared by what they are called.
+    Each persona has a registry of its own, so subjects of two personas are compared by their names.
     """
 
     persona: str
@@ -63,14 +63,14 @@ class FactSubject:
     meaning: str
 
     def is_same(self, other: "FactSubject") -> bool:
-        """Whether both are about one thing; what is about nothing in particular is about nothing together."""
+        """Whether both are about one subject; facts without a subject never are."""
         if self.persona == other.persona and self.subject and other.subject:
             return self.subject == other.subject
         return bool(self.meaning) and self.meaning == other.meaning
 
 
 def subjects_load(view: PersonaMemory, fact_ids: Iterable[str]) -> Mapping[str, FactSubject]:
-    """What facts are about, by their ids."""
+    """The subjects of facts, by the ids of the facts."""
     columns = ("pk", "persona", "subject", "subject_alias__subject", "subject_alias__subject__name")
     rows = view.facts.filter(pk__in=list(fact_ids)).values_list(*columns)
     return {
@@ -94,8 +94,8 @@ NOTHING_UNINDEXED = Unindexed()
 
 
 def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> Unindexed:
-    """What waits for its vector, or failed to get one, where one of the expectations demands that something is not in
-    the prompt. Core memory is included without any search."""
+    """Memories that wait for their vector, or failed to get one, if an expectation demands that something is absent.
+    Core memory needs no search and is not included."""
     if all(one.requirement == Expectation.Requirement.PRESENT for one in expectations):
         return NOTHING_UNINDEXED
     rows = SearchItem.objects.filter(agent=view.agent, persona__in=view.personas, active=True)

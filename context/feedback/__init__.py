@@ -1,1 +1,1 @@
-"""What came of a context: which memories the answer referred to, how often, and how alike tasks ended."""
+"""Feedback on contexts: references of answers to memories, their frequency, and outcomes of similar tasks."""

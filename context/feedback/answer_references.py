@@ -1,5 +1,5 @@
-"""The references in an answer to a prompt that was sent, by what is known of its memories: how rare their words are in
-the store, and their vectors."""
+"""References of an answer to the memories of a sent prompt, using the rarity of their words in the store and their
+vectors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

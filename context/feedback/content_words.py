@@ -11,7 +11,7 @@ from memory.comparison.lexicon import MONTHS, NUMBER_WORDS, words
 MAX_WINDOW_WORDS = 60
 """A longer sentence is read in parts."""
 MONTH_NUMBERS = {f"month{number}": number for number in range(1, 13)}
-"""The words that stand for months, whatever a text calls them."""
+"""Numbers of the months by their normalised words."""
 
 STOP_WORDS = words("""a about above after again against all also am an and any are aren as at be because been
     before being below between both but by can cannot could couldn d did didn do does doesn doing don down during
@@ -24,7 +24,7 @@ STOP_WORDS = words("""a about above after again against all also am an and any a
     your yours yourself yourselves""")
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|[^\W_]+")
 _SENTENCE_END = re.compile(r"[.!…。！]+[\"'”’)]*\s+|\n\s*(?=\n|[-*•#|]|\d+[.)])|[。！]")
-"""A question is read with what answers it."""
+"""Ends of sentences; a question is not separated from its answer."""
 _ENDINGS = ("ingly", "edly", "ing", "ied", "ies", "ed", "es", "ly", "s")
 
 
@@ -38,7 +38,7 @@ class Word:
 
 
 def content_words(text: str) -> list[Word]:
-    """The words of `text` that say something, in order: in lower case, without endings; months and dates as numbers."""
+    """The content words of `text` in order: in lower case, without endings; months and dates as numbers."""
     found: list[Word] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -55,19 +55,19 @@ def content_words(text: str) -> list[Word]:
     return found
 
 
-def windows_of(text: str, said: Sequence[Word]) -> list[Sequence[Word]]:
-    """The words of `text` by sentences, and by each sentence with the one after it."""
+def windows_of(text: str, content: Sequence[Word]) -> list[Sequence[Word]]:
+    """The words of `text` by sentence, and by each pair of consecutive sentences."""
     ends = [match.start() for match in _SENTENCE_END.finditer(text)]
     sentences: list[list[Word]] = [[]]
     place = 0
-    for word in said:
+    for word in content:
         passed = place
         while place < len(ends) and ends[place] < word.start:
             place += 1
         if (place > passed or len(sentences[-1]) >= MAX_WINDOW_WORDS) and sentences[-1]:
             sentences.append([])
         sentences[-1].append(word)
-    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if said else []
+    return [*sentences, *([*first, *second] for first, second in pairwise(sentences))] if content else []
 
 
 def _without_ending(word: str) -> str:

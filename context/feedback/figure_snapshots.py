@@ -33,7 +33,7 @@ def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> Non
 
 
 def large_memories() -> list[Agent]:
-    """The agents of which figures are kept, those first whose figures are oldest. Those of others are forgotten."""
+    """The agents with snapshots, those with the oldest figures first. Snapshots of other agents are deleted."""
     sums = SearchStatistics.objects.order_by().values("agent").annotate(size=Sum("items"))
     large = sums.filter(size__gte=LARGE_MEMORY).values("agent")
     found = Agent.objects.filter(pk__in=large).annotate(counted=Min("figures__at"))

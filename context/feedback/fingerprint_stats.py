@@ -1,4 +1,4 @@
-"""How tasks that are alike ended: outcomes by the fingerprint of their context."""
+"""Outcomes of similar tasks, by the fingerprint of their context."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class FingerprintRow:
 
 def fingerprints(agent: Agent, by: Principal, since: datetime | None = None) -> list[FingerprintRow]:
     """The fingerprints with most runs, at most SHOWN, in two queries. The runs' log ends with its retention."""
-    runs = ContextRun.objects.seen_by(by).filter(agent=agent).exclude(fingerprint_id="")
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent).exclude(fingerprint_id="")
     if since:
         runs = runs.filter(created_at__gte=since)
     counted = list(

@@ -1,6 +1,6 @@
-"""What can be wrong with a fact: each a list with a weight, advice and a statement.
+"""Lists of possible problems of facts, each with a weight, advice and a statement.
 
-Facts are compared by a hash of their words or along questions that are open, never each with each.
+Facts are compared by a hash of their words or by pending reviews, never each with each.
 """
 
 # ruff: noqa: S608 - the statements are made of constants alone, and values are bound.
@@ -16,7 +16,7 @@ from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, Sea
 UNUSED_AFTER = timedelta(days=30)
 """A fact that has been known for so long and was in no prompt is never shown."""
 OFTEN_SHOWN = 5
-"""So many times in prompts with a reported answer, without a reference, count as never referenced."""
+"""From this many prompts with a reported answer, a fact without a reference counts as never referenced."""
 NEAR_LENGTH = 0.8
 """One text in another repeats it when it is at least so much of its length."""
 
@@ -41,8 +41,8 @@ PARTS: Mapping[str, str] = {
     "keyed": f"""
         SELECT id, hashtextextended({_WORDS.format("content")}, 0) AS words
         FROM {_FACT} AS fact WHERE {ACTIVE}""",
-    # What prompts have told, but for the log itself, which is where facts come from.
-    "told": f"""
+    # Memories included in prompts, without those of the event log, from which facts are learned.
+    "included": f"""
         SELECT shown.item_id, shown.first_at, hashtextextended({_WORDS.format("item.text")}, 0) AS words, item.text
         FROM shown JOIN {_INDEX} AS item ON item.item_type = shown.item_type AND item.item_id = shown.item_id
              AND {_OWN.format("item")}
@@ -58,16 +58,16 @@ PARTS: Mapping[str, str] = {
 }
 
 EACH = f"{_FACT} AS fact LEFT JOIN facts_shown AS shown USING (id) WHERE {ACTIVE}"
-"""The facts in use, with what the usage log says of each."""
+"""The active facts, with their usage."""
 EACH_READS = ("shown", "facts_shown")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One list of facts. `weight` is what part of a fact counts as lost for each that is listed, 0 to 1.
+class HealthFinding:
+    """One list of facts. `weight`, 0 to 1, is the part of a listed fact that is lost from the score.
 
-    `condition` is what holds for a fact of `EACH`: one pass counts all that have one. Otherwise `statement` selects the
-    ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
+    `condition` is a condition on a fact of `EACH`: one pass counts all lists that have one. Otherwise `statement`
+    selects the ids of the facts, each once. `reads` names the parts of `PARTS` that the list needs.
     """
 
     key: str
@@ -80,10 +80,10 @@ class Finding:
     reads: tuple[str, ...] = ()
 
 
-FINDINGS: Mapping[str, Finding] = {
+FINDINGS: Mapping[str, HealthFinding] = {
     one.key: one
     for one in (
-        Finding(
+        HealthFinding(
             "held",
             "Held back",
             1.0,
@@ -93,28 +93,28 @@ FINDINGS: Mapping[str, Finding] = {
                 JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.held
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
         ),
-        Finding(
+        HealthFinding(
             "loops",
             "Feedback loops",
             1.0,
             "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
             "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
-            f"""SELECT fact.id FROM keyed JOIN told USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
+            f"""SELECT fact.id FROM keyed JOIN included USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
                      AND fact.agent_id = %(agent)s
-                WHERE told.item_id <> fact.id::text AND told.first_at < fact.recorded_at
+                WHERE included.item_id <> fact.id::text AND included.first_at < fact.recorded_at
                 UNION
                 SELECT taken.id FROM taken JOIN {_RUN} AS run ON run.session_id = taken.loop_id
                      AND {_OWN.format("run")} AND run.created_at < taken.recorded_at
                 JOIN {_USAGE} AS usage ON usage.run_id = run.id AND usage.agent_id = run.agent_id
                      AND usage.item_id <> taken.id::text
-                JOIN told ON told.item_id = usage.item_id
-                WHERE (strpos({_WORDS.format("told.text")}, {_WORDS.format("taken.content")}) > 0
-                       OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("told.text")}) > 0)
-                  AND least(length(told.text), length(taken.content))
-                      >= {NEAR_LENGTH} * greatest(length(told.text), length(taken.content))""",
-            reads=("shown", "keyed", "told", "taken"),
+                JOIN included ON included.item_id = usage.item_id
+                WHERE (strpos({_WORDS.format("included.text")}, {_WORDS.format("taken.content")}) > 0
+                       OR strpos({_WORDS.format("taken.content")}, {_WORDS.format("included.text")}) > 0)
+                  AND least(length(included.text), length(taken.content))
+                      >= {NEAR_LENGTH} * greatest(length(included.text), length(taken.content))""",
+            reads=("shown", "keyed", "included", "taken"),
         ),
-        Finding(
+        HealthFinding(
             "span",
             "Expired or in the future",
             1.0,
@@ -123,7 +123,7 @@ FINDINGS: Mapping[str, Finding] = {
             condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "contested",
             "Contested",
             0.5,
@@ -134,7 +134,7 @@ FINDINGS: Mapping[str, Finding] = {
                 JOIN {_FACT} AS fact ON fact.id = side.id AND fact.agent_id = %(agent)s AND fact.active
                 WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
         ),
-        Finding(
+        HealthFinding(
             "duplicates",
             "Duplicates",
             0.5,
@@ -155,7 +155,7 @@ FINDINGS: Mapping[str, Finding] = {
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.DUPLICATE}'""",
             reads=("keyed",),
         ),
-        Finding(
+        HealthFinding(
             "stale",
             "Stale",
             0.25,
@@ -166,7 +166,7 @@ FINDINGS: Mapping[str, Finding] = {
                   AND (shown.last_at IS NULL OR shown.last_at < %(stale)s)""",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "unreferenced",
             "Never referenced",
             0.25,
@@ -175,7 +175,7 @@ FINDINGS: Mapping[str, Finding] = {
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
             reads=EACH_READS,
         ),
-        Finding(
+        HealthFinding(
             "unshown",
             "Never shown",
             0.1,

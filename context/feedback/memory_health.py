@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
 from context.feedback.figure_snapshots import snapshot_of, snapshot_put
-from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, Finding
+from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
 from memory.lifecycle.policy import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
@@ -24,10 +24,10 @@ LISTED = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class FindingCount:
-    """How many facts a list holds, and what it takes from the score, in points."""
+class HealthFindingCount:
+    """The number of facts in a list, and the points that it subtracts from the score."""
 
-    finding: Finding
+    finding: HealthFinding
     number: int
     total: int
 
@@ -43,10 +43,10 @@ class FindingCount:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHealth:
-    """The facts in use, with those held back that wait for an answer, and what is wrong with how many of them."""
+    """The number of active facts, including quarantined ones with a pending review, and the counts of each list."""
 
     facts: int
-    counts: tuple[FindingCount, ...]
+    counts: tuple[HealthFindingCount, ...]
     at: datetime | None = None
     """When a large memory was counted; None for now."""
 
@@ -54,8 +54,9 @@ class MemoryHealth:
     def score(self) -> int | None:
         """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down; None without facts.
 
-        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): what no
-        prompt should show counts whole, what a person has to decide half, what may still be of use a quarter or less.
+        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): facts that
+        no prompt should show count fully, facts that a person must decide half, facts that may still be useful a
+        quarter or less.
         """
         if not self.facts:
             return None
@@ -63,22 +64,22 @@ class MemoryHealth:
 
 
 def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
-    """The health of the facts that `view` shows; of a large memory as it was counted last. At most two statements."""
-    kept = snapshot_of(HEALTH, view.agent.pk, both=len(view.personas) > 1)
-    return _health(kept.value, kept.at) if kept else _health(_counted(view, now))
+    """The health of the facts that `view` shows; for a large memory the last snapshot. At most two statements."""
+    snapshot = snapshot_of(HEALTH, view.agent.pk, both=len(view.personas) > 1)
+    return _health(snapshot.value, snapshot.at) if snapshot else _health(_counted(view, now))
 
 
-def facts_found(view: PersonaMemory, finding: Finding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
-    """The facts of one list; of a large memory the latest LISTED that are still in use, and when the list was made."""
-    kept = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
-    if kept is None:
+def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
+    """The facts of one list. For a large memory, the latest LISTED ones that are still active, and when it was made."""
+    snapshot = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
+    if snapshot is None:
         return _found(view, finding, now), None
-    facts = view.facts.filter(pk__in=kept.value)
-    return (facts if finding.key == "held" else facts.filter(active=True)), kept.at
+    facts = view.facts.filter(pk__in=snapshot.value)
+    return (facts if finding.key == "held" else facts.filter(active=True)), snapshot.at
 
 
-def health_keep(view: PersonaMemory) -> None:
-    """Count the health of a large memory for the pages to come, with the latest facts of each list."""
+def health_refresh(view: PersonaMemory) -> None:
+    """Store the health of a large memory, with the latest facts of each list."""
     now = clock.now()
     both = len(view.personas) > 1
     snapshot_put(HEALTH, view.agent.pk, _counted(view, now), both=both)
@@ -89,7 +90,7 @@ def health_keep(view: PersonaMemory) -> None:
 
 def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:
     total = counted["facts"]
-    counts = tuple(FindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
+    counts = tuple(HealthFindingCount(one, counted.get(key, 0), total) for key, one in FINDINGS.items())
     return MemoryHealth(total, counts, at)
 
 
@@ -109,7 +110,7 @@ def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
     return counts | {"facts": total + counts["held"]}
 
 
-def _found(view: PersonaMemory, finding: Finding, now: datetime) -> QuerySet[Fact]:
+def _found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> QuerySet[Fact]:
     own = finding.statement or f"SELECT fact.id FROM {EACH} AND ({finding.condition})"  # noqa: S608
     parts = f"WITH {_with(finding.reads)} " if finding.reads else ""
     values = _values(view, now)

@@ -1,11 +1,10 @@
-"""Which memories of a prompt an answer refers to, how surely, and where.
+"""Detect the memories of a prompt to which an answer refers, with likelihood and position.
 
-The answer is read in windows of one or two sentences, since what uses a memory stands together. Trees say how likely it
-is that a window refers to a memory by the words that they share (reference_features.py), and where there are vectors by
-what they mean too. A memory that says the same as another one which is surely referred to is helped by it.
+The answer is split into windows of one or two sentences, since a reference is usually within that. Trees give the
+likelihood that a window refers to a memory, from shared words (reference_features.py) and, if there are vectors, from
+meaning too. A memory gains likelihood from a nearly equal one that is surely referred to.
 
-Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, what they find is measured by
-benchmarks/references.py.
+Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, and measured by benchmarks/references.py.
 """
 
 import json
@@ -30,12 +29,12 @@ FILE = Path(__file__).with_name("reference_trees.json")
 REFERENCED_AT = 0.47
 """Score from which a memory counts as referenced."""
 TWIN = 1.0
-"""What it adds to the log-odds that another memory which says the same is surely referred to."""
+"""Added to the log-odds of a memory if a nearly equal one is surely referred to."""
 UNASKED = 0.8
-"""What it adds to the log-odds that the question is not known, so that no word counts as its own."""
+"""Added to the log-odds if the question is unknown, so that no word counts as a word of the question."""
 MEANING_NAMES = ("meaning_near", "added_near", "meaning_lift", "added_lift")
-LEAST_LIKELY = 0.03
-"""By words alone; what is less likely is not compared by meaning."""
+MIN_LIKELIHOOD = 0.03
+"""Minimum likelihood by words; less likely memories are not compared by meaning."""
 MAX_EMBEDDED = 24
 """Windows of an answer, the likeliest."""
 REPEATED_SHARE = 0.8
@@ -80,15 +79,15 @@ class ReferenceTrees:
 
 @cache
 def reference_trees() -> ReferenceTrees:
-    """Those that are shipped."""
+    """Load the bundled trees (cached)."""
     return trees_of(json.loads(FILE.read_text()))
 
 
-def trees_of(held: Mapping[str, Any]) -> ReferenceTrees:
-    """The trees that a file holds. Raises ValueError when they were fitted for other features."""
-    if tuple(held["names"]) != (*NAMES, *MEANING_NAMES):
+def trees_of(serialized: Mapping[str, Any]) -> ReferenceTrees:
+    """Build the trees of a file's content. Raises ValueError if they were fitted for other features."""
+    if tuple(serialized["names"]) != (*NAMES, *MEANING_NAMES):
         raise ValueError(f"{FILE.name} was fitted for other features: run benchmarks/fit_references.py.")
-    return ReferenceTrees(BoostedTrees.of(held["words"]), BoostedTrees.of(held["meaning"]))
+    return ReferenceTrees(BoostedTrees.of(serialized["words"]), BoostedTrees.of(serialized["meaning"]))
 
 
 def references_of(
@@ -102,23 +101,23 @@ def references_of(
 ) -> list[Reference]:
     """For each memory, as a prompt showed it, how surely `answer` refers to it.
 
-    Words of the `question` are said by whoever asks it, so they prove less than others. `rarity` in [0, 1] says of
-    words of content how few memories of the store hold them. Raises what `meaning` raises.
+    Words of the `question` are weaker evidence than others, since any answer repeats them. `rarity` in [0, 1] gives for
+    content words how few memories of the store contain them. Raises what `meaning` raises.
     """
     trees = trees or reference_trees()
-    said = content_words(answer)
+    answer_words = content_words(answer)
     shown = ShownMemories(memories, question, rarity or {})
-    windows = windows_of(answer, said)
+    windows = windows_of(answer, answer_words)
     best = best_rows(shown, answer, windows, trees.words)
     odds = {place: one.odds + (0.0 if question.strip() else UNASKED) for place, one in best.items()}
     if meaning is not None:
         odds |= _by_meaning(meaning_rows(answer, question, windows, best, meaning), trees.meaning)
     scores = _with_twins(shown, odds)
-    whole = f" {' '.join(word.text for word in said)} "
+    whole = f" {' '.join(word.text for word in answer_words)} "
     found = []
     for place, memory in enumerate(shown.memories):
         repeated = bool(memory.stated) and f" {memory.stated} " in whole
-        window: Sequence[Word] = said if repeated else windows[best[place].row.window] if place in best else ()
+        window: Sequence[Word] = answer_words if repeated else windows[best[place].row.window] if place in best else ()
         spans = dict.fromkeys((word.start, word.end) for word in window if word.text in memory.own)
         found.append(Reference(1.0 if repeated else round(scores.get(place, 0.0), 4), tuple(spans)))
     return found
@@ -153,14 +152,14 @@ def meaning_rows(
     """NAMES and MEANING_NAMES of the memories that may be referred to and have a vector, by their places."""
     known = np.asarray(np.isfinite(meaning.vectors).all(axis=1))
     likely = sorted(
-        (place for place, one in best.items() if known[place] and _likelihood(one.odds) >= LEAST_LIKELY),
+        (place for place, one in best.items() if known[place] and _likelihood(one.odds) >= MIN_LIKELIHOOD),
         key=lambda place: (-best[place].odds, place),
     )
     chosen = list(dict.fromkeys(best[place].row.window for place in likely))[:MAX_EMBEDDED]
     if not chosen or not question.strip():
         return {}
-    asked = frozenset(word.text for word in content_words(question))
-    texts = {number: _texts_of(answer, windows[number], asked) for number in chosen}
+    question_words = frozenset(word.text for word in content_words(question))
+    texts = {number: _texts_of(answer, windows[number], question_words) for number in chosen}
     different = list(dict.fromkeys([question, *chain.from_iterable(texts.values())]))
     cosines = dict(zip(different, meaning.embed(different) @ meaning.vectors.T, strict=True))
     found = {}
@@ -179,15 +178,15 @@ def meaning_rows(
     return found
 
 
-def _texts_of(answer: str, window: Sequence[Word], asked: frozenset[str]) -> tuple[str, str]:
-    """The window's sentences, and those of them that add something to the question; all when none does."""
+def _texts_of(answer: str, window: Sequence[Word], question_words: frozenset[str]) -> tuple[str, str]:
+    """The window's sentences, and those that add something to the question; all if none does."""
     begins = max(answer.rfind(mark, 0, window[0].start) for mark in SENTENCE_MARKS) + 1
     end = _SENTENCE_MARK.search(answer, window[-1].end)
     whole = answer[begins : end.end() if end else len(answer)].strip()[:MAX_TEXT]
     added = []
     for sentence in _SENTENCE.findall(whole):
         words = [word.text for word in content_words(sentence)]
-        if sum(word in asked for word in words) < REPEATED_SHARE * len(words):
+        if sum(word in question_words for word in words) < REPEATED_SHARE * len(words):
             added.append(sentence.strip())
     return whole, " ".join(added) or whole
 
@@ -199,7 +198,7 @@ def _by_meaning(rows: Mapping[int, Sequence[float]], trees: BoostedTrees) -> dic
 
 
 def _with_twins(shown: ShownMemories, odds: Mapping[int, float]) -> dict[int, float]:
-    """The likelihood by place, raised where another memory that says nearly the same has a higher one."""
+    """The likelihood by place, raised if a nearly equal memory has a higher one."""
     alone = {place: _likelihood(one) for place, one in odds.items()}
     found = {}
     for place, score in alone.items():

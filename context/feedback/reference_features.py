@@ -1,8 +1,8 @@
-"""What decides whether an answer refers to a memory: a row of numbers for each memory and window of the answer.
+"""The features that decide whether an answer refers to a memory: a row of numbers per memory and window of the answer.
 
-Words are compared, each weighed twice: by how few of the prompt's memories hold it, and by how few of the whole store.
-Of what depends on the answer, more foreign words never make a row count for more (`RISING`, `FALLING`, and shares of
-what the memories hold among each other), so that a long answer gathers nothing by its length.
+Shared words are weighed twice: by how few of the prompt's memories contain them, and by how few of the whole store do.
+More words that do not match never raise a feature that depends on the answer (`RISING`, `FALLING`, and shares among the
+memories), so that a long answer gains nothing by its length.
 """
 
 import math
@@ -22,14 +22,14 @@ NAMES = (
 )  # fmt: skip
 RISING = frozenset({"window_share", "both_shares", "pairs", "part_share", "rare_part_share"})
 FALLING = frozenset({"new_weight", "missing_numbers"})
-LEAST_BOTH_SHARES = 0.08
-"""Of window and memory, the geometric mean of the shares that they have in common; below it nothing is a reference."""
-LEAST_WINDOW_WEIGHT = 2.0
+MIN_SHARED = 0.08
+"""Minimum geometric mean of the shares that window and memory have in common; below it there is no reference."""
+MIN_WINDOW_WEIGHT = 2.0
 """In rare words: one that is shared by chance is not all there is to a sentence of two."""
-LEAST_PART_WEIGHT, LEAST_RARE_PART_WEIGHT, LEAST_NEW_WEIGHT = 0.8, 0.6, 0.6
+MIN_PART_WEIGHT, MIN_RARE_PART_WEIGHT, MIN_NEW_WEIGHT = 0.8, 0.6, 0.6
 UNKNOWN_RARITY = 0.8
 MAX_ROWS = 10_000
-"""Of an answer; of more those with the largest shares."""
+"""Maximum number of rows of an answer; those with the largest shares are kept."""
 NO_HOLDER = 20.0
 PREFIX = 5
 """Letters that longer words share count as nearly the same word ..."""
@@ -83,7 +83,7 @@ class ShownMemories:
 
     def __init__(self, memories: Sequence[str], question: str, rarity: Mapping[str, float]) -> None:
         self.memories = [ShownMemory(text) for text in memories]
-        self.asked = frozenset(word.text for word in content_words(question))
+        self.question_words = frozenset(word.text for word in content_words(question))
         self.weights = _word_weights(self.memories)
         self.rarity = rarity
         self.holders: dict[str, list[int]] = {}
@@ -91,8 +91,8 @@ class ShownMemories:
             memory.weight = self._weight(memory.own)
             for word in sorted(memory.own):
                 self.holders.setdefault(word, []).append(place)
-        total = max(self._weight(self.asked), 1.0)
-        self.asked_shares = [self._weight(memory.own & self.asked) / total for memory in self.memories]
+        total = max(self._weight(self.question_words), 1.0)
+        self.asked_shares = [self._weight(memory.own & self.question_words) / total for memory in self.memories]
         self.most_asked = max(self.asked_shares, default=0.0) or 1.0
         self.owners = frozenset().union(*(memory.owner for memory in self.memories))
         self._alike: dict[tuple[int, int], float] = {}
@@ -111,20 +111,20 @@ class ShownMemories:
         return self._alike[key]
 
     def rows(self, answer: str, windows: Sequence[Sequence[Word]]) -> list[Row]:
-        """Of each memory and each window with enough in common, in order."""
+        """The rows of each memory and each window with enough in common, in order."""
         kept: list[tuple[float, int, int]] = []
         hits: list[dict[int, float]] = []
         for number, window in enumerate(windows):
-            said = frozenset(word.text for word in window)
+            answer_words = frozenset(word.text for word in window)
             hit: dict[int, float] = defaultdict(float)
-            for word in sorted(said & self.holders.keys()):
+            for word in sorted(answer_words & self.holders.keys()):
                 for place in self.holders[word]:
                     hit[place] += self.weights[word]
             hits.append(hit)
-            total = self._total(said)
+            total = self._total(answer_words)
             for place, weight in hit.items():
                 both = weight / math.sqrt(self.memories[place].weight * total)
-                if both >= LEAST_BOTH_SHARES:
+                if both >= MIN_SHARED:
                     kept.append((-both, number, place))
         by_window: dict[int, list[int]] = defaultdict(list)
         for _, number, place in sorted(kept)[:MAX_ROWS]:
@@ -135,18 +135,18 @@ class ShownMemories:
             for place, values in self._rows_of(answer, windows[number], hits[number], sorted(by_window[number]))
         ]
 
-    def _total(self, said: frozenset[str]) -> float:
-        return max(self._weight(said), LEAST_WINDOW_WEIGHT)
+    def _total(self, answer_words: frozenset[str]) -> float:
+        return max(self._weight(answer_words), MIN_WINDOW_WEIGHT)
 
     def _rows_of(
         self, answer: str, window: Sequence[Word], hit: Mapping[int, float], places: Sequence[int]
     ) -> list[tuple[int, dict[str, float]]]:
         texts = [word.text for word in window]
-        said = frozenset(texts)
-        new = said - self.asked
-        total = self._total(said)
+        answer_words = frozenset(texts)
+        new = answer_words - self.question_words
+        total = self._total(answer_words)
         pairs = frozenset(pairwise(texts))
-        parts = [part for part in _parts(answer, window, self.asked) if part]
+        parts = [part for part in _parts(answer, window, self.question_words) if part]
         numbers = frozenset(word for word in new if any(letter.isdigit() for letter in word))
         dates = _dates_said(texts)
         beginnings = {beginning: word for word in sorted(new) if (beginning := _beginning(word))}
@@ -156,13 +156,13 @@ class ShownMemories:
         most_added = max(added.values()) or 1.0
         explained_by = {
             word: min(self.holders[word], key=lambda place: (-hit[place] * strength[place], place))
-            for word in said & self.holders.keys()
+            for word in answer_words & self.holders.keys()
         }
-        new_weight = max(math.fsum(self.rare(word) for word in new), LEAST_NEW_WEIGHT)
+        new_weight = max(math.fsum(self.rare(word) for word in new), MIN_NEW_WEIGHT)
         rows = []
         for place in places:
             memory = self.memories[place]
-            shared = memory.own & said
+            shared = memory.own & answer_words
             shared_new = shared & new
             together = math.fsum(self.weights[one] + self.weights[two] for one, two in memory.pairs & pairs)
             values = {
@@ -170,14 +170,11 @@ class ShownMemories:
                 "both_shares": strength[place] / math.sqrt(total),
                 "pairs": min(together / 2 / total, 1.0),
                 "part_share": max(
-                    (self._weight(part & memory.own) / max(self._weight(part), LEAST_PART_WEIGHT) for part in parts),
+                    (self._weight(part & memory.own) / max(self._weight(part), MIN_PART_WEIGHT) for part in parts),
                     default=0.0,
                 ),
                 "rare_part_share": max(
-                    (
-                        self._rarity(part & memory.own) / max(self._rarity(part), LEAST_RARE_PART_WEIGHT)
-                        for part in parts
-                    ),
+                    (self._rarity(part & memory.own) / max(self._rarity(part), MIN_RARE_PART_WEIGHT) for part in parts),
                     default=0.0,
                 ),
                 "new_weight": new_weight,
@@ -191,7 +188,7 @@ class ShownMemories:
                 "rarest": max(self.rare(word) for word in shared),
                 "rarest_new": max((self.rare(word) for word in shared_new), default=0.0),
                 "fewest_holders": min((float(len(self.holders[word])) for word in shared_new), default=NO_HOLDER),
-                "owner": 1.0 if memory.owner & said else -1.0 if self.owners & said else 0.0,
+                "owner": 1.0 if memory.owner & answer_words else -1.0 if self.owners & answer_words else 0.0,
                 "date_near": _nearness(dates, memory.said_when),
                 "says_when": float(bool(dates) and memory.says_when),
                 "words": float(len(memory.texts)),
@@ -208,7 +205,7 @@ class ShownMemories:
         return math.fsum(self.rare(word) for word in words)
 
     def _added(self, place: int, new: frozenset[str], beginnings: Mapping[str, str]) -> float:
-        """What of the new words the memory holds, words with the same beginning included."""
+        """The new words that the memory contains, including words with the same beginning."""
         memory = self.memories[place]
         near = sum(word not in memory.own for key, word in beginnings.items() if key in memory.beginnings)
         return self._weight(new & memory.own) + PREFIX_WEIGHT * near
@@ -229,8 +226,8 @@ def _beginning(word: str) -> str:
     return word[:PREFIX] if len(word) > PREFIX and word.isalpha() else ""
 
 
-def _parts(answer: str, window: Sequence[Word], asked: frozenset[str]) -> list[frozenset[str]]:
-    """What the window adds to the question, by what stands between commas, "and" and "or": an enumeration is rarely of
+def _parts(answer: str, window: Sequence[Word], question_words: frozenset[str]) -> list[frozenset[str]]:
+    """The words that the window adds to the question, split at commas, "and" and "or": an enumeration rarely refers to
     one memory alone."""
     parts: list[list[str]] = [[]]
     for place, word in enumerate(window):
@@ -238,11 +235,11 @@ def _parts(answer: str, window: Sequence[Word], asked: frozenset[str]) -> list[f
         if before and _PART_END.search(answer, before.end, word.start):
             parts.append([])
         parts[-1].append(word.text)
-    return [frozenset(part) - asked for part in parts]
+    return [frozenset(part) - question_words for part in parts]
 
 
 def _owner(text: str, begins: int) -> str:
-    """Who speaks in the memory, or whom it is about, as its label or its beginning says; "" when neither does."""
+    """The speaker or subject of the memory, by its label or its beginning; "" if neither names one."""
     if speaker := _SPEAKER.match(text, begins):
         return speaker[1]
     labels = [label for label in _LABEL_TEXT.findall(text[:begins]) if not _DATE.fullmatch(label)]
@@ -261,7 +258,7 @@ def _day_of(label: str) -> date | None:
 
 
 def _dates_said(texts: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Year, month and day of each month that is named, 0 for what is not said."""
+    """Year, month and day of each month that is named, 0 for missing parts."""
     found = []
     for place, word in enumerate(texts):
         if word not in MONTH_NUMBERS:

@@ -1,4 +1,4 @@
-"""What the memories shown to an agent cost in tokens, and what share of these was referred to."""
+"""The cost of the memories shown to an agent in tokens, and the share of tokens that answers referred to."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from memory.models import ItemType, SearchItem
 from memory.persona import PersonaMemory
 
 SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "wasted": ("Tokens without use", ("-wasted", "-told")),
-    "told": ("Tokens told", ("-told",)),
-    "times": ("Times shown", ("-times", "-told")),
-    "least": ("Least referenced", ("share", "-told")),
-    "most": ("Most referenced", ("-share", "-told")),
+    "wasted": ("Tokens without use", ("-wasted", "-included")),
+    "told": ("Tokens told", ("-included",)),
+    "times": ("Times shown", ("-times", "-included")),
+    "least": ("Least referenced", ("share", "-included")),
+    "most": ("Most referenced", ("-share", "-included")),
 }
 """Label and columns of each order; the first is the page's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One memory in a period: times and tokens shown, tokens of the prompts whose answers referred to it.
+    """One memory in a period: times and tokens in prompts, and references by answers.
 
-    `text` is "" where it is gone or held back. `wasted` is the tokens without a reference.
+    `text` is "" if the memory is gone or quarantined. `wasted` are the tokens without a reference.
     """
 
     type: str
@@ -35,24 +35,24 @@ class LedgerRow:
     persona: str
     times: int
     referenced: int
-    told: int
+    included: int
     wasted: int
     last: datetime
 
     @property
     def percent(self) -> int:
         """The share of its tokens that was referred to."""
-        return round(100 * (self.told - self.wasted) / self.told) if self.told else 0
+        return round(100 * (self.included - self.wasted) / self.included) if self.included else 0
 
 
 USES_READ = 20_000
-"""So many of the latest times that a memory was shown are counted."""
+"""Maximum number of the latest uses that are counted."""
 
 
 def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
     """A row for each memory that prompts with a reported answer showed since a moment, in an order of `SORTS`.
 
-    Of more than USES_READ times the latest count.
+    Only the latest USES_READ uses count.
     """
     uses = MemoryUsage.objects.filter(agent=view.agent, persona__in=view.personas)
     earliest = uses.filter(at__gte=since).order_by("-at").values("at")[USES_READ : USES_READ + 1]
@@ -63,7 +63,7 @@ def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
         .annotate(
             times=Count("pk"),
             references=Count("pk", filter=Q(referenced=True)),
-            told=Coalesce(Sum("tokens"), 0),
+            included=Coalesce(Sum("tokens"), 0),
             wasted=Coalesce(Sum("tokens", filter=Q(referenced=False)), 0),
             last=Max("at"),
         )
@@ -73,7 +73,7 @@ def ledger(view: PersonaMemory, since: datetime, sort: str) -> QuerySet[Any]:
 
 
 def ledger_rows(view: PersonaMemory, counted: Iterable[Mapping[str, Any]]) -> list[LedgerRow]:
-    """The rows of one page with what the memories say. One statement."""
+    """The rows of one page with the texts of the memories. One statement."""
     counted = list(counted)
     items = SearchItem.objects.filter(
         agent=view.agent,
@@ -81,17 +81,17 @@ def ledger_rows(view: PersonaMemory, counted: Iterable[Mapping[str, Any]]) -> li
         item_type__in={row["item_type"] for row in counted},
         item_id__in={row["item_id"] for row in counted},
     )
-    said = {(kind, key): (text, persona) for kind, key, text, persona in items.values_list(
+    texts = {(kind, key): (text, persona) for kind, key, text, persona in items.values_list(
         "item_type", "item_id", "text", "persona"
     )}  # fmt: skip
     return [
         LedgerRow(
             row["item_type"],
             row["item_id"],
-            *said.get((row["item_type"], row["item_id"]), ("", "")),
+            *texts.get((row["item_type"], row["item_id"]), ("", "")),
             row["times"],
             row["references"],
-            row["told"],
+            row["included"],
             row["wasted"],
             row["last"],
         )

@@ -1,1 +1,1 @@
-"""What changed an agent's prompts over time."""
+"""Changes of an agent's prompts over time."""

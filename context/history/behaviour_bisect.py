@@ -1,8 +1,8 @@
-"""Behaviour bisect: which changes between two moments made an agent's prompt for one request otherwise.
+"""Behaviour bisect: find the changes between two moments that changed an agent's prompt for one request.
 
-The prompt is rebuilt as of both ends. Where they differ, the changes in between are halved again and again, until each
-difference stands between two states with one moment's changes between them. A span whose ends are the same is not
-looked into: what came and went within it made no difference in the end.
+The prompt is reconstructed as of both ends. If they differ, the changes in between are halved repeatedly, until each
+difference lies between two states with the changes of one moment between them. A span whose ends are equal is not
+examined: differences that appeared and disappeared within it do not matter.
 """
 
 import time
@@ -14,7 +14,7 @@ from django.conf import settings
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
-from context.engine.pipeline import material_load, record_of
+from context.engine.pipeline import build_record, context_inputs_load
 from context.history.prompt_events import (
     MAX_CHANGES,
     NOT_REBUILT,
@@ -38,9 +38,9 @@ MAX_PROMPTS = 80
 MAX_SECONDS = 12.0
 """After so long a bisect looks no further, and says which spans are left."""
 NAMED_EVENTS = 5
-"""Of the changes of one moment so many are named at most."""
+"""Maximum number of changes of one moment that are named."""
 AFTER_COMMIT = timedelta(milliseconds=20)
-"""What a change wrote is there so soon after its own moment."""
+"""A change's rows are visible at most this long after its own moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class ItemDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What became otherwise between two moments, and the changes that did it.
+    """A difference between two moments, and the changes that caused it.
 
-    `events` are those about the items that differ, else the first of the moment; none where nothing but time passed.
-    `among` counts the changes of the span: more than those of one moment where time ran out (`is_narrowed` is false).
+    `events` are those about the items that differ, else the first of the moment; none if only time passed. `among`
+    counts the changes of the span: more than those of one moment if time ran out (`is_narrowed` is false).
     """
 
     since: datetime
@@ -81,9 +81,9 @@ class Difference:
 class BehaviourBisect:
     """All differences between two moments in the order of time.
 
-    `changes` counts what happened in between, `prompts` how often one was rebuilt. Changes from before `known_since`
-    are no longer kept. `unknown` says in words what no context of the past can tell, `failed` why a prompt could not be
-    rebuilt.
+    `changes` is the number of changes in between, `prompts` the number of reconstructions. Changes from before
+    `known_since` are past their retention. `unknown` states what a context of the past cannot reconstruct, `failed` why
+    a prompt could not be reconstructed.
     """
 
     since: datetime
@@ -110,9 +110,9 @@ class _State:
 
 
 def context_bisect(*, run: ContextRun, by: Principal, since: datetime, until: datetime) -> BehaviourBisect:
-    """Which changes between two moments made the answer to the logged request otherwise.
+    """Find the changes between two moments that changed the prompt of a logged request.
 
-    The persona is the run's own, and people see it only with the right to it. Raises Invalid, NotAllowed.
+    The persona is that of the run, and people need the permission to see it. Raises Invalid, NotAllowed.
     """
     by.require("context.view_contextrun", run.agent)
     by.require(ASSEMBLE, run.agent)
@@ -187,7 +187,7 @@ class _Bisect:
         return [*self._between(low, middle), *self._between(middle, high)]
 
     def _of_group(self, before: datetime, group: Sequence[Event], after: datetime) -> list[Difference]:
-        """What the changes of one moment did, and what time alone had done before them."""
+        """The difference made by the changes of one moment, and that made by time alone before them."""
         eve = group[0].at - TRANSACTION
         by_time = [] if eve <= before or self._is_over() else self._by_time(before, eve)
         begin = eve if by_time else before
@@ -197,7 +197,7 @@ class _Bisect:
         return [*by_time, Difference(begin, after, self._named(group, items), len(group), items)]
 
     def _by_time(self, before: datetime, after: datetime) -> list[Difference]:
-        """What differs between two moments with no change between them."""
+        """The difference between two moments without a change between them."""
         items = _items(self._state(before), self._state(after)) if before < after else ()
         return [Difference(before, after, (), 0, items)] if items else []
 
@@ -225,7 +225,7 @@ class _Bisect:
     def _state(self, moment: datetime) -> _State:
         if moment not in self._states:
             request = replace(self._request, as_of=moment, dry_run=True, explain=False)
-            record = record_of(material_load(self._view, request_resolve(self._view, request)))
+            record = build_record(context_inputs_load(self._view, request_resolve(self._view, request)))
             items = {
                 _key(item["type"], item["id"]): (section["label"], item.get("text", ""))
                 for section in record.sections
@@ -248,7 +248,7 @@ def _groups(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def _items(before: _State, after: _State) -> list[ItemDifference]:
-    """What differs from one prompt to another; the order of items does not count."""
+    """The items that differ from one prompt to another; their order does not count."""
     found = []
     for key in dict.fromkeys([*before.items, *after.items]):
         was, now = before.items.get(key), after.items.get(key)
@@ -259,7 +259,7 @@ def _items(before: _State, after: _State) -> list[ItemDifference]:
 
 
 def _key(item_type: str, item_id: str) -> Key:
-    """What makes an item the same in two prompts: of the identity a section, whatever its version."""
+    """The identity of an item in two prompts: for the identity its section, whatever the version."""
     return item_type, item_id.split(":", 1)[0] if item_type == "identity" else item_id
 
 

@@ -1,4 +1,4 @@
-"""Events that may have changed an agent's prompts: what its change feed holds, and versions of context profiles."""
+"""Events that may have changed an agent's prompts: changes of its feed, and versions of context profiles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ IGNORED_KINDS = frozenset(
         "proposal.created", "proposal.decided", "proposal.withdrawn", "proposal.expired", "proposal.reopened",
     }
 )  # fmt: skip
-"""Kinds of change that change no prompt by themselves: what follows from them is a change of its own."""
+"""Kinds of changes that change no prompt by themselves: their consequences are changes of their own."""
 NOT_REBUILT: Mapping[str, str] = {
     "working.changed": "what the agent had in mind in its session is not kept",
     "subject.changed": "which names meant one thing is known as of today only",
@@ -32,7 +32,7 @@ MAX_CHANGES = 5_000
 SAME_MOMENT = timedelta(milliseconds=200)
 """Changes that lie so close together are of one transaction, as a rule."""
 TRANSACTION = timedelta(seconds=5)
-"""What a change wrote has a moment that lies so little before its own, however slow the machine."""
+"""Maximum time between the moments of a change and of the rows that it wrote, however slow the machine."""
 AUDIT_WITHIN = timedelta(seconds=10)
 
 
@@ -52,7 +52,7 @@ class Event:
 
 
 def events_after(view: PersonaMemory, positions: Mapping[str, int], at: datetime) -> list[Event]:
-    """What came after these positions of the feed by persona, and the profiles since `at`, in the order of time."""
+    """The changes after these positions of the feed by persona, and the profiles since `at`, in the order of time."""
     after = Q()
     for persona in view.personas:
         after |= Q(persona=persona) & (Q(position__gt=positions.get(persona, 0)) | Q(position__isnull=True))
@@ -60,7 +60,7 @@ def events_after(view: PersonaMemory, positions: Mapping[str, int], at: datetime
 
 
 def events_between(view: PersonaMemory, since: datetime, until: datetime) -> list[Event]:
-    """What happened after `since`, up to and with `until`, in the order of time."""
+    """The events after `since`, up to and including `until`, in the order of time."""
     changes = Change.objects.filter(persona__in=view.personas, at__gt=since, at__lte=until)
     return _events(view, changes, ContextProfileVersion.objects.filter(created_at__gt=since, created_at__lte=until))
 
@@ -87,7 +87,7 @@ def _events(view: PersonaMemory, changes: QuerySet[Change], versions: QuerySet[C
 
 
 def event_with_author(agent: Agent, event: Event) -> Event:
-    """The event with who did it, as the audit trail has it."""
+    """The event with its author from the audit trail."""
     name, kind = event.author_name, event.author_kind
     if not name and event.object_type == "identityversion":
         version = IdentityVersion.objects.filter(agent=agent, pk=event.object_id).first()

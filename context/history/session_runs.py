@@ -9,12 +9,12 @@ from context.models import ContextRun
 from identity.principal import Principal
 
 COMPARED_COLUMNS = ("id", "agent_id", "persona", "session_id", "created_at", "sections")
-"""What `prompt_step` reads of a run."""
+"""The columns of a run that `prompt_step` reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """Where a run stands in its session: the runs right before and after it, and how many come before and follow."""
+    """The position of a run in its session: the runs before and after it, and the number of earlier and later ones."""
 
     previous: ContextRun | None
     next: ContextRun | None
@@ -28,7 +28,9 @@ class SessionPlace:
 
 def session_place(run: ContextRun, by: Principal) -> SessionPlace:
     """The place of a run among the runs of its session and persona, in the order of time."""
-    runs = ContextRun.objects.seen_by(by).filter(agent=run.agent).filter(session_id=run.session_id, persona=run.persona)
+    runs = (
+        ContextRun.objects.visible_to(by).filter(agent=run.agent).filter(session_id=run.session_id, persona=run.persona)
+    )
     earlier = Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, pk__lt=run.pk)
     later = Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
     counts = runs.order_by().aggregate(before=Count("pk", filter=earlier), total=Count("pk"))
@@ -42,7 +44,7 @@ def session_place(run: ContextRun, by: Principal) -> SessionPlace:
 
 @dataclass(frozen=True, slots=True)
 class PromptStep:
-    """What became otherwise from one prompt to the next: how many of its items came, went, or read otherwise."""
+    """The difference from one prompt to the next: the numbers of items that were added, removed or changed."""
 
     came: int
     went: int
@@ -54,7 +56,7 @@ class PromptStep:
 
 
 def prompt_step(before: ContextRun, after: ContextRun) -> PromptStep:
-    """How the items of `after` differ from those of `before`; what repeats the request itself does not count."""
+    """The difference of the items of `after` from those of `before`, without items that repeat the request."""
     was, now = _items(before), _items(after)
     both = was.keys() & now.keys()
     return PromptStep(len(now.keys() - was), len(was.keys() - now), sum(was[key] != now[key] for key in both))

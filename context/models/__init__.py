@@ -1,4 +1,4 @@
-"""What context keeps: profiles, pins, the log of what was sent, what was made of it, and what is expected of it."""
+"""Models of context: profiles, pins, the log of prompts, the usage of memories, expectations."""
 
 from context.models.expectations import Expectation, ExpectationResult, ExpectationWatch
 from context.models.pins import ContextPin

@@ -1,4 +1,4 @@
-"""Tests of an agent's memory: what its prompts must hold and must not hold, and how each check of that went."""
+"""Tests of an agent's memory: what its prompts must or must not include, and the results of their checks."""
 
 import uuid
 
@@ -16,10 +16,10 @@ class ExpectationQuerySet(models.QuerySet["Expectation"]):
 
 
 class Expectation(AgentRow, AuthorFields):
-    """What the prompt for one request must be like. Only people write them.
+    """A requirement on the prompt for one request. Only people write expectations.
 
-    `request` is what is asked, as a run logs it (`ContextRequest.as_json`). Of `item_type` with `item_id`, `text` and
-    `section` those are filled that the `target` names. `revision` counts the edits: a result is of one of them.
+    `request` is the request as a run logs it (`ContextRequest.as_json`). Depending on `target`, `item_type` and
+    `item_id`, `text` or `section` are filled. `revision` counts the edits; each result belongs to one revision.
     """
 
     class Requirement(models.TextChoices):
@@ -68,7 +68,7 @@ class Expectation(AgentRow, AuthorFields):
 
     @property
     def target_words(self) -> str:
-        """What the requirement is about, in its own words: a type with an id, a text, or the name of a section."""
+        """The target of the requirement in words: a type with an id, a text, or the name of a section."""
         match self.target:
             case self.Target.MEMORY:
                 return f"{self.item_type} {self.item_id}"
@@ -130,10 +130,10 @@ class ExpectationResult(AgentRow):
 
 
 class ExpectationWatch(AgentRow):
-    """How far the changes of one persona of an agent have been checked in the background.
+    """The progress of background checks of one persona of an agent.
 
-    `positions` are places in the change feed by persona, `profiles` the key of the last version of any profile.
-    `duration_ms` is what the last check of all took, so that the next one can wait in proportion.
+    `positions` are those in the change feed by persona, `profiles` is the key of the last version of any profile.
+    `duration_ms` is the duration of the last check of all, after which the next one waits in proportion.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")

@@ -12,7 +12,8 @@ from nousweb.lib import clock
 
 
 class ContextProfile(models.Model):
-    """A named profile. `kind` makes it the default of agents of that kind; `base` gives what it does not set itself."""
+    """A named profile. `kind` makes it the default of agents of that kind; `base` is the profile from which it inherits
+    settings."""
 
     slug = models.CharField(
         max_length=50,
@@ -39,7 +40,7 @@ class ContextProfile(models.Model):
 
 
 class ContextProfileVersion(AuthorFields):
-    """One version of a profile's own settings; what is not among them comes from its base, then from the defaults."""
+    """One version of a profile's own settings. Other settings come from its base, then from the defaults."""
 
     profile = models.ForeignKey(ContextProfile, on_delete=models.PROTECT, related_name="versions")
     version = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""The log of what an agent looked up in the middle of a turn."""
+"""The log of an agent's look-ups in the middle of a turn."""
 
 import uuid
 
@@ -10,11 +10,10 @@ from nousweb.lib import clock
 
 
 class ContextRecall(AgentRow):
-    """A search or an expansion that a run's agent asked for while it worked on its answer.
+    """A search or an expansion that a run's agent requested while it worked on its answer.
 
-    `request` is what was asked, with its projects; `items` are the memories that were given, each with its type, id,
-    score and text (`context.services.recall`). They count as shown, like those of the prompt.
-    Source: seed 005.1, D6.
+    `request` is the request, with its projects; `items` are the returned memories, each with its type, id, score and
+    text (`context.services.recall`). They count as shown, like those of the prompt. Source: seed 005.1, D6.
     """
 
     class Action(models.TextChoices):

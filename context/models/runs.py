@@ -1,4 +1,4 @@
-"""The log of what agents were shown, and what they made of it."""
+"""The log of the prompts that agents were sent, and of the usage of their memories."""
 
 import uuid
 from datetime import datetime
@@ -16,30 +16,30 @@ ASSEMBLE = "context.assemble_context"
 """The right to ask for a context."""
 VIEW_RUN = "context.view_contextrun"
 REPORT = "context.report_context"
-"""The right to say what an agent answered, and how it ended."""
+"""The permission to report an agent's answer and outcome."""
 
 
 class ContextRunQuerySet(models.QuerySet["ContextRun"]):
     def older_than(self, moment: datetime) -> "ContextRunQuerySet":
         return self.filter(created_at__lt=moment)
 
-    def seen_by(self, by: Principal) -> "ContextRunQuerySet":
-        """Without runs of personas that `by` may not see: a token sees what its persona may read, people those of the
-        subconscious only with the right to it."""
+    def visible_to(self, by: Principal) -> "ContextRunQuerySet":
+        """The runs of personas that `by` may see. A token sees the personas that its own may read; people see runs of
+        the subconscious only with the permission for it."""
         if by.token is not None:
             return self.filter(persona__in=VIEWS[by.persona].personas)
         return self.all() if by.may(VIEW_SUBCONSCIOUS) else self.filter(persona=Persona.ACTOR)
 
 
 class ContextRun(AgentRow):
-    """One prompt as it was sent, kept as structure: `sections` and their items, never re-parsed from the text.
+    """One prompt as it was sent, stored as structure: `sections` and their items are never re-parsed from the text.
 
-    `decisions` holds what led to it: frame, intent, plan, profile, policy, budget. `candidates` holds a verdict on each
+    `decisions` are those behind it: frame, intent, plan, profile, policy, budget. `candidates` has a verdict on each
     memory considered. `fingerprint` characterises the task, to be related to `outcome`. `tokens` is the estimate that
-    the budget is held by; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors`
-    says what the input and the answer triggered, by places and never in the words of either; {} in older runs.
-    `response` is the answer as it was reported at `responded_at`; empty where older versions kept none. `trace_id` is
-    that of the request where traces were collected (docs/operations.md), else empty.
+    the budget limits; `counted_tokens` is exact, by the model `counted_by`, once it has been counted. `censors` has the
+    checks of the input and of the answer, with positions but without their words; {} in older runs. `response` is the
+    answer as it was reported at `responded_at`; empty if an older version did not store it. `trace_id` is that of the
+    request if traces were collected (docs/operations.md), else empty.
     """
 
     class Outcome(models.TextChoices):

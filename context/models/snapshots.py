@@ -1,4 +1,4 @@
-"""What is counted in the background, because counting it for each page would take longer than a page may."""
+"""Figures that are counted in the background, because counting them for each page would take too long."""
 
 from django.db import models
 
@@ -7,9 +7,10 @@ from identity.policy.sections import Risk
 
 
 class FigureSnapshot(models.Model):
-    """Figures of a large memory as they were at one moment. Small memories have none: theirs are counted as read.
+    """Figures of a large memory at one moment. Figures of small memories are counted when they are read.
 
-    `agent` is None for the figures of all agents. `persona` is whose view they are of: the subconscious sees both.
+    `agent` is None for the figures of all agents. `persona` is the persona whose view is counted: the subconscious sees
+    both.
     """
 
     name = models.CharField(max_length=40)
@@ -28,10 +29,11 @@ class FigureSnapshot(models.Model):
 
 
 class InboxRank(models.Model):
-    """What places an item of a long inbox: its risk, its group, and how many prompts of late it would have been in.
+    """The rank of an item of a long inbox: its risk, its group, and the number of recent prompts that would have
+    included it.
 
-    `prompts` counts those of the actor, `prompts_both` those of the subconscious too. Items without a rank are placed
-    as the inbox is read.
+    `prompts` counts those of the actor, `prompts_both` those of the subconscious too. Items without a rank are ranked
+    when the inbox is read.
     """
 
     item_id = models.UUIDField(primary_key=True)

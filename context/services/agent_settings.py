@@ -1,7 +1,7 @@
-"""What people set for one agent: budgets, contested facts, short-term search, profile and language, in versions.
+"""Settings of people for one agent: budgets, contested facts, short-term search, profile and language, in versions.
 
-The settings stand in the agent's configuration, and their versions are the records of the audit trail about it: so
-`agent_as_of` rebuilds those of any moment, and nothing is kept twice.
+The settings are stored in the agent's configuration, and their versions are the records of the audit trail about it. So
+`agent_as_of` reconstructs those of any moment, and nothing is stored twice.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ MAX_BOOSTS = 50
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent's own settings; what is not named has its default. `version` counts their changes, from 0.
+    """An agent's own settings; absent ones have their defaults. `version` counts their changes, from 0.
 
     `language` is a code of memory.search.languages, "" when it is detected.
     """
@@ -48,7 +48,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class SettingsVersion:
-    """One change of the settings: who made it when and why, and the settings from then on."""
+    """One change of the settings: its author, time and reason, and the settings from then on."""
 
     settings: AgentSettings
     at: datetime
@@ -82,9 +82,9 @@ def settings_update(
     reason: str = "",
     by: Principal,
 ) -> AgentSettings:
-    """Set what is given in place of what was; {}, "" and a policy without content go back to the defaults. People only.
+    """Replace the settings; {}, "" and a policy without content restore the defaults. People only.
 
-    Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not in force.
+    Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not current.
     """
     by.require(CHANGE, agent)
     entries: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def settings_update(
 
 @transaction.atomic
 def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Principal) -> AgentSettings:
-    """Set again what was in force as `version`, which is a new version. Raises NotAllowed, NotFound, Invalid."""
+    """Restore the settings of `version` as a new version. Raises NotAllowed, NotFound, Invalid."""
     by.require(CHANGE, agent)
     agent = agent_lock(agent)
     found = next((one for one in _history(agent) if one.settings.version == version), None)

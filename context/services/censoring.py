@@ -1,10 +1,10 @@
-"""What censors do by themselves: the answer checked as the input was, and what they triggered counted once."""
+"""Automatic censor checks: the answer is checked like the input, and triggers are counted once."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from context.engine.analysis.request import CENSOR_MODES
-from context.engine.retrieval.censors import censors_in_force, text_check, text_unchecked
+from context.engine.retrieval.censors import active_censors, censors_check, check_skipped
 from context.models import ContextRun
 from identity.principal import Principal
 from memory.persona import VIEWS
@@ -16,22 +16,21 @@ INPUT, ANSWER = "input", "answer"
 
 
 def answer_check(run: ContextRun, answer: str, censors: str | None = None) -> dict[str, Any]:
-    """What the censors that are in force now for the run's persona say of an answer, as it is logged.
+    """Check an answer against the active censors of the run's persona; returns the check as it is logged.
 
-    `censors` is "check" or "off", by default as the request for the prompt said. Not to be called in a transaction: it
-    may wait for an embedder. Raises Invalid.
+    `censors` is "check" or "off"; the default is the setting of the request for the prompt. Do not call it in a
+    transaction: it may wait for an embedder. Raises Invalid.
     """
     mode = choice_check("censors", censors or run.request.get("censors") or "check", CENSOR_MODES)
     if mode == "off":
-        return text_unchecked()
-    return text_check(answer, censors_in_force(VIEWS[run.persona](run.agent)))
+        return check_skipped()
+    return censors_check(answer, active_censors(VIEWS[run.persona](run.agent)))
 
 
 def counts(run: ContextRun, check: Mapping[str, Any], by: Principal) -> bool:
-    """Whether a check is to be counted: it triggered something now, for an agent or a person who may count.
+    """Whether a check is counted: it has triggers, is not of the past, and `by` is an agent or a person who may count.
 
-    A context of the past is a look back and counts nothing. Tokens count whatever their scopes: censors act by
-    themselves.
+    Tokens count whatever their scopes: censors act by themselves.
     """
     return bool(check["triggers"]) and run.as_of is None and (by.token is not None or by.may(TRIGGER))
 

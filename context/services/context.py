@@ -18,8 +18,8 @@ from context.models import ASSEMBLE, ContextRun
 from context.services.censoring import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_again, agent_held
-from identity.services.change_feed import change_draft
+from identity.services.agent_lock import agent_lock_shared, agent_reload
+from identity.services.change_feed import feed_change_draft
 from memory.models.project_scope import scope_check
 from memory.persona import persona_memory
 from memory.types import MEMORY_TYPES
@@ -42,10 +42,10 @@ def context_assemble(
 ) -> ContextRecord:
     """Assemble the prompt for a request from the memory that `by` may read.
 
-    The run is kept for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and what the input triggers is counted
-    with it, once; a dry run leaves no trace. What was read before something of the agent was erased is neither kept nor
-    answered, but read again.
-    People with the right may ask for the subconscious `persona`; a token's own cannot be changed.
+    The run is stored for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and the triggers of the input are
+    counted with it, once; a dry run leaves no trace. If something of the agent is erased meanwhile, the prompt is
+    neither stored nor returned, but assembled again. People with the permission may request the subconscious `persona`;
+    a token's own cannot be changed.
     """
     by.require(ASSEMBLE, agent)
     scope_check(request.scope, by)
@@ -64,16 +64,16 @@ def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: st
         record = context_build(persona_memory(agent, by, persona), request)
         if run_id := _log(agent, record, by):
             return replace(record, id=run_id)
-        agent = agent_again(agent)
+        agent = agent_reload(agent)
     # An erasure came in between each time; the next one waits.
-    with transaction.atomic(), agent_held(agent.pk):
-        agent = agent_again(agent)
+    with transaction.atomic(), agent_lock_shared(agent.pk):
+        agent = agent_reload(agent)
         record = context_build(persona_memory(agent, by, persona), request)
         return replace(record, id=_log(agent, record, by))
 
 
 def _figures(record: ContextRecord) -> Mapping[str, Value]:
-    """What a trace says of a prompt, of which it has no word."""
+    """The attributes of a prompt in a trace, without any of its words."""
     return {
         "nous.context.run_id": str(record.id or ""),
         "nous.context.persona": record.persona,
@@ -87,7 +87,7 @@ def _figures(record: ContextRecord) -> Mapping[str, Value]:
 
 
 def _memories(record: ContextRecord) -> int:
-    """How many memories stand in the prompt, core memory and pins included."""
+    """The number of memories in the prompt, core memory and pins included."""
     return sum(item["type"] in MEMORY_TYPES for section in record.sections for item in section["items"])
 
 
@@ -103,7 +103,7 @@ def context_runs_purge() -> int:
 
 
 def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
-    """Keep what was assembled; None when something was erased since `agent` was read, and nothing is kept."""
+    """Store the prompt. Returns None, and stores nothing, if something was erased since `agent` was read."""
     run = record.as_run(agent=agent, principal_name=by.name, trace_id=trace_id())
     check = record.censors[INPUT]
 
@@ -113,7 +113,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
             durable=settings.CONTEXT_LOG_DURABLE,
             where="nous_agent_hold(%(agent_id)s::bigint) = %(erasures)s::bigint",
             values={"erasures": agent.erasures},
-            beside=change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
+            also_insert=feed_change_draft("context.assembled", agent, run.persona, "contextrun", run.pk),
         )
 
     def insert_and_count() -> bool:
@@ -123,7 +123,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
                 triggers_count(run, INPUT, check, by)
         return kept
 
-    # What triggers nothing stays one statement without a transaction around it.
+    # Without triggers, one statement without a transaction is enough.
     if not (transaction_retried(insert_and_count) if counts(run, check, by) else insert()):
         return None
     verdicts = [one["verdict"] for one in record.candidates]
@@ -136,7 +136,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
         profile_id=run.profile,
         profile_override=record.request["profile_override"],
         fingerprint=record.fingerprint,
-        # Both count memories that were searched: what is always on is not chosen among others.
+        # Both count searched memories: always-on items are not selected.
         items_selected=verdicts.count(VerdictCode.INCLUDED),
         items_available=len([verdict for verdict in verdicts if verdict not in RETIRED_VERDICTS]),
         budget_tokens=record.budget_tokens,

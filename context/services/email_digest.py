@@ -1,7 +1,8 @@
-"""E-mail of the inbox: high risk at once, and a digest each morning, to those who want it. The worker sends it.
+"""E-mails about the inbox: high risk at once, and a digest each morning, to people who want them. The worker sends
+them.
 
-A mail carries counts and one link, never a memory's text. What is to be sent is claimed before it is sent, in a
-transaction of its own: a worker that dies between the two loses a mail, and none is ever sent twice.
+A mail contains counts and one link, never a memory's text. A mail is claimed in a transaction of its own before it is
+sent: a worker that dies in between loses a mail, and no mail is sent twice.
 """
 
 from datetime import datetime, time, timedelta
@@ -23,7 +24,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.selectors import visible_reviews
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import of_seen_agents
+from nousweb.lib.permission_holder import for_visible_agents
 
 logger = structlog.get_logger(__name__)
 
@@ -34,9 +35,9 @@ FOOT = "You choose what comes by e-mail on your account page in the console."
 
 
 def mails_send(*, by: Principal) -> int:
-    """Send what is due; returns how many mails were handed over. Nothing without NOUS_EMAIL_URL.
+    """Send the due mails; returns how many were handed over. Does nothing without NOUS_EMAIL_URL.
 
-    Raises nothing for a server that is not there: what is not claimed yet waits for the next run.
+    Does not raise if the server is unreachable: unclaimed mails wait for the next run.
     """
     if not settings.EMAIL_URL:
         return 0
@@ -69,8 +70,8 @@ def _urgent() -> QuerySet[Notification]:
 def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Principal) -> bool:
     if not Notification.objects.filter(pk=notification.pk, mailed_at=None).update(mailed_at=clock.now()):
         return False
-    # Who was limited to other agents since they were notified gets no mail about this one.
-    if not Notification.objects.filter(pk=notification.pk).seen_by(Principal.of_user(notification.person)).exists():
+    # A person who was limited to other agents since the notification gets no mail about this one.
+    if not Notification.objects.filter(pk=notification.pk).visible_to(Principal.of_user(notification.person)).exists():
         return False
     name = notification.agent.name
     link = settings.PUBLIC_URL + reverse(ITEM_PAGES[notification.item_type], args=[notification.item_id])
@@ -79,7 +80,7 @@ def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Princ
 
 
 def _digest_people() -> QuerySet[User]:
-    """Who is due for the digest: once a day, from DIGEST_AT on."""
+    """People whose digest is due: once a day, from DIGEST_AT on."""
     now = timezone.localtime(clock.now())
     if now.time() < DIGEST_AT:
         return User.objects.none()
@@ -105,11 +106,11 @@ def _digest(person: User, server: BaseEmailBackend, by: Principal) -> bool:
 
 
 def _digest_lines(person: User) -> list[str]:
-    """What waits for a person, one line for each sort; [] where nothing does."""
+    """The pending items of a person, one line per kind; [] if there are none."""
     reader = Principal.of_user(person)
     waiting = 0
     if reader.may(VIEW_RIGHTS["changeproposal"]):
-        waiting += ChangeProposal.objects.seen_by(reader).waiting().count()
+        waiting += ChangeProposal.objects.visible_to(reader).waiting().count()
     if reader.may(VIEW_RIGHTS["memoryreview"]):
         waiting += visible_reviews(reader).pending().count()
     parts = (
@@ -122,7 +123,7 @@ def _digest_lines(person: User) -> list[str]:
 
 
 def _rows(rows: QuerySet[Any], reader: Principal) -> int:
-    return of_seen_agents(rows.filter(person_id=int(reader.id)), reader).count()
+    return for_visible_agents(rows.filter(person_id=int(reader.id)), reader).count()
 
 
 def _send(person: User, subject: str, text: str, server: BaseEmailBackend, by: Principal) -> bool:

@@ -1,4 +1,4 @@
-"""Erasing what was shown to agents."""
+"""Erase logged contexts."""
 
 import json
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from memory.services.erasure import Erasure, quoting_keys
 
 
 def context_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Delete the logged contexts that showed an erased memory, in the prompt or recalled, and its pin; of a project
-    those that asked for it or showed anything of it, too. Those of an erased agent go with it."""
+    """Delete the logged contexts that showed an erased memory, in the prompt or recalled, and its pin; for a project,
+    those that requested it or showed anything of it. Contexts of an erased agent are deleted with it."""
     if erasure.of_agent:
         return {}
     quoting_ids: list[Any] = []
@@ -30,7 +30,7 @@ def context_erase(erasure: Erasure) -> Mapping[str, int]:
 
 
 def _runs_of_project(erasure: Erasure) -> list[Any]:
-    """Runs whose request names the project, or asks for all, or whose log has something that carries its key."""
+    """Runs whose request names the project or all projects, or whose log has an item with its key."""
     key = json.dumps(erasure.project)
     shown = f"$[*].items[*] ? (@.project == {key})", f"$[*] ? (@.project == {key})"
     asked = (

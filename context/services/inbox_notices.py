@@ -1,4 +1,4 @@
-"""What the worker tells people of in their inbox: what came back from a snooze, and what is of high risk."""
+"""Notifications of the worker in people's inboxes: items back from a snooze, and items of high risk."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -25,10 +25,10 @@ AT_ONCE = 500
 
 
 def snoozes_return(*, by: Principal) -> int:
-    """Bring back what was snoozed until now, and what was snoozed until seen again and has been; returns how many.
+    """Bring back items whose snooze ended, and items snoozed until seen again that have been; returns how many.
 
-    A proposal was seen again when its section has another version or another proposal since. A review was, when what
-    it is about changed, when a judge answered, or when its facts or its censor were in a prompt or met since.
+    A proposal is seen again when its section has another version or another proposal since. A review is when its
+    subject changed, when a judge answered, or when its facts or its censor were in a prompt or met since.
     """
     held = ItemSnooze.objects.filter(ended_at=None).select_related("person", "agent").order_by("at")
     due = list(held.filter(until__lte=clock.now())[:AT_ONCE])
@@ -37,7 +37,7 @@ def snoozes_return(*, by: Principal) -> int:
     pairs = [(one, rows[one.item_id]) for one in due if one.item_id in rows]
     pairs += [(one, rows[one.item_id]) for one in again if one.item_id in rows and _seen_again(one, rows[one.item_id])]
     gone = [one.pk for one in (*due, *again) if one.item_id not in rows or rows[one.item_id].status not in _OPEN]
-    # What is decided meanwhile is news to nobody.
+    # Nobody is notified about items that were decided meanwhile.
     ItemSnooze.objects.filter(pk__in=gone, ended_at=None).update(ended_at=clock.now())
     pairs = [(one, row) for one, row in pairs if one.pk not in gone]
     return snoozes_end(pairs=[(one, InboxItem.of(row)) for one, row in pairs], by=by)
@@ -94,7 +94,7 @@ def high_risk_notify(*, by: Principal) -> int:
             continue
         item = InboxItem.of(row)
         with transaction.atomic():
-            # Who wishes it knows of it.
+            # The author is not notified.
             own = str(row.author_id) if getattr(row, "author_kind", "") == "person" else ""
             people = [person for person in item.people(DECIDE_RIGHTS) if str(person.pk) != own]
             number += people_notify(people=people, kind=kind, item=item, source="risk")

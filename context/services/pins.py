@@ -17,14 +17,14 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 PIN = "context.add_contextpin"
 UNPIN = "context.delete_contextpin"
 MAX_PINS = 20
-"""Pins of one agent: what is always included leaves no room for what is asked."""
+"""Maximum number of pins of one agent: memories that are always included take the room of relevant ones."""
 
 
 @agent_transaction()
 def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, persona: str | None = None) -> ContextPin:
     """Pin an active memory that `by` may read. Pinning it twice changes nothing.
 
-    Raises Invalid for a type that cannot be pinned, NotFound for what is not there, Conflict beyond MAX_PINS.
+    Raises Invalid for a type that cannot be pinned, NotFound for an unknown memory, Conflict beyond MAX_PINS.
     """
     by.require(PIN, agent)
     memory_check(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)

@@ -1,7 +1,7 @@
-"""The playground: a person says something to an agent, and sees what its memory makes of it.
+"""The playground: a person sends a message to an agent, and sees its memory in the prompt.
 
-A turn leaves no trace of what was said unless it is kept. It is assembled as a dry run, which has no way to the log,
-and only `_keep` writes memory: what the agent's own client would, in the name of the playground.
+A turn leaves no trace unless it is stored. It is assembled as a dry run, which is not logged, and only `_keep` writes
+memory: the same as the agent's own client would, in the name of the playground.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from django.db import transaction
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.record import ContextRecord
-from context.engine.retrieval.censors import censors_in_force, check_blocks, text_check
+from context.engine.retrieval.censors import active_censors, censors_check, check_blocks
 from context.models import ContextRun
 from context.services.censoring import INPUT
 from context.services.context import context_assemble
@@ -33,13 +33,12 @@ MAX_LOOP_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class PlaygroundTurn:
-    """What became of one message. `record` is the prompt with all that led to it, with the id of its run where it is
-    kept.
+    """The result of one message. `record` is the prompt with all decisions behind it, with the id of its run if it is
+    stored.
 
-    `answer` is None where no model was asked or it failed, which `failure` then says; it also says why an answer could
-    not be kept. `answer_check` is what the censors
-    say of the answer (`text_check`). `held` names what the screening would hold back, or has held back: "message",
-    "answer".
+    `answer` is None if no model was called or it failed, as `failure` explains; `failure` also explains why an answer
+    could not be stored. `answer_check` is the check of the answer (`censors_check`). `held` names the texts that the
+    screening would quarantine, or has quarantined: "message", "answer".
     """
 
     record: ContextRecord
@@ -97,7 +96,8 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
 
 
 def _writer(by: Principal) -> Principal:
-    """Who keeps a turn. No person: what was said is trusted as an agent's words, and so it is screened."""
+    """The principal that stores a turn. It is no person: the texts have the trust of an agent's words, and so they are
+    screened."""
     return Principal("system", "playground", f"{by.name} in the playground", by.request_id, channel=by.channel)
 
 
@@ -107,8 +107,8 @@ def _asked(agent: Agent, request: ContextRequest, record: ContextRecord) -> Chat
 
 
 def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
-    """What the censors say of an answer that is not kept; counts nothing."""
-    return text_check(answer, censors_in_force(persona_memory(agent, by)))
+    """Check an answer that is not stored; counts no triggers."""
+    return censors_check(answer, active_censors(persona_memory(agent, by)))
 
 
 def _is_held(agent: Agent, text: str) -> bool:
@@ -119,8 +119,8 @@ def _is_held(agent: Agent, text: str) -> bool:
 def _keep(
     agent: Agent, request: ContextRequest, record: ContextRecord, answer: str, writer: Principal
 ) -> Mapping[str, Any]:
-    """Report the answer to the logged context and record both as events, as the agent's client does at the end of a
-    turn; returns what the censors say of the answer."""
+    """Report the answer to the logged context and record both texts as events, like an agent's client at the end of a
+    turn; returns the check of the answer."""
     run = ContextRun.objects.select_related("agent").filter(pk=record.id).first() if record.id else None
     if run is None:
         raise NotFound("The logged context was erased meanwhile.")

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
+from context.engine.analysis.active_profile import MAX_DEPTH
 from context.engine.analysis.built_in_profiles import BUILT_IN
-from context.engine.analysis.profile_in_force import MAX_DEPTH
 from context.engine.analysis.profiles import Profile, profile_check, profile_values
 from context.models import ContextProfile, ContextProfileVersion
 from identity.models import Agent
@@ -97,15 +97,15 @@ def profile_update(
 
 @transaction.atomic
 def profile_assign(*, agent: Agent, slug: str, by: Principal) -> Agent:
-    """Make a profile the agent's own; "" goes back to its kind's. Raises NotFound for an unknown one."""
+    """Assign a profile to the agent; "" returns to the profile of its kind. Raises NotFound for an unknown one."""
     if slug:
         profile_get(slug)
     return agent_configure(agent=agent, name="profile", value=slug or None, by=by)
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
-    """The value in force of one setting, and where it is from: the profile itself, a base, or the defaults."""
+class EffectiveSetting:
+    """The effective value of one setting, and its origin: the profile itself, a base, or the defaults."""
 
     name: str
     value: Any
@@ -113,8 +113,8 @@ class Effective:
     base: ContextProfile | None = None
 
 
-def profile_effective(profile: ContextProfile) -> list[Effective]:
-    """Every setting of a profile as it takes effect. One query a level of inheritance."""
+def effective_settings(profile: ContextProfile) -> list[EffectiveSetting]:
+    """The effective settings of a profile. One query per level of inheritance."""
     layers: list[tuple[ContextProfile, dict[str, Any]]] = []
     step: ContextProfile | None = profile
     while step is not None and len(layers) <= MAX_DEPTH:
@@ -126,14 +126,14 @@ def profile_effective(profile: ContextProfile) -> list[Effective]:
         layers.append((version.profile, version.values))
         base_id = version.profile.base_id
         step = ContextProfile(pk=base_id) if base_id else None
-    found: list[Effective] = []
+    found: list[EffectiveSetting] = []
     for name, default in profile_values(Profile("")).items():
         depth = next((place for place, (_, values) in enumerate(layers) if name in values), None)
         if depth is None:
-            found.append(Effective(name, default, "default"))
+            found.append(EffectiveSetting(name, default, "default"))
         else:
             source, values = layers[depth]
-            found.append(Effective(name, values[name], "base" if depth else "own", source if depth else None))
+            found.append(EffectiveSetting(name, values[name], "base" if depth else "own", source if depth else None))
     return found
 
 

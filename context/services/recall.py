@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from context.models import REPORT, ContextRecall, ContextRun
 from context.services.response import ANSWERED, run_lock
 from identity.principal import Principal
-from identity.services.agent_lock import agent_again, agent_held, agent_transaction
+from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from memory.models import ItemType
 from memory.models.project_scope import carried_keys
 from memory.persona import PersonaMemory, memory_of
@@ -21,16 +21,16 @@ from nousweb.lib.errors import Conflict
 from nousweb.lib.token_estimate import estimate_tokens
 
 MAX_RECALLS = 200
-"""Of one context."""
+"""Maximum number of recalls of one context."""
 LOGGED_CHARACTERS = 20_000
-"""Of each memory that is given; the answer is judged by no more."""
+"""Maximum characters of each returned memory that are logged; answers are compared with no more."""
 TRIES = 3
 
 Answer = TypeVar("Answer")
 
 
 def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> SearchResult:
-    """What `search` finds in the memory that `by` may read, logged as shown in `run`.
+    """Run `search` on the memory that `by` may read, and log its hits as shown in `run`.
 
     Raises Conflict once the answer has been reported, or after MAX_RECALLS.
     """
@@ -51,7 +51,8 @@ def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> 
 
 
 def recall_expand(*, run: ContextRun, type_name: str, memory_id: str, around: int, by: Principal) -> Expansion:
-    """What `memory_expand` gives, logged as shown in `run`. Raises NotFound, and Conflict as `recall_search` does."""
+    """Run `memory_expand`, and log its memories as shown in `run`. Raises NotFound, and Conflict as `recall_search`
+    does."""
     asked = {"type": type_name, "id": memory_id, "around": around}
     return _logged(
         run,
@@ -71,7 +72,7 @@ def _logged(
     find: Callable[[PersonaMemory], Answer],
     given: Callable[[Answer], Iterable[SearchHit | MemoryDetail]],
 ) -> Answer:
-    """What is found and logged; found again when something of the agent was erased in between."""
+    """Find and log; find again if something of the agent was erased in between."""
     by.require(REPORT, run.agent)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
@@ -81,7 +82,7 @@ def _logged(
         items = [_item(one) for one in given(found)]
         if _log(run=run, erasures=agent.erasures, action=action, asked=asked, items=items, by=by):
             return found
-        agent = agent_again(agent)
+        agent = agent_reload(agent)
     raise Conflict("Memories of this agent are being erased: search again in a moment.")
 
 
@@ -95,8 +96,8 @@ def _log(
     items: list[dict[str, Any]],
     by: Principal,
 ) -> bool:
-    """Keep what was given; False when something was erased since it was read, and nothing is kept."""
-    with agent_held(run.agent_id) as erasures_now:
+    """Log the returned memories. Returns False, and logs nothing, if something was erased since they were read."""
+    with agent_lock_shared(run.agent_id) as erasures_now:
         if erasures_now != erasures:
             return False
         run = run_lock(run)

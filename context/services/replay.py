@@ -11,9 +11,9 @@ from identity.principal import Principal
 
 
 def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> ContextRecord:
-    """What the logged request would be answered now; `changes` are fields of ContextRequest, as `frame` or `as_of`.
+    """Assemble the logged request again, today; `changes` are fields of ContextRequest, as `frame` or `as_of`.
 
-    The persona is the run's own, which people see only with the right to it. Raises Invalid, NotAllowed, NotFound.
+    The persona is that of the run, and people need the permission to see it. Raises Invalid, NotAllowed, NotFound.
     """
     by.require("context.view_contextrun", run.agent)
     request = replace(ContextRequest.of_json(run.request), **changes, dry_run=True, explain=True)

@@ -11,7 +11,7 @@ from context.services.censoring import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
@@ -20,7 +20,7 @@ from nousweb.lib.validation import unstorable_reason
 
 ANSWERED = "The answer to this context has been reported already."
 RECALLED = "Recalled"
-"""What stands for the section of what was looked up in the middle of the turn."""
+"""In place of a section, for memories that were recalled in the middle of the turn."""
 TRIES = 3
 
 
@@ -35,19 +35,19 @@ class ItemUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Reception:
-    """What an answer came to: the memories that it refers to, and what the censors say of it (`text_check`)."""
+class ReportedResponse:
+    """The result of reporting a response: the memories that it refers to, and its check (`censors_check`)."""
 
     uses: list[ItemUse]
     check: Mapping[str, Any]
 
 
-def context_respond(*, run: ContextRun, response: str, by: Principal, censors: str | None = None) -> Reception:
-    """Keep the answer, note which of the memories shown it refers to, and check it against the censors.
+def context_respond(*, run: ContextRun, response: str, by: Principal, censors: str | None = None) -> ReportedResponse:
+    """Store the response, record which of the shown memories it refers to, and check it against the censors.
 
-    What the answer triggers is counted once. `censors` is "check" or "off", by default as the request for the prompt
-    said. Raises Invalid, NotAllowed, NotFound, and Conflict for a second answer. Not to be called in a transaction: it
-    may wait for an embedder.
+    Triggered censors are counted once. `censors` is "check" or "off"; the default is the setting of the request for the
+    prompt. Raises Invalid, NotAllowed, NotFound, and Conflict for a second response. Do not call it in a transaction:
+    it may wait for an embedder.
     """
     by.require(REPORT, run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
@@ -55,14 +55,14 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
         raise Conflict(ANSWERED)
     check = answer_check(run, response, censors)
     for _ in range(TRIES):
-        # Read before anybody has to wait.
+        # Read before locks are taken.
         recalls = run.recalls.count()
         shown = memories_shown(run)
         found = answer_references(run, response, [item for _, item in shown])
         references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
         uses = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
         if uses is not None:
-            return Reception(uses, check)
+            return ReportedResponse(uses, check)
     raise Conflict("Memories are still being recalled for this context: report the answer when that has ended.")
 
 
@@ -76,7 +76,7 @@ def _keep(
     recalls: int,
     by: Principal,
 ) -> list[ItemUse] | None:
-    """Keep what an answer came to; None when more was recalled meanwhile than the `recalls` that were looked at."""
+    """Store the result; None if there are more recalls by now than the `recalls` that were evaluated."""
     run = run_lock(run)
     if run.responded_at is not None:
         raise Conflict(ANSWERED)
@@ -108,7 +108,7 @@ def _keep(
         responded_at=moment, response=response, censors={**run.censors, ANSWER: check}
     )
     triggers_count(run, ANSWER, check, by)
-    change_record(
+    feed_change_record(
         kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
     )
     return uses
@@ -116,7 +116,7 @@ def _keep(
 
 @agent_transaction(of="run")
 def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
-    """Note how the task that the prompt was for ended: "success" or "failure". May be corrected later."""
+    """Record the outcome of the task of the prompt: "success" or "failure". It may be corrected later."""
     by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome is success or failure.", field="outcome")
@@ -138,7 +138,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
 
 
 def run_lock(run: ContextRun) -> ContextRun:
-    """The run as it stands, locked. Raises NotFound when it was erased or purged meanwhile."""
+    """Lock and reload the run. Raises NotFound if it was erased or purged meanwhile."""
     rows = ContextRun.objects.select_for_update(of=("self",)).select_related("agent")
     found = rows.filter(agent=run.agent_id, pk=run.pk).first()
     if found is None:
@@ -149,7 +149,7 @@ def run_lock(run: ContextRun) -> ContextRun:
 def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
     """The memories in the prompt with their texts, and those recalled later in the turn; each once.
 
-    What is no memory (identity, frame) teaches nothing. Of two texts of one memory the longer counts.
+    Other items (identity, frame) are omitted. Of two texts of one memory the longer counts.
     """
     in_prompt = [(section["label"], item) for section in run.sections for item in section["items"]]
     recalled = [(RECALLED, item) for recall in run.recalls.all() for item in recall.items]

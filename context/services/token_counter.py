@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     import anthropic
 
 NOTHING = "."
-"""The shortest message: the endpoint counts no system prompt alone, so what this takes by itself is taken away."""
-KEPT_SECONDS = 3_600
+"""The shortest message: the endpoint does not count a system prompt alone, so the tokens of this are subtracted."""
+CACHE_SECONDS = 3_600
 
 _making = threading.Lock()
 
 
 class CountFailed(Exception):
-    """A prompt could not be counted; `again` says whether the same one may be counted later, and others now not."""
+    """A prompt could not be counted. `again`: it may be counted later, and no others should be tried now."""
 
-    def __init__(self, said: str, *, again: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, again: bool) -> None:
+        super().__init__(message)
         self.again = again
 
 
@@ -36,28 +36,28 @@ def counts_exactly() -> bool:
 
 
 def tokens_count(prompt: str) -> int:
-    """Tokens of a system prompt, as COUNTER_MODEL takes them. Raises CountFailed."""
+    """Tokens of a system prompt for COUNTER_MODEL. Raises CountFailed."""
     if not prompt:
         return 0
     model = settings.COUNTER_MODEL
     key = f"tokens:{model}:{hashlib.sha256(prompt.encode()).hexdigest()}"
-    known = cache.get(key)
-    if known is None:
-        known = _asked(model, prompt) - _of_nothing(model)
-        cache.set(key, known, KEPT_SECONDS)
-    return int(known)
+    cached = cache.get(key)
+    if cached is None:
+        cached = _count_request(model, prompt) - _of_nothing(model)
+        cache.set(key, cached, CACHE_SECONDS)
+    return int(cached)
 
 
 def _of_nothing(model: str) -> int:
     key = f"tokens:{model}"
-    known = cache.get(key)
-    if known is None:
-        known = _asked(model, "")
-        cache.set(key, known, KEPT_SECONDS)
-    return int(known)
+    cached = cache.get(key)
+    if cached is None:
+        cached = _count_request(model, "")
+        cache.set(key, cached, CACHE_SECONDS)
+    return int(cached)
 
 
-def _asked(model: str, prompt: str) -> int:
+def _count_request(model: str, prompt: str) -> int:
     # Imported here: the SDK takes long to import, and many an installation counts nothing.
     import anthropic
 

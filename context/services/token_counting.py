@@ -1,4 +1,4 @@
-"""Counting the tokens of what was sent, after it was sent."""
+"""Count the tokens of prompts after they were sent."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ logger = structlog.get_logger(__name__)
 
 AT_ONCE = 100
 TRIED_FOR = timedelta(hours=6)
-"""What could not be counted within this time keeps its estimate."""
+"""A prompt that could not be counted within this time keeps its estimate."""
 
 
 def context_runs_count() -> int:

@@ -1,5 +1,4 @@
-"""Which expectations a change under consideration would break, by their prompts with it and without it. Writes
-nothing."""
+"""Expectations that a hypothetical change would break, by their prompts with it and without it. Writes nothing."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -21,10 +20,10 @@ State = ExpectationResult.State
 
 @dataclass(frozen=True, slots=True)
 class ExpectationImpact:
-    """Of `total` active expectations `checked` were, before time ran out.
+    """Of `total` active expectations, `checked` were checked before time ran out.
 
-    `broken` pass today and would fail, `mended` the other way round; `errors` could not be checked, with the change or
-    without it, so that nothing is known of them. `failing` fail either way.
+    `broken` ones pass today and would fail, `mended` ones the reverse; `errors` could not be checked, with the change
+    or without it; `failing` ones fail with both.
     """
 
     total: int
@@ -43,8 +42,8 @@ NO_EXPECTATIONS = ExpectationImpact(0)
 
 
 def expectation_impact(*, agent: Agent, overrides: Overrides, by: Principal, seconds: float) -> ExpectationImpact:
-    """Check the active expectations that `by` may see, with `overrides` and without. After `seconds` no further one is
-    begun. Whoever may see none learns nothing of them."""
+    """Check the active expectations that `by` may see, with `overrides` and without. No check starts after `seconds`.
+    Empty for callers who may not see expectations."""
     if not by.may(VIEW):
         return NO_EXPECTATIONS
     rows = list(expectations_of(agent, by).active())
@@ -67,7 +66,7 @@ def expectation_impact(*, agent: Agent, overrides: Overrides, by: Principal, sec
 
 
 def impact_of_expectation(*, agent: Agent, key: UUID, overrides: Overrides, by: Principal) -> ImpactCheck:
-    """What a change would do to one expectation. Raises NotAllowed, and NotFound for one that cannot be checked."""
+    """The impact of a change on one expectation. Raises NotAllowed, and NotFound if it cannot be checked."""
     row = expectation_get(agent, by, key)
     check = next(_checks(agent, [row], overrides, by))
     if check.before.record is None or check.after.record is None:

@@ -1,4 +1,4 @@
-"""How much of an agent's identity its prompts hold, as it is or as it would be. Writes nothing."""
+"""The part of an agent's identity that its prompts include, now or after a change. Writes nothing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,21 @@ from typing import Any, Self
 from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
+from context.engine.analysis.active_profile import active_profiles
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.plan import ContextBudget, budget_for
-from context.engine.analysis.profile_in_force import profiles_in_force
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.resolved_request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
-from context.engine.assembly.fixed_fill import first_fill, truncations_of
+from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
-from context.engine.retrieval.censors import CensorInForce, censor_section
+from context.engine.retrieval.censors import ActiveCensor, censor_section
 from context.engine.retrieval.fixed_sections import (
     FACT_COLUMNS,
     PROFILE_FACTS_READ,
     frame_section,
-    identity_shape,
-    profile_shape,
+    identity_fixed_section,
+    profile_fixed_section,
 )
 from context.engine.retrieval.pins import pins_of_each
 from context.models import VIEW_RUN, ContextRun
@@ -44,15 +44,15 @@ IDENTITY = "identity"
 _CONTENT, _CATEGORY = FACT_COLUMNS.index("content"), FACT_COLUMNS.index("category")
 Rows = defaultdict[int, list[Any]]
 Sizes = tuple[int | None, tuple[tuple[str, int], ...]]
-"""What a request says of its size: the total, and budgets by section."""
+"""The sizes of a request: the total, and budgets by section."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityShortfall:
     """An identity that does not fit: `tokens_left_out` of `tokens_whole` are not sent in a prompt of `total` tokens.
 
-    `sections` are the labels of what is cut or left out, with its tokens left out and of the whole. `prompts` of the
-    last `asked` requests were of that size; 0 when it is the smallest one that a request without a budget gets.
+    `sections` are the labels of the shortened or omitted sections, with their tokens left out and of the whole.
+    `prompts` of the last `requests` requests had that size; 0 if it is the smallest size of a request without a budget.
     """
 
     tokens_left_out: int
@@ -60,30 +60,30 @@ class IdentityShortfall:
     total: int
     sections: tuple[tuple[str, int, int], ...]
     prompts: int = 0
-    asked: int = 0
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityDelivery:
-    """What the always-on part of an agent's prompts is made from, read once, and the sizes that its requests have."""
+    """The fixed prompt sections of an agent, loaded once, and the sizes of its recent requests."""
 
     fixed: Sequence[FixedSection]
     budgets: Mapping[Sizes, ContextBudget]
-    asked: Counter[Sizes]
+    requests: Counter[Sizes]
 
     @classmethod
     def load(cls, agent: Agent, by: Principal) -> Self:
-        """Read what an actor's prompt always holds, and how large the last requests wanted theirs."""
+        """Load the fixed sections of an actor's prompts, and the sizes of its last requests."""
         return cls.load_each([agent], by)[agent.pk]
 
     @classmethod
     def load_each(cls, agents: Sequence[Agent], by: Principal) -> dict[int, Self]:
         """By agent what `load` reads, in the same number of statements for any number of agents."""
-        asked = _sizes_each(agents, by)
-        budgets = {agent.pk: _budgets_of(agent, asked[agent.pk]) for agent in agents}
-        rooms = {key: max(map(_profile_room, found.values())) for key, found in budgets.items()}
+        requests = _sizes_each(agents, by)
+        budgets = {agent.pk: _budgets_of(agent, requests[agent.pk]) for agent in agents}
+        rooms = {key: max(map(_profile_room, rows.values())) for key, rows in budgets.items()}
         fixed = _fixed_sections_each(agents, by, rooms)
-        return {agent.pk: cls(fixed[agent.pk], budgets[agent.pk], asked[agent.pk]) for agent in agents}
+        return {agent.pk: cls(fixed[agent.pk], budgets[agent.pk], requests[agent.pk]) for agent in agents}
 
     def shortfall(self, overrides: Overrides = NO_OVERRIDES) -> IdentityShortfall | None:
         """The largest part of the identity that a prompt of one of these sizes leaves out; None when all hold it.
@@ -91,19 +91,19 @@ class IdentityDelivery:
         `overrides` change the identity alone.
         """
         fixed = overrides.sections(self.fixed)
-        found = [
-            _shortfall(cut, budget.total, self.asked[size], self.asked.total())
+        rows = [
+            _shortfall(cut, budget.total, self.requests[size], self.requests.total())
             for size, budget in self.budgets.items()
             if (cut := _identity_cut(fixed, budget))
         ]
-        return max(found, key=lambda one: (one.tokens_left_out, one.prompts), default=None)
+        return max(rows, key=lambda one: (one.tokens_left_out, one.prompts), default=None)
 
 
-def _budgets_of(agent: Agent, asked: Counter[Sizes]) -> dict[Sizes, ContextBudget]:
+def _budgets_of(agent: Agent, requests: Counter[Sizes]) -> dict[Sizes, ContextBudget]:
     own = agent_budgets(agent)
     return {
         (total, sections): budget_for(SMALLEST_FRAME, operator_overrides={**own, **dict(sections)}, total=total)
-        for total, sections in {(None, ()), *asked}
+        for total, sections in {(None, ()), *requests}
     }
 
 
@@ -114,16 +114,16 @@ def _profile_room(budget: ContextBudget) -> int:
 
 def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
     sized = [replace(section, budget=budget.of(section.key)) for section in fixed]
-    cut = truncations_of(sized[:1], [first_fill(sized, budget.total)])
+    cut = truncations_of(sized[:1], [first_section_fit(sized, budget.total)])
     return cut[0] if cut else None
 
 
-def _shortfall(cut: Truncation, total: int, prompts: int, asked: int) -> IdentityShortfall:
-    sections = tuple((section_label(one.id), one.tokens_left_out, one.tokens) for one in cut.left_out)
-    return IdentityShortfall(cut.tokens_left_out, cut.tokens_whole, total, sections, prompts, asked)
+def _shortfall(cut: Truncation, total: int, prompts: int, requests: int) -> IdentityShortfall:
+    sections = tuple((identity_section_label(one.id), one.tokens_left_out, one.tokens) for one in cut.left_out)
+    return IdentityShortfall(cut.tokens_left_out, cut.tokens_whole, total, sections, prompts, requests)
 
 
-def section_label(item_id: str) -> str:
+def identity_section_label(item_id: str) -> str:
     """The label of the section that a piece of an identity is of: its id is "section:version"."""
     name = item_id.split(":", 1)[0]
     return str(Section(name).label) if name in Section.values else name.title()
@@ -131,15 +131,15 @@ def section_label(item_id: str) -> str:
 
 def _sizes_each(agents: Sequence[Agent], by: Principal) -> dict[int, Counter[Sizes]]:
     """By agent the sizes of its last requests, where `by` may see them."""
-    asked: dict[int, Counter[Sizes]] = {agent.pk: Counter() for agent in agents}
-    if not asked or not by.may(VIEW_RUN):
-        return asked
+    requests: dict[int, Counter[Sizes]] = {agent.pk: Counter() for agent in agents}
+    if not requests or not by.may(VIEW_RUN):
+        return requests
     runs = ContextRun.objects.filter(persona=VIEWS[by.persona].persona, as_of=None)
     sizes = runs.values_list("agent", JSONObject(budget="request__budget", budgets="request__budgets"))
-    first, *others = [sizes.filter(agent=key)[:LAST_RUNS] for key in asked]
+    first, *others = [sizes.filter(agent=key)[:LAST_RUNS] for key in requests]
     for key, request in first.union(*others, all=True) if others else first:
-        asked[key][_sizes(request)] += 1
-    return asked
+        requests[key][_sizes(request)] += 1
+    return requests
 
 
 def _sizes(request: Mapping[str, Any]) -> Sizes:
@@ -152,22 +152,22 @@ def _fixed_sections_each(
 ) -> dict[int, list[FixedSection]]:
     """By agent what its prompts always hold, in the order of a prompt; of core memory what fills its `rooms`."""
     view = VIEWS[by.persona]
-    pins, profiles = pins_of_each(agents), profiles_in_force(agents)
-    pinned = {key: [item_id for kind, item_id in found if kind == "fact"] for key, found in pins.items()}
+    pins, profiles = pins_of_each(agents), active_profiles(agents)
+    pinned = {key: [item_id for kind, item_id in rows if kind == "fact"] for key, rows in pins.items()}
     versions: Rows = defaultdict(list)
     texts = IdentityVersion.objects.filter(agent__in=agents).current().order_by()
     for key, *version in texts.values_list("agent", "section", "version", "content"):
         versions[key].append(tuple(version))
     censors: Rows = defaultdict(list)
-    in_force = Censor.objects.filter(agent__in=agents, persona__in=view.personas).active().binding_first()
-    for key, *censor in in_force.values_list("agent", *CensorInForce._fields):
-        censors[key].append(CensorInForce(*censor))
+    active = Censor.objects.filter(agent__in=agents, persona__in=view.personas).active().binding_first()
+    for key, *censor in active.values_list("agent", *ActiveCensor._fields):
+        censors[key].append(ActiveCensor(*censor))
     facts = _core_facts_each(agents, view, profiles, pinned, rooms)
     budget = budget_for(SMALLEST_FRAME)
     return {
         agent.pk: [
-            identity_shape(versions[agent.pk], budget),
-            profile_shape(facts[agent.pk], pinned[agent.pk], budget),
+            identity_fixed_section(versions[agent.pk], budget),
+            profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
         ]
@@ -176,9 +176,9 @@ def _fixed_sections_each(
 
 
 def _filling(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str], room: int) -> list[tuple[Any, ...]]:
-    """The first of these facts that have as many characters, in the order in which they have room, and what is pinned.
+    """The first of these facts that fill as many characters, in their order of priority, and the pinned ones.
 
-    A large core memory is not made into lines of which no prompt could hold most.
+    A large core memory is not formatted into lines that no prompt could include.
     """
     before = accumulate((len(row[_CONTENT]) for row in rows), initial=0)
     return [row for row, used in zip(rows, before, strict=False) if used < room or str(row[0]) in pinned]
@@ -191,47 +191,48 @@ def _core_facts_each(
     pinned: Mapping[int, Sequence[str]],
     rooms: Mapping[int, int],
 ) -> dict[int, list[tuple[Any, ...]]]:
-    """By agent the core memory that fills its `rooms`, rows of FACT_COLUMNS: people's word first, and what is pinned.
+    """The core memory that fills the `rooms` of each agent, rows of FACT_COLUMNS: facts verified by people first, and
+    pinned ones.
 
-    One statement, and a second one for agents whose facts are so short that there is room for more of them.
+    One statement, and a second one for agents whose facts are so short that more of them fit.
     """
-    found: dict[int, list[tuple[Any, ...]]] = {}
+    rows: dict[int, list[tuple[Any, ...]]] = {}
     wanted = list(agents)
-    for most in (CORE_FIRST_READ, PROFILE_FACTS_READ):
-        read = _core_read(wanted, view, pinned, most)
+    for limit in (CORE_FIRST_READ, PROFILE_FACTS_READ):
+        read = _core_read(wanted, view, pinned, limit)
         for agent in wanted:
             excluded = set(profiles[agent.pk].excluded_kinds)
-            found[agent.pk] = [tuple(row) for kind, *row in read[agent.pk] if not {kind, row[_CATEGORY]} & excluded]
+            rows[agent.pk] = [tuple(row) for kind, *row in read[agent.pk] if not {kind, row[_CATEGORY]} & excluded]
         wanted = [
             agent
             for agent in wanted
-            if len(read[agent.pk]) >= most and _characters(found[agent.pk], pinned[agent.pk]) < rooms[agent.pk]
+            if len(read[agent.pk]) >= limit and _characters(rows[agent.pk], pinned[agent.pk]) < rooms[agent.pk]
         ]
         if not wanted:
             break
-    return {agent.pk: _filling(found[agent.pk], pinned[agent.pk], rooms[agent.pk]) for agent in agents}
+    return {agent.pk: _filling(rows[agent.pk], pinned[agent.pk], rooms[agent.pk]) for agent in agents}
 
 
 def _characters(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str]) -> int:
-    """Of the facts that are not pinned, which come in order and not by themselves."""
+    """Characters of the facts that are not pinned; pinned ones are loaded separately."""
     return sum(len(row[_CONTENT]) for row in rows if str(row[0]) not in pinned)
 
 
 def _core_read(
-    agents: Sequence[Agent], view: type[PersonaMemory], pinned: Mapping[int, Sequence[str]], most: int
+    agents: Sequence[Agent], view: type[PersonaMemory], pinned: Mapping[int, Sequence[str]], limit: int
 ) -> Rows:
-    """By agent the first `most` facts of its core memory and what is pinned: kind and FACT_COLUMNS."""
+    """The first `limit` facts of each agent's core memory and its pinned facts: kind and FACT_COLUMNS."""
     core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
     if len(agents) == 1:
         # The first of many are found without all being put in order.
-        first = core.human_verified_first().values("pk")[:most]
+        first = core.human_verified_first().values("pk")[:limit]
     else:
         place = Window(RowNumber(), partition_by="agent", order_by=HUMAN_VERIFIED_FIRST)
-        first = core.annotate(place=place).filter(place__lte=most).order_by().values("pk")
+        first = core.annotate(place=place).filter(place__lte=limit).order_by().values("pk")
     ids = [key for agent in agents for key in pinned[agent.pk]]
     # The names of subjects are read for those alone that are chosen.
     chosen = core.filter(Q(pk__in=first) | Q(pk__in=ids)).with_subject_name().human_verified_first()
-    found: Rows = defaultdict(list)
+    rows: Rows = defaultdict(list)
     for key, *row in chosen.values_list("agent", "kind", *FACT_COLUMNS):
-        found[key].append(row)
-    return found
+        rows[key].append(row)
+    return rows

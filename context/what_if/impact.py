@@ -1,4 +1,4 @@
-"""How many prompts a change would reach: logged requests assembled with it and without it. Writes nothing."""
+"""Impact of a change: logged requests assembled with it and without it. Writes nothing."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from uuid import UUID
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
 from context.engine.overrides import PROPOSED, Overrides
-from context.engine.pipeline import material_after, material_load, record_of
+from context.engine.pipeline import build_record, context_inputs_load, context_inputs_with
 from context.engine.record import ContextRecord
 from context.models import ASSEMBLE, ContextRun
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
@@ -23,15 +23,15 @@ DEFAULT_RUNS = 20
 MAX_SECONDS = 8.0
 Piece = tuple[str, str]
 NotSent = tuple[str, int, int]
-"""The label of a section of which something of the change is left out, with its tokens left out and of the whole."""
+"""A section that leaves out a part of the change: its label, the tokens left out, and the tokens of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlastRow:
-    """What a change would do to one logged request, asked today. Pieces are (type, text) as the prompt shows them.
+class ImpactRow:
+    """The effect of a change on one logged request, assembled today. Pieces are (type, text) as the prompt shows them.
 
     `moved` pieces stay in the prompt, in another section: the text, and the labels of both sections.
-    `not_sent` says what of the change the prompt would leave out.
+    `not_sent` are the sections that would leave out a part of the change.
     """
 
     run: ContextRun
@@ -54,56 +54,55 @@ class BlastRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Blast:
-    """The rows, latest request first. `asked` requests were to be tried; fewer were when time ran out."""
+class Impact:
+    """The rows, latest request first. `requested`: how many requests to replay; time may run out before all are."""
 
-    rows: tuple[BlastRow, ...]
-    asked: int
+    rows: tuple[ImpactRow, ...]
+    requested: int
     unreadable: int = 0
     expectations: ExpectationImpact = NO_EXPECTATIONS
 
     @property
-    def changed(self) -> tuple[BlastRow, ...]:
+    def changed(self) -> tuple[ImpactRow, ...]:
         return tuple(row for row in self.rows if row.changed)
 
     @property
-    def not_sent(self) -> tuple[BlastRow, ...]:
-        """The requests whose prompts would leave out something of what the change decides."""
+    def not_sent(self) -> tuple[ImpactRow, ...]:
+        """The requests whose prompts would leave out a part of the change."""
         return tuple(row for row in self.rows if row.not_sent)
 
     @property
     def largest_not_sent(self) -> NotSent | None:
-        """Of these the section that would leave out most."""
-        found = [one for row in self.rows for one in row.not_sent]
-        return max(found, key=lambda one: one[1], default=None)
+        """The section that would leave out the most tokens."""
+        cuts = [cut for row in self.rows for cut in row.not_sent]
+        return max(cuts, key=lambda one: one[1], default=None)
 
     @property
     def cut_short(self) -> bool:
-        return len(self.rows) + self.unreadable < self.asked
+        return len(self.rows) + self.unreadable < self.requested
 
 
-def blast_radius(
+def impact_of(
     *, agent: Agent, overrides: Overrides, by: Principal, last: int = DEFAULT_RUNS, seconds: float = MAX_SECONDS
-) -> Blast:
+) -> Impact:
     """Assemble the last `last` logged requests (at most MAX_RUNS) today, with and without `overrides`.
 
-    Requests about the past are passed over: the change is made now. What is loaded is loaded once for both, but for a
-    fact that would be searched from now on, which only another search can judge. The agent's expectations are checked
-    the same way. After `seconds` no further request is begun, and after as many more no further expectation. Raises
-    Invalid, NotAllowed.
+    Requests about the past are skipped, since the change is made now. Both prompts share the loaded inputs, except for
+    a fact that would be searched from now on, which needs another search. The agent's expectations are checked
+    the same way. No request starts after `seconds`, and no expectation after as many more. Raises Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
         raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
     runs = list(
-        ContextRun.objects.seen_by(by)
+        ContextRun.objects.visible_to(by)
         .filter(agent=agent)
         .filter(as_of=None)
         .only("id", "agent_id", "persona", "request", "created_at", "session_id", "input")[:last]
     )
     until = time.monotonic() + seconds
-    rows: list[BlastRow] = []
+    rows: list[ImpactRow] = []
     unreadable = 0
     for run in runs:
         if time.monotonic() >= until:
@@ -111,33 +110,33 @@ def blast_radius(
         try:
             rows.append(_row(agent, run, overrides, by))
         except (Invalid, NotFound, KeyError):
-            # Of an older form, or of a profile that has gone.
+            # The request has an older format, or its profile was deleted.
             unreadable += 1
     expectations = expectation_impact(agent=agent, overrides=overrides, by=by, seconds=seconds)
-    return Blast(tuple(rows), len(runs), unreadable, expectations)
+    return Impact(tuple(rows), len(runs), unreadable, expectations)
 
 
-def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> BlastRow:
-    """What a change would do to one logged request. Raises NotAllowed, NotFound."""
+def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Principal) -> ImpactRow:
+    """The impact of a change on one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
-    run = ContextRun.objects.seen_by(by).filter(agent=agent).filter(pk=run_id).first()
+    run = ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first()
     if run is None:
         raise NotFound("There is no such run. Runs are deleted when their retention ends.")
     return _row(agent, run, overrides, by)
 
 
-def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> BlastRow:
+def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> ImpactRow:
     view = persona_memory(agent, by, run.persona)
     resolved = request_resolve(view, ContextRequest.of_json(run.request))
-    overrides = overrides.seen_by(view.personas)
+    overrides = overrides.visible_to(view.personas)
     others = list(overrides.metadata)
-    material = material_load(view, resolved, others=others)
-    before = record_of(material)
+    inputs = context_inputs_load(view, resolved, others=others)
+    before = build_record(inputs)
     with subjects_merged_in_dry_run(agent, overrides.merged):
-        after = record_of(material_after(view, material, overrides, others), overrides)
+        after = build_record(context_inputs_with(view, inputs, overrides, others), overrides)
     shown_before, shown_after = _pieces(before), _pieces(after)
-    return BlastRow(
+    return ImpactRow(
         run,
         before.system_prompt,
         after.system_prompt,
@@ -155,11 +154,11 @@ def _row(agent: Agent, run: ContextRun, overrides: Overrides, by: Principal) -> 
 
 
 def _not_sent(record: ContextRecord, overrides: Overrides) -> Iterator[NotSent]:
-    """The sections that leave out something of the change; of an identity it is the whole that was decided."""
-    brought = {PROPOSED, *overrides.metadata, *(draft.id for draft in overrides.censors)}
+    """The sections that leave out a part of the change. A change of the identity concerns its whole section."""
+    changed_ids = {PROPOSED, *overrides.metadata, *(draft.id for draft in overrides.censors)}
     for cut in record.truncated:
         of_identity = cut["key"] == "identity" and any(overrides.identity.values())
-        if of_identity or (cut["tier"] < 3 and brought & {item["id"] for item in cut["items"]}):
+        if of_identity or (cut["tier"] < 3 and changed_ids & {item["id"] for item in cut["items"]}):
             yield cut["label"], cut["tokens_left_out"], cut["tokens_whole"]
 
 

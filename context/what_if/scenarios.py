@@ -1,14 +1,14 @@
-"""What a change under consideration would make otherwise, as overrides for its blast radius."""
+"""The overrides of changes that are not made yet, for their impact."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from context.engine.overrides import CensorDraft, MetadataChange, Overrides, RepeatedFact
+from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
-from identity.services.four_eyes import approval_barred
+from identity.services.four_eyes import is_self_approval
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
@@ -27,33 +27,33 @@ MAX_CORE_FACTS = 1_000
 
 
 def proposal_overrides(proposal: ChangeProposal) -> Overrides:
-    """An identity with the proposed text in its section."""
+    """Overrides of approving a proposal: the proposed text in its section."""
     return Overrides(identity={proposal.section: proposal.content})
 
 
 def fact_overrides(fact: Fact, content: str | None) -> Overrides:
-    """A memory in which `content` has taken a fact's place, or nothing has."""
+    """Overrides of replacing a fact with `content`, or of removing it if `content` is None."""
     if content is not None and (reason := unstorable_reason(content)):
         raise Invalid(reason, field="content")
     return Overrides(facts={str(fact.pk): content}, subjects={str(fact.pk): _subject_name(fact)})
 
 
-def invalidations_overrides(facts: Sequence[Fact]) -> Overrides:
-    """A memory in which people have found all of these facts wrong."""
+def bulk_invalidation_overrides(facts: Sequence[Fact]) -> Overrides:
+    """Overrides of invalidating all of these facts together."""
     keys = [fact.pk for fact in facts]
-    return Overrides.together(invalidation_overrides(fact, beside=keys) for fact in facts)
+    return Overrides.merge(invalidation_overrides(fact, together_with=keys) for fact in facts)
 
 
-def invalidation_overrides(fact: Fact, *, beside: Collection[UUID] = ()) -> Overrides:
-    """A memory in which people have found a fact wrong: it is gone, and so is what says it again elsewhere, unless
-    another fact in force has the same words, other than those found wrong `beside` it."""
+def invalidation_overrides(fact: Fact, *, together_with: Collection[UUID] = ()) -> Overrides:
+    """Overrides of invalidating a fact. Memories that repeat it are left out too, unless an active fact has the same
+    words; facts that are invalidated `together_with` it do not count."""
     overrides = fact_overrides(fact, None)
     same_words = SAME_WORDS.format("content"), SAME_WORDS.format("%s::text")
     others = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona)
-    again = others.exclude(pk__in={fact.pk, *beside})
-    if again.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
+    same = others.exclude(pk__in={fact.pk, *together_with})
+    if same.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
-    return replace(overrides, found_wrong=(InvalidatedFact(fact.content, fact.project, fact.task),))
+    return replace(overrides, invalidated=(InvalidatedFact(fact.content, fact.project, fact.task),))
 
 
 def metadata_overrides(
@@ -66,10 +66,10 @@ def metadata_overrides(
     tags: Sequence[str] | None = None,
     importance: float | None = None,
 ) -> Overrides:
-    """A memory in which a fact has other metadata; None leaves a field as it is. Raises Invalid, naming the field.
+    """Overrides of changing a fact's metadata; None leaves a field as it is. Raises Invalid, naming the field.
 
-    Between person, preference and rule and all other categories a fact moves between core memory, which is always
-    included, and what is searched. What facts of core memory come before it is known by how sure they are, and by pins.
+    Facts of the categories person, preference and rule are core memory, which is always included; all others are
+    searched. The position in core memory follows from the certainty of its facts, and from pins.
     """
     keys = {"scope": fact.scope, "project": fact.project, "task": fact.task}
     keys |= keys_changed(fact, scope, project, task)
@@ -96,7 +96,7 @@ def metadata_overrides(
 
 
 def _core_memory_before(fact: Fact, importance: float) -> frozenset[str]:
-    """Ids of the facts of core memory that come before one: the pinned, and the surer. The order of `surest_first`."""
+    """Ids of the facts of core memory that come before a fact: pinned ones and more certain ones (`surest_first`)."""
     core = Fact.objects.active().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
     columns = ("pk", "confidence", "importance", "recorded_at")
     mine = (-fact.confidence, -importance, -fact.recorded_at.timestamp(), fact.pk)
@@ -109,10 +109,10 @@ def _core_memory_before(fact: Fact, importance: float) -> frozenset[str]:
     return frozenset(pinned & surer if str(fact.pk) in pinned else pinned | surer)
 
 
-def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> tuple[Overrides, list[str]]:
-    """An identity after these proposals of one agent were approved, one after another, and those that would be refused.
+def bulk_proposal_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> tuple[Overrides, list[str]]:
+    """Overrides of approving these proposals of one agent in turn, and descriptions of those that would be refused.
 
-    `proposals` know their `current_version` (`with_stale`).
+    `proposals` need their `current_version` (`with_stale`).
     """
     parts: list[Overrides] = []
     refused: list[str] = []
@@ -121,7 +121,7 @@ def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> t
         why = ""
         if proposal.status != ChangeProposal.Status.PENDING:
             why = "it no longer waits"
-        elif approval_barred(proposal, by):
+        elif is_self_approval(proposal, by):
             why = "you proposed it, so another person must approve it"
         elif proposal.section in changed:
             why = "another of them changes this section first"
@@ -132,12 +132,12 @@ def proposals_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> t
             continue
         changed.add(proposal.section)
         parts.append(proposal_overrides(proposal))
-    return Overrides.together(parts), refused
+    return Overrides.merge(parts), refused
 
 
-def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
-    """A memory in which these questions of one agent were given the same answer, one after another, and those that
-    would refuse it. Raises Invalid for an answer that takes more than a word."""
+def bulk_resolution_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[Overrides, list[str]]:
+    """Overrides of resolving these reviews of one agent in turn with the same answer, and descriptions of those that
+    would be refused. Raises Invalid for an answer that needs a text."""
     if answer not in BULK_RESOLUTIONS:
         raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}, not {answer[:60]!r}.", field="answer")
     parts: list[Overrides] = []
@@ -155,16 +155,16 @@ def questions_overrides(reviews: Sequence[MemoryReview], answer: str) -> tuple[O
         if why:
             refused.append(f"{review}: {why}.")
             continue
-        part = question_overrides(review, answer)
+        part = resolution_overrides(review, answer)
         gone |= {key for key, text in part.facts.items() if text is None}
         parts.append(part)
-    return Overrides.together(parts), refused
+    return Overrides.merge(parts), refused
 
 
-def question_overrides(review: MemoryReview, answer: str, content: str = "") -> Overrides:
-    """A memory in which a waiting question has been answered; `content` is the text of a merge.
+def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -> Overrides:
+    """Overrides of resolving a pending review; `content` is the text of a merge.
 
-    Answers that change nothing override nothing. Raises Invalid for an answer that the question does not take.
+    Empty for an answer that changes nothing. Raises Invalid for an answer that the review does not accept.
     """
     if answer not in RESOLUTIONS[review.kind]:
         raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
@@ -187,12 +187,12 @@ def question_overrides(review: MemoryReview, answer: str, content: str = "") -> 
     if answer == "merge":
         return _merged(review, content)
     if answer == "both":
-        return Overrides(settled=frozenset({endorsed}), endorsed=endorsed)
+        return Overrides(resolved_pairs=frozenset({endorsed}), endorsed=endorsed)
     return Overrides()
 
 
 def _merged(review: MemoryReview, content: str) -> Overrides:
-    """The text stands in the place of the first of the facts, and the others are gone."""
+    """The text replaces the first of the facts, and the others are gone."""
     text = content.strip() or review.proposal
     if reason := unstorable_reason(text):
         raise Invalid(reason, field="content")
@@ -210,7 +210,7 @@ def _merged(review: MemoryReview, content: str) -> Overrides:
 
 
 def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
-    """One thing: the newer subject is merged into the older one. A sentence that holds of both is stored again."""
+    """Same: the newer subject is merged into the older one. Both: the sentence is stored again for the other one."""
     known = frozenset(str(key) for key in review.facts)
     if answer == Resolution.SAME:
         keys = list(review.subjects)
@@ -218,36 +218,36 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         return Overrides(merged=merged, endorsed=known)
     if answer != Resolution.BOTH or not review.facts:
         return Overrides()
-    given = unstored_fact_fields(review)
-    alias = alias_find(agent=review.agent, persona=review.persona, spelling=given.get("subject", ""))
-    project, task = given.get("project", ""), given.get("task", "")
-    again = RepeatedFact(
+    fields = unstored_fact_fields(review)
+    alias = alias_find(agent=review.agent, persona=review.persona, spelling=fields.get("subject", ""))
+    project, task = fields.get("project", ""), fields.get("task", "")
+    added = AddedFact(
         persona=review.persona,
-        subject_name=alias.subject.name if alias else given.get("subject", ""),
-        content=given["content"],
-        category=given.get("category", DEFAULT_CATEGORY),
-        kind=given.get("kind", ""),
-        scope=tier_of(given.get("scope", "global"), project, task),
+        subject_name=alias.subject.name if alias else fields.get("subject", ""),
+        content=fields["content"],
+        category=fields.get("category", DEFAULT_CATEGORY),
+        kind=fields.get("kind", ""),
+        scope=tier_of(fields.get("scope", "global"), project, task),
         project=project,
         task=task,
-        tags=tuple(given.get("tags", ())),
-        importance=given.get("importance", 0.5),
+        tags=tuple(fields.get("tags", ())),
+        importance=fields.get("importance", 0.5),
     )
-    return Overrides(added={str(review.facts[0]): again})
+    return Overrides(added_facts={str(review.facts[0]): added})
 
 
 def _subject_name(fact: Fact) -> str:
-    """What prompts call the thing that a fact is about."""
+    """The name that prompts use for the subject of a fact."""
     return fact.subject_alias.subject.name if fact.subject_alias else fact.subject
 
 
 def censor_overrides(censor: Censor | None, *, pattern: str = "", severity: str = "", reason: str = "") -> Overrides:
-    """Censors with one more, one changed, or (with nothing but `censor`) one fewer."""
+    """Overrides of adding a censor, changing `censor`, or (without other arguments) removing it."""
     for name, value in (("pattern", pattern), ("reason", reason)):
         if problem := unstorable_reason(value):
             raise Invalid(problem, field=name)
     if censor is not None and not pattern and not severity:
-        return Overrides(censors_gone=frozenset({str(censor.pk)}))
+        return Overrides(removed_censors=frozenset({str(censor.pk)}))
     severity = severity or (censor.severity if censor else "warn")
     if severity not in Censor.Severity.values:
         raise Invalid(

@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.schemas.changes import FeedOut
 from identity.selectors import agent_for
 from identity.services.change_bodies import changes_json
-from identity.services.change_cursor import places_decode, places_encode
+from identity.services.change_cursor import cursor_decode, cursor_encode
 from identity.services.change_feed import kinds_of, streams_of
 from identity.services.change_wait import changes_await
 from nousweb.lib.errors import Invalid, NotAllowed
@@ -48,7 +48,7 @@ def changes_list(
     page = changes_await(
         agent=found,
         by=by,
-        after={} if after == NOW else places_decode(after),
+        after={} if after == NOW else cursor_decode(after),
         kinds=kinds_named(kinds) & allowed if kinds else allowed,
         limit=limit,
         newest=after == NOW,
@@ -56,7 +56,7 @@ def changes_list(
     )
     return {
         "items": changes_json(found, page.changes, streams_of(by), with_bodies=bodies),
-        "next": places_encode(page.places),
+        "next": cursor_encode(page.positions),
         "more": page.more,
     }
 

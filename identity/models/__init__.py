@@ -1,4 +1,4 @@
-"""Agents, who they are over time, who asked for it, who agreed, and what was done by whom."""
+"""Agents, their identity over time, proposals and decisions, and the audit trail."""
 
 from identity.models.agent_limits import AgentLimit
 from identity.models.agent_rows import AgentForeignKey, AgentOneToOneField, AgentRow

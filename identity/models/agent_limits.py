@@ -8,9 +8,9 @@ from nousweb.lib import clock
 
 
 class AgentLimit(models.Model):
-    """That a person's role holds for these agents only; whoever has no row sees all of them.
+    """Limits a person to these agents. Without a row, the person sees all agents.
 
-    Keys and no relation: when the last of the agents is erased, the person sees none, and not all.
+    Keys instead of relations: when the last of the agents is erased, the person sees none, and not all.
     """
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agent_limit")

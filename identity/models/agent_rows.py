@@ -9,7 +9,7 @@ from django.utils.functional import cached_property
 
 
 class AgentRow(models.Model):
-    """A model with a foreign key `agent`: what is saved or read again is looked for among the rows of its agent."""
+    """A model with a foreign key `agent`: rows are saved and reloaded by key and agent."""
 
     agent_id: int
 
@@ -30,7 +30,7 @@ def _of_agent(row: Any, rows: Any) -> Any:
 
 
 class _WithinAgent:
-    """What a foreign key to another row of the same agent says beside the key: that the agents are the same."""
+    """Adds to a foreign key between rows of one agent the condition that their agents are equal."""
 
     def deconstruct(self) -> tuple[str, str, Any, Any]:
         """As Django's own field: in the database it is no other."""
@@ -43,11 +43,11 @@ class _WithinAgent:
         return Exact(other, self.model._meta.get_field("agent").get_col(related_alias))
 
     def get_extra_descriptor_filter(self, instance: Any) -> dict[str, int]:
-        """What is looked for besides the key when the row that `instance` refers to is read."""
+        """The condition besides the key for loading the row that `instance` refers to."""
         return {"agent_id": instance.agent_id}
 
     def get_forward_related_filter(self, obj: Any) -> dict[str, Any]:
-        """What is looked for when the one row that refers to `obj` is read."""
+        """The condition for loading the one row that refers to `obj`."""
         return {**super().get_forward_related_filter(obj), "agent_id": obj.agent_id}  # type: ignore[misc]
 
 

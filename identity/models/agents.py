@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class Persona(models.TextChoices):
@@ -32,9 +32,9 @@ validate_slug = RegexValidator(
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    def seen_by(self, by: PermissionHolder) -> "AgentQuerySet":
-        """The agents that `by` may know of; every page that names agents begins with it."""
-        return of_seen_agents(self, by, "pk")  # type: ignore[return-value]
+    def visible_to(self, by: PermissionHolder) -> "AgentQuerySet":
+        """The agents that `by` may see. Every page that lists agents starts with this."""
+        return for_visible_agents(self, by, "pk")  # type: ignore[return-value]
 
     def with_waiting(self, by: PermissionHolder) -> "AgentQuerySet":
         """Annotate `waiting`: the number of pending proposals that `by` may see."""
@@ -51,7 +51,7 @@ class Agent(models.Model):
     config = models.JSONField(default=dict, blank=True)
     # A moment and not a state machine: initiation is one transaction, so nothing can be left half-way.
     initiated_at = models.DateTimeField(null=True, blank=True)
-    # Whoever reads its memory and writes later what it read knows by it whether anything was erased in between.
+    # A writer of data that it read before can tell by this number whether anything was erased in between.
     erasures = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 

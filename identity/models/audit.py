@@ -7,25 +7,26 @@ from identity.models.agents import Agent, Persona
 from identity.models.author import AuthorFields
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
     def of_object(self, type_name: str, object_id: object) -> "AuditEventQuerySet":
         return self.filter(object_type=type_name, object_id=str(object_id))
 
-    def seen_by(self, by: PermissionHolder) -> "AuditEventQuerySet":
-        """The records that `by` may know of: those about the subconscious are for holders of its right, and those about
-        no agent for who sees all agents, since they name some."""
-        seen: AuditEventQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+    def visible_to(self, by: PermissionHolder) -> "AuditEventQuerySet":
+        """The records that `by` may see. Records of the subconscious require its permission. Records without an agent
+        require access to all agents, since they name some."""
+        seen: AuditEventQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
         return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 
 class AuditEvent(AuthorFields):
-    """Who did what to what. Append-only in the database, and readable after everything it names is gone."""
+    """A record of an action: who did what to what. Append-only in the database, and readable after everything it names
+    is gone."""
 
     BOTH = "both"
-    """Persona of a record that everybody may know of, and whose states speak of the subconscious too."""
+    """Persona of a record that everybody may see, but whose states concern the subconscious too."""
     CHANNELS = (
         ("console", "Console"),
         ("api", "API"),
@@ -71,5 +72,5 @@ class AuditEvent(AuthorFields):
         return f"{self.author_name}: {self.action} {self.object_label}"
 
     def shows_states(self, by: PermissionHolder) -> bool:
-        """Whether `by` may read what was before and after; the record itself is one that they may know of."""
+        """Whether `by` may read the states before and after; the record itself is one that they may see."""
         return self.persona not in (self.BOTH, Persona.SUBCONSCIOUS) or by.may(VIEW_SUBCONSCIOUS)

@@ -1,10 +1,10 @@
-"""Who did something, as rows keep it."""
+"""The author of a row."""
 
 from django.db import models
 
 
 class AuthorFields(models.Model):
-    """Who did it, kept as text so that a record outlives the person or token."""
+    """The author, stored as text so that a record outlives the person or token."""
 
     class Kind(models.TextChoices):
         PERSON = "person", "Person"

@@ -1,4 +1,4 @@
-"""The change feed: what happened, by ids and kinds, in the order in which it became visible."""
+"""The change feed: changes, by ids and kinds, in the order in which they became visible."""
 
 import uuid
 
@@ -11,12 +11,12 @@ from nousweb.lib import clock
 
 
 class Change(AgentRow):
-    """One domain event of one persona of an agent, written in the transaction of what it tells of.
+    """One change of one persona of an agent, recorded in the transaction of the change itself.
 
-    `position` counts the stream of (agent, persona) without gaps. It is given by the database after the commit
-    (`nous_changes_publish`), so whoever has read up to a position has missed nothing before it; until then it is null.
-    `id` is the order of writing. It is shared by everybody and given to nobody: `key` is the name that travels.
-    `details` holds ids, numbers and words of our own, never text of a memory.
+    `position` numbers the stream of (agent, persona) without gaps. The database assigns it after the commit
+    (`nous_changes_publish`), so a reader that has read up to a position has missed nothing before it; until then it is
+    null. `id` is the order of writing, over all streams, and is never sent: `key` is the public name. `details`
+    contains ids, numbers and fixed words of our own, never text of a memory.
     """
 
     key = models.UUIDField(default=uuid.uuid4, editable=False)
@@ -47,7 +47,8 @@ class Change(AgentRow):
 
 
 class ChangeStream(AgentRow):
-    """How far a stream goes: the position of its last change, and up to which they were deleted by age.
+    """The extent of a stream: the position of its last change, and the position up to which changes were deleted by
+    age.
 
     Only the database's own functions write here.
     """

@@ -1,4 +1,4 @@
-"""How far a person is with the guided demo."""
+"""The progress of a person in the guided demo."""
 
 from django.conf import settings
 from django.db import models
@@ -7,10 +7,10 @@ from nousweb.lib import clock
 
 
 class DemoTour(models.Model):
-    """That a person is guided through the demo data; only the people whom the demo made have a row.
+    """A person who is guided through the demo data; only the people whom the demo created have a row.
 
-    What they have done stands in the audit trail, since `began_at`. The agent is named and not referred to, so that it
-    can be erased.
+    The audit trail since `began_at` shows the finished steps. The agent is named and not referred to, so that it can be
+    erased.
     """
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="demo_tour")

@@ -1,4 +1,4 @@
-"""What people do with what waits for them, beside deciding it: hand it on, put it off, talk about it."""
+"""Actions of people on pending items besides deciding them: assigning, snoozing, commenting."""
 
 import uuid
 
@@ -8,14 +8,14 @@ from django.db.models import Q
 
 from identity.models.agents import Agent, Persona
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class ItemRow(models.Model):
     """A row about one item of the inbox.
 
-    `item_id` is the key of what waits, a proposal or a review of memories: an UUID, so one key is enough over all
-    kinds. `item_type` is its model, as the audit trail names it.
+    `item_id` is the key of the item, a proposal or a review of memories: a UUID, so one key is enough over all kinds.
+    `item_type` is its model, as in the audit trail.
     """
 
     item_id = models.UUIDField()
@@ -29,7 +29,7 @@ class ItemRow(models.Model):
 
 
 class ItemAssignment(ItemRow):
-    """Who is to decide an item. It keeps nobody else from deciding it."""
+    """The person who is to decide an item. Others may decide it too."""
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     by_name = models.CharField(max_length=200)
@@ -63,7 +63,7 @@ class ItemSnooze(ItemRow):
 
 
 class ItemComment(ItemRow):
-    """What somebody said about an item to their colleagues. No agent reads it."""
+    """A person's comment on an item for their colleagues. No agent reads it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -79,7 +79,7 @@ class ItemComment(ItemRow):
 
 
 class SecondOpinion(ItemRow):
-    """One person asked another what they think of an item. The answer is kept, and decides nothing."""
+    """A request to a person for their opinion on an item. The answer is stored, and decides nothing."""
 
     class Answer(models.TextChoices):
         FOR = "for", "For it"
@@ -103,16 +103,16 @@ class SecondOpinion(ItemRow):
 
 
 class NotificationQuerySet(models.QuerySet["Notification"]):
-    def seen_by(self, by: PermissionHolder) -> "NotificationQuerySet":
-        """Those about agents that `by` may still know of."""
-        return of_seen_agents(self, by)  # type: ignore[return-value]
+    def visible_to(self, by: PermissionHolder) -> "NotificationQuerySet":
+        """The notifications about agents that `by` may still see."""
+        return for_visible_agents(self, by)  # type: ignore[return-value]
 
     def unread(self) -> "NotificationQuerySet":
         return self.filter(read_at=None)
 
 
 class Notification(ItemRow):
-    """Somebody is notified of something about an item, once: `source` is the key of what they are told of."""
+    """A notification of a person about an item, sent once: `source` is the key of its cause."""
 
     class Kind(models.TextChoices):
         MENTION = "mention", "Mentioned you"
@@ -162,7 +162,7 @@ class SavedFilter(models.Model):
 
 
 class MailPreference(models.Model):
-    """What a person wants by e-mail. Without a row: high risk at once, and the digest."""
+    """A person's e-mail settings. Without a row: high risk at once, and the digest."""
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_preference")
     at_once = models.BooleanField(default=True)

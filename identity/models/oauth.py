@@ -1,4 +1,4 @@
-"""Programs that ask a person for access by OAuth, and what they hold on the way to a token and to its renewal."""
+"""Programs that request access from a person by OAuth, and their codes and refresh tokens."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -11,7 +11,7 @@ from nousweb.lib import clock
 
 
 class OAuthClient(models.Model):
-    """A program that may ask people for access. What it calls itself nobody has checked, unless a person wrote it."""
+    """A program that may request access from people. Nobody has verified its name, unless a person wrote it."""
 
     class Source(models.TextChoices):
         REGISTERED = "registered", "Registered itself"
@@ -35,13 +35,13 @@ class OAuthClient(models.Model):
 
 
 class OAuthCode(models.Model):
-    """What a person agreed to, for the client to exchange for a token: once, within a minute or two."""
+    """A person's consent, which the client exchanges for a token: once, within a minute or two."""
 
     digest = models.CharField(max_length=64, unique=True)
     client = models.ForeignKey(OAuthClient, on_delete=models.CASCADE, related_name="codes")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="oauth_codes")
-    # What the token will be able to do, in the words of `token_create`.
+    # The rights of the future token, as arguments of `token_create`.
     rights = models.JSONField()
     redirect_uri = models.CharField(max_length=MAX_REDIRECT_URI_CHARACTERS)
     code_challenge = models.CharField(max_length=128)

@@ -1,4 +1,4 @@
-"""How people come in: invitations, and the sessions in which they are signed in."""
+"""Access of people: invitations, and the sessions in which they are signed in."""
 
 import uuid
 

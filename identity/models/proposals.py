@@ -1,4 +1,4 @@
-"""Wishes to change an identity, and what people decided."""
+"""Proposed changes of an identity, and people's decisions about them."""
 
 import uuid
 
@@ -14,13 +14,13 @@ from identity.models.versions import IdentityVersion
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import SECTION_POLICY, Risk, Section, SectionPolicy
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
-    def seen_by(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
-        """What `by`, a person, may know of: proposals of the subconscious are for holders of its right."""
-        seen: ChangeProposalQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+    def visible_to(self, by: PermissionHolder) -> "ChangeProposalQuerySet":
+        """The proposals that `by`, a person, may see. Proposals of the subconscious require its permission."""
+        seen: ChangeProposalQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
         return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
     def pending(self) -> "ChangeProposalQuerySet":
@@ -47,7 +47,7 @@ class ChangeProposalQuerySet(models.QuerySet["ChangeProposal"]):
 
 
 class ChangeProposal(AgentRow, AuthorFields):
-    """A wish to change one section: what it said, what it should say, why, and what people decided."""
+    """A proposed change of one section: its present text, the new text, the reason, and people's decision."""
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"

@@ -1,4 +1,4 @@
-"""Seals over what is append-only, and what is needed to check rows against them."""
+"""Seals over append-only tables, and the data for checking rows against them."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -6,13 +6,13 @@ from django.db import models
 from identity.models.agents import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from nousweb.lib import clock
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 
 class LogSealQuerySet(models.QuerySet["LogSeal"]):
-    def seen_by(self, by: PermissionHolder) -> "LogSealQuerySet":
-        """The seals that `by` may know of, as with the records that they are over."""
-        seen: LogSealQuerySet = of_seen_agents(self, by)  # type: ignore[assignment]
+    def visible_to(self, by: PermissionHolder) -> "LogSealQuerySet":
+        """The seals that `by` may see, by the same rules as the sealed records."""
+        seen: LogSealQuerySet = for_visible_agents(self, by)  # type: ignore[assignment]
         return seen if by.may(VIEW_SUBCONSCIOUS) else seen.exclude(persona=Persona.SUBCONSCIOUS)
 
 
@@ -58,11 +58,11 @@ class LogSeal(models.Model):
 
 
 class LogLeaves(models.Model):
-    """What the root of a seal is over, row by row: keys, and beside each other hashes, salts and digests.
+    """The leaves of a seal, row by row: keys, and in parallel hashes, salts and digests.
 
-    `contents` has 32 bytes a row: the hash of its columns. `salts` has 16, without which nobody can try out what an
-    erased row may have said; an erasure makes them zero. `digests`, for tables with columns that an erasure may empty,
-    has 32: the salted hash of these, so that the rest of an emptied row can still be checked.
+    `contents` has 32 bytes a row: the hash of its columns. `salts` has 16, without which nobody can guess the text of
+    an erased row; an erasure sets them to zero. `digests`, for tables with columns that an erasure may empty, has 32:
+    the salted hash of these, so that the rest of an emptied row can still be checked.
     """
 
     seal = models.OneToOneField(LogSeal, on_delete=models.PROTECT, primary_key=True, related_name="leaves")
@@ -82,9 +82,9 @@ class LogLeaves(models.Model):
 
 
 class LogHole(models.Model):
-    """That a sealed row was erased, or with `blanked` emptied of what it said; written by the database itself.
+    """A tombstone: a sealed row was erased, or emptied if `blanked`; written by the database itself.
 
-    `receipt_id` is the audit record of the erasure, which tells how many holes it made and their digest.
+    `receipt_id` is the audit record of the erasure, which has the number of its tombstones and their digest.
     """
 
     seal = models.ForeignKey(LogSeal, on_delete=models.PROTECT, related_name="holes")
@@ -104,7 +104,7 @@ class LogHole(models.Model):
 
 
 class LogHorizon(models.Model):
-    """How far the sealer is with one table: where it looks for rows from, and when it was last done with all.
+    """The progress of the sealer in one table: the key from which it looks for rows, and when it last finished all.
 
     `next_floor` becomes the floor when every transaction has ended that may still write a key below it, which are those
     before `next_transaction`.
@@ -141,7 +141,7 @@ class LogVerification(models.Model):
     rows = models.PositiveBigIntegerField(default=0)
     holes = models.PositiveBigIntegerField(default=0)
     problems = models.PositiveBigIntegerField(default=0)
-    # Of the first ones: what is wrong in a sentence, with the agent and persona that it is about.
+    # The first findings: a sentence each, with the agent and persona concerned.
     findings = models.JSONField(default=list)
 
     class Meta:

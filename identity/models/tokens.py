@@ -44,12 +44,12 @@ class ApiToken(models.Model):
     former_until = models.DateTimeField(null=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     created_by = models.CharField(max_length=200)
-    # Who made it, for those who must not approve what it proposes: names change, keys do not.
+    # The maker, who must not approve the token's proposals: names change, keys do not.
     maker_kind = models.CharField(
         max_length=10, choices=AuthorFields.Kind, default=AuthorFields.Kind.SYSTEM, editable=False
     )
     maker_id = models.CharField(max_length=100, default="", editable=False)
-    # Who else was shown a secret of it, as "kind:id".
+    # Others who were shown a secret of the token, as "kind:id".
     secret_holders = ArrayField(models.CharField(max_length=120), default=list, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     client = models.ForeignKey("identity.OAuthClient", on_delete=models.SET_NULL, null=True, related_name="tokens")
@@ -77,15 +77,15 @@ class ApiToken(models.Model):
     def state(self) -> str:
         if self.revoked_at:
             return "revoked"
-        ends = [self.expires_at, self.silent_until]
+        ends = [self.expires_at, self.renewal_deadline]
         return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
 
     @property
-    def former_goes_on(self) -> bool:
-        """Whether the secret that it had before opens the same still."""
+    def previous_secret_is_valid(self) -> bool:
+        """Whether the previous secret of the token is still accepted."""
         return self.former_until is not None and self.former_until > clock.now() and self.state == "active"
 
     @property
-    def silent_until(self) -> datetime | None:
-        """When a client that never renews its secret again loses its token; None where nothing has to be renewed."""
+    def renewal_deadline(self) -> datetime | None:
+        """When the token expires unless its client renews the secret; None if nothing has to be renewed."""
         return self.secret_expires_at and self.secret_expires_at - SECRET_LIFETIME + REFRESH_LIFETIME

@@ -1,4 +1,4 @@
-"""Addresses that are told of changes, and what was sent to them."""
+"""Webhooks, and the messages sent to them."""
 
 import uuid
 
@@ -12,10 +12,11 @@ from nousweb.lib import clock
 
 
 class Webhook(models.Model):
-    """An address that is sent the changes of one agent, and what its receiver may know: persona, scopes, kinds.
+    """An address that receives the changes of one agent, and the rights of its receiver: persona, scopes, kinds.
 
-    `actor_position` and `subconscious_position` say how far each stream has been turned into deliveries. `due_at` is
-    when the next delivery is tried at the earliest; until `leased_until` the worker that holds `lease` is about it.
+    `actor_position` and `subconscious_position` are the positions up to which each stream has been turned into
+    deliveries. `due_at` is the earliest time of the next delivery; until `leased_until` the worker with `lease` handles
+    it.
     """
 
     class State(models.TextChoices):
@@ -56,12 +57,12 @@ class Webhook(models.Model):
 
     @property
     def messages(self) -> "models.QuerySet[WebhookDelivery]":
-        """What was and is to be sent, by agent as all of its rows are."""
+        """The past and pending messages, filtered by agent like all rows."""
         return WebhookDelivery.objects.filter(agent=self.agent_id, webhook=self)
 
 
 class WebhookDelivery(models.Model):
-    """One message to a webhook: changes in their order, by key; what they are about is read when it is sent."""
+    """One message to a webhook: changes in their order, by key; their bodies are read when it is sent."""
 
     class Status(models.TextChoices):
         WAITING = "waiting", "Waiting"

@@ -1,4 +1,4 @@
-"""How far the database's log was when somebody wrote last, for reads from a replica."""
+"""The position of the database's log at the last write, for reads from a replica."""
 
 from django.db import models
 

@@ -1,6 +1,6 @@
-"""The domain events of the change feed, declared as data: what each is called, and who may know of it.
+"""The kinds of changes in the change feed, declared as data: their names, and the permission to see them.
 
-An event is known to whoever may read what it is about: a token by its scopes, a person by their rights.
+A change is visible to those who may read its object: to a token by its scopes, to a person by their permissions.
 """
 
 from collections.abc import Iterable
@@ -97,12 +97,12 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
     "expectation.broken": ChangeKind(EXPECTATION, details=("state",)),
     "expectation.mended": ChangeKind(EXPECTATION, details=("state",)),
 }  # fmt: skip
-"""By name: what it is about, a dot, and what happened to it."""
+"""By name: the type of the object, a dot, and the action."""
 
 KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for action in declared.actions}
 
 KIND_OF_VERB = {"create": "created", "update": "updated", "retire": "retired", "restore": "restored"}
-"""What the feed calls the plain actions on an object."""
+"""Names in the feed for plain actions on an object."""
 
 
 def changes_declare(name: str, permission: str, verbs: Iterable[str]) -> None:

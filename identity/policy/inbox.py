@@ -1,4 +1,4 @@
-"""Who may do what with the items of the inbox, declared as data."""
+"""Permissions on the items of the inbox, declared as data."""
 
 VIEW_RIGHTS = {"changeproposal": "identity.view_changeproposal", "memoryreview": "memory.view_memoryreview"}
 """By type of an item the right to know of it."""

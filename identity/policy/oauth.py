@@ -1,12 +1,12 @@
-"""What clients of OAuth may be, and how long what they hold lasts, declared as data."""
+"""Limits of OAuth clients and lifetimes of their secrets, declared as data."""
 
 from datetime import timedelta
 
 CODE_LIFETIME = timedelta(minutes=2)
 SECRET_LIFETIME = timedelta(hours=1)
-"""Of an access token; it is renewed by a refresh token."""
+"""Lifetime of an access token; a refresh token renews it."""
 REFRESH_LIFETIME = timedelta(days=30)
-"""Of a refresh token, which each renewal replaces: so long may a client be silent."""
+"""Lifetime of a refresh token, which each renewal replaces: the maximum silence of a client."""
 
 MAX_REDIRECT_URIS = 10
 MAX_REDIRECT_URI_CHARACTERS = 500

@@ -1,4 +1,4 @@
-"""What the scopes of a token allow, and which rights only people hold, declared as data."""
+"""The permissions of tokens' scopes, and those that only people have, declared as data."""
 
 from collections.abc import Iterable
 
@@ -27,16 +27,16 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     "context:read": frozenset({"context.assemble_context", "context.report_context"}),
     "expectations:run": frozenset({"context.view_expectation", "context.run_expectation"}),
 }
-"""What each scope of an agent's token allows. No scope holds, or may ever hold, a right to approve.
+"""The permissions of each scope of an agent's token. No scope has, or may ever have, a permission to approve.
 
-Each type of memory adds what tokens may do with it (`tokens_may` in `memory/types/`) by `scope_extend`.
+Each type of memory adds the actions of tokens (`tokens_may` in `memory/types/`) by `scope_extend`.
 """
 
 
 def scope_extend(scope: str, permissions: Iterable[str], *, in_projects: bool = False) -> None:
-    """Let tokens with `scope` do more: once, while the apps are set up; `in_projects` those limited to projects, too.
+    """Add permissions to `scope`, while the apps are set up; with `in_projects`, also for tokens limited to projects.
 
-    Raises ValueError for what only people may.
+    Raises ValueError for permissions that only people may have.
     """
     added = frozenset(permissions)
     if kept := added & PEOPLE_ONLY_PERMISSIONS:
@@ -78,7 +78,7 @@ PEOPLE_ONLY_PERMISSIONS = frozenset(
         "context.talk_to_agent",
     }
 )
-"""Rights that only a signed-in person can hold, whatever a token's scopes say."""
+"""Permissions that only a signed-in person can have, whatever a token's scopes."""
 
 PROJECT_TOKEN_PERMISSIONS = {
     "identity.view_agent", "identity.view_identityversion", "identity.view_changeproposal",
@@ -86,18 +86,20 @@ PROJECT_TOKEN_PERMISSIONS = {
     "memory.view_workingmemory", "memory.change_workingmemory",
     "context.assemble_context", "context.report_context",
 }  # fmt: skip
-"""All that a token limited to projects can hold, whatever its scopes say: what is read and written with the keys of
-projects, or holds everywhere. What tells of all projects together is not among it.
+"""All permissions that a token limited to projects can have, whatever its scopes: to read and write rows with keys of
+projects, or rows that hold everywhere. Permissions over all projects together are not among them.
 
-Types of memory that carry the key of a project add what tokens may do with them by `scope_extend`."""
+Types of memory that carry the key of a project add the actions of tokens on them by `scope_extend`.
+"""
 
 ALL_AGENTS_PERMISSIONS = frozenset(
     {"identity.add_agent", "context.add_contextprofile", "context.change_contextprofile"}
 )
-"""Rights over what concerns every agent: whoever is limited to some agents does not hold them, whatever their role."""
+"""Permissions that concern every agent: a person who is limited to some agents does not have them, whatever their
+role."""
 
 GLOBAL_WRITES = frozenset({"identity.propose_changeproposal", "memory.add_censor"})
-"""What such a token can hold besides where it may write global memory: it makes what holds everywhere."""
+"""Further permissions of such a token where it may write global memory: they create rows that hold everywhere."""
 
 APPROVING_PERMISSIONS = frozenset({"identity.review_changeproposal", "memory.review_memory"})
-"""Of these not even the product itself makes use: what waits for a person is answered by a person."""
+"""Permissions that not even the product itself uses: a person decides what is pending."""

@@ -20,7 +20,8 @@ SECTION_PRIORITY: dict[str, int] = {
         )
     )
 }
-"""What an identity keeps when its budget is short: its limits first, since they protect others."""
+"""The order in which sections of an identity are included if the budget is short: its boundaries first, since they
+protect others."""
 
 
 def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:

@@ -1,4 +1,4 @@
-"""How many changes of identity agents and tokens may propose or apply themselves, and how soon again."""
+"""Limits on the number and frequency of identity changes that agents and tokens may propose or apply themselves."""
 
 from datetime import timedelta
 
@@ -10,4 +10,4 @@ MAX_PENDING_PROPOSALS_PER_TOKEN = 20
 MAX_PROPOSALS_PER_TOKEN_AND_DAY = 50
 PROPOSAL_WINDOW = timedelta(days=1)
 REJECTION_STANDS = timedelta(days=30)
-"""So long what people turned down or took back is not proposed again by an agent in the same words."""
+"""For this time, an agent cannot propose a text again that people rejected or reverted."""

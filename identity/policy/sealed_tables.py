@@ -1,6 +1,6 @@
-"""How append-only tables are sealed, and which those of identity are; `memory/sealed_tables.py` adds those of memory.
+"""The sealing of append-only tables, and the sealed tables of identity; `memory/sealed_tables.py` adds those of memory.
 
-A seal covers every column of a row but those of `open_columns`, each with the reason why it may change.
+A seal covers every column of a row except those of `open_columns`, each with the reason why it may change.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from django.apps import apps
 from django.db import models
 
 FORMAT = 1
-"""Of leaves and seals. Another one for other columns or another encoding: old seals are read by their own."""
+"""The format of leaves and seals. Other columns or another encoding need a new one; old seals are read by their own."""
 SEAL_ROWS = 1_000
 """At most so many rows stand in one seal; a chain that has them is sealed at once."""
 SEAL_EVERY = timedelta(minutes=5)
@@ -22,7 +22,7 @@ TRANSACTION_ROWS = 5_000
 """Erasures wait for a transaction of the sealer, so it seals no more rows than this."""
 ROUND_SECONDS = 40.0
 LATE = timedelta(hours=6)
-"""So long a transaction may have been open before what it wrote is sealed; what claims to be older was inserted."""
+"""The maximum age of a transaction whose rows are sealed; rows that claim to be older were inserted later."""
 SETTLED = timedelta(seconds=5)
 """Between the number that a row is given and its transaction's own there lie microseconds; so long is waited."""
 VERIFY_EVERY = timedelta(days=1)
@@ -35,12 +35,11 @@ VIEW = "identity.view_auditevent"
 
 @dataclass(frozen=True, slots=True)
 class SealedTable:
-    """`model_label` names the model of the rows. `blanks` are columns that an erasure may empty in a row that stays.
-    `agent` and `persona` are SQL on `t`, or on what `join` brings. Keys of a `numbered` table are numbers: given by a
-    sequence of the table, or with `by_chain` rising within each persona of an agent in the order of commits, of which
-    the model named by `counters_label` knows the last.
-    `clock_column` is written by the product alone. A row that fails the `condition`, SQL on `t`, counts as missing.
-    """
+    """A sealed table. `model_label` names the model of the rows. `blanks` are columns that an erasure may empty in a
+    row that stays. `agent` and `persona` are SQL on `t`, or on the tables of `join`. Keys of a `numbered` table are
+    numbers: from a sequence of the table, or with `by_chain` rising within each persona of an agent in the order of
+    commits, of which the model named by `counters_label` has the last. Only the product writes `clock_column`. A row
+    that fails the `condition`, SQL on `t`, counts as missing."""
 
     name: str
     model_label: str
@@ -70,7 +69,7 @@ class SealedTable:
 
     @property
     def columns(self) -> "tuple[models.Field[Any, Any], ...]":
-        """What a seal covers, in the order of its encoding: by the names of the columns."""
+        """The columns that a seal covers, in the order of its encoding: by the names of the columns."""
         found = (column for column in self.model._meta.concrete_fields if column.attname not in self.open_columns)
         return tuple(sorted(found, key=lambda column: column.attname))
 

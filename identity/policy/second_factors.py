@@ -1,22 +1,22 @@
-"""How second factors work, declared as data. The figures of a code are those that every authenticator app expects."""
+"""Parameters of second factors, declared as data. Those of a code are the ones that every authenticator app expects."""
 
 from datetime import timedelta
 
 CODE_DIGITS = 6
 STEP_SECONDS = 30
-"""How long one code holds (RFC 6238)."""
+"""Lifetime of one code (RFC 6238)."""
 STEPS_AROUND = 1
 """Codes of so many time steps before and after the present one are taken, since clocks differ."""
 
 RECOVERY_CODES = 10
 RECOVERY_CODE_BYTES = 10
-"""Of randomness in each: enough that its hash cannot be guessed from a copy of the database."""
+"""Random bytes of each recovery code: enough that its hash cannot be guessed from a copy of the database."""
 
 LOGIN_MINUTES = 10
-"""How long after the password the code may come."""
+"""Maximum minutes between the password and the code."""
 
 FRESH_FOR = timedelta(minutes=15)
-"""How long a code counts as fresh for what cannot be undone."""
+"""The time for which a code counts as fresh for irreversible actions."""
 
 FRESH_PAGES = frozenset(
     {
@@ -34,4 +34,4 @@ FRESH_PAGES = frozenset(
         "agent_subject_erase",
     }
 )
-"""Pages whose forms ask whoever has a second factor for a fresh code: accounts, and what is erased by the lot."""
+"""Pages whose forms require a fresh code from people with a second factor: accounts, and bulk erasure."""

@@ -1,4 +1,4 @@
-"""Who an agent may become, and who decides: the sections, their risk and the guardrails, declared as data.
+"""Sections of an identity, their risk and the guardrails, declared as data.
 
 Source: seed 008, part A and "Self-Evolution Guardrails".
 """
@@ -44,7 +44,7 @@ def section_check(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SectionPolicy:
-    """Guardrail of one section: its risk, whether the agent may apply a change itself, what it is for."""
+    """The guardrail of one section: its risk, whether the agent may apply a change itself, and its purpose."""
 
     risk: Risk
     agent_may_apply: bool
@@ -61,7 +61,8 @@ SECTION_POLICY: dict[str, SectionPolicy] = {
 }
 
 LARGE_CHANGE = 1_000
-"""So many characters of lines that come or go raise the risk of a change by one step, `HUGE_CHANGE` by two."""
+"""From this many characters of added or removed lines on, the risk of a change rises by one step; from `HUGE_CHANGE`
+on, by two."""
 HUGE_CHANGE = 4_000
 
 

@@ -11,14 +11,14 @@ DELIVERY = LeasePolicy(
     backoff_initial=timedelta(milliseconds=250),
     backoff_max=timedelta(minutes=10),
 )
-"""A message that fails holds those after it back, so that the order stays. A hiccup of the receiver costs a quarter of
-a second; after twelve attempts, in about nine minutes, the message is given up and the next one is tried. What a killed
-worker held is free again after ten seconds."""
+"""A failed message delays those after it, so that the order stays. A short failure of the receiver costs a quarter of a
+second; after twelve attempts, in about nine minutes, the message is given up and the next one is tried. The message of
+a killed worker is free again after ten seconds."""
 
 DISABLED_AFTER = 10
 """Messages given up in a row; then nothing more is tried until a person says so."""
 CHANGES_IN_A_MESSAGE = 500
-"""At most; a message holds whatever waits when it is made, so that a webhook that is behind catches up."""
+"""Maximum number of changes in a message; it contains all pending ones, so that a webhook that is behind catches up."""
 CHANGES_WITH_BODIES = 50
 """At most where bodies are sent too, each of which may be long."""
 TURN_SECONDS = 5.0

@@ -18,7 +18,7 @@ from nousweb.lib.token_estimate import estimate_tokens
 
 def agent_get(slug: str, by: Principal) -> Agent:
     """The agent called `slug`. Raises NotFound, also for one that `by` may not know of."""
-    agent = Agent.objects.seen_by(by).filter(slug=slug).first()
+    agent = Agent.objects.visible_to(by).filter(slug=slug).first()
     if agent is None:
         raise NotFound(f"There is no agent {slug[:60]!r}.")
     return agent
@@ -45,7 +45,7 @@ def agent_as_of(agent: Agent, moment: datetime) -> Agent:
         if not isinstance(before, dict):
             continue
         if action == "agent.configure":
-            # What held nothing is written down as None.
+            # An empty value is recorded as None.
             config = {name: value for name, value in (config | before).items() if value is not None}
         elif before.get("kind") in AgentKind.values:
             kind = before["kind"]
@@ -88,7 +88,7 @@ def version_get(agent: Agent, section: str, number: int) -> IdentityVersion:
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """One section as the console shows it: its policy, its current version if any, and what waits for it."""
+    """One section in the console: its policy, its current version if any, and its pending proposals."""
 
     section: Section
     policy: SectionPolicy
@@ -109,7 +109,7 @@ class SectionState:
 
 
 WAITING_SHOWN = 3
-"""How many waiting proposals a section lists; the review queue has them all."""
+"""Maximum number of pending proposals that a section lists; the review queue has all of them."""
 
 
 def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
@@ -118,7 +118,7 @@ def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
     waiting: dict[str, list[ChangeProposal]] = {}
     counts: dict[str, tuple[int, int]] = {}
     if by.may("identity.view_changeproposal"):
-        proposals = ChangeProposal.objects.seen_by(by).waiting().filter(agent=state.agent).defer("content")
+        proposals = ChangeProposal.objects.visible_to(by).waiting().filter(agent=state.agent).defer("content")
         ranked = proposals.annotate(
             place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),
             in_section=Window(Count("id"), partition_by="section"),
@@ -147,13 +147,13 @@ def section_tokens(section: str, content: str) -> int:
 
 
 def sized_tokens(section: str, characters: int) -> int:
-    """What `section_tokens` says of a text of so many characters, up to the marks that rendering adds to it."""
+    """The result of `section_tokens` for a text of so many characters, up to the marks that rendering adds to it."""
     return section_tokens(section, "x" * characters)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """One version as the history shows it: with its size and what that size has gained or lost."""
+    """One version in the history, with its size and the change of its size."""
 
     version: IdentityVersion
     tokens: int
@@ -185,15 +185,15 @@ def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRow:
-    """One agent as the list of agents shows it."""
+class AgentListRow:
+    """One agent in the list of agents."""
 
     agent: Agent
     tokens: int
     changed_at: datetime | None
 
     @classmethod
-    def of(cls, agent: Agent) -> "AgentRow":
+    def of(cls, agent: Agent) -> "AgentListRow":
         """The row of an agent out of `agents_overview`."""
         versions: list[IdentityVersion] = agent.current_versions  # type: ignore[attr-defined]
         # A section changes by getting a new current version, so the latest of these is the last change.
@@ -204,7 +204,7 @@ class AgentRow:
 def agents_overview(by: Principal, search: str = "") -> QuerySet[Agent]:
     """Agents whose name or slug holds `search`, each with `waiting` and its current versions in `current_versions`."""
     agents = (
-        Agent.objects.seen_by(by)
+        Agent.objects.visible_to(by)
         .with_waiting(by)
         .prefetch_related(Prefetch("identity_versions", IdentityVersion.objects.current(), to_attr="current_versions"))
     )

@@ -15,7 +15,7 @@ from identity.principal import Principal
 
 def agent_choices(by: Principal) -> list[tuple[str, str]]:
     """Agents that `by` may choose from; a select with more of them helps nobody."""
-    return list(Agent.objects.seen_by(by).values_list("slug", "name")[:500])
+    return list(Agent.objects.visible_to(by).values_list("slug", "name")[:500])
 
 
 def audit_actions(by: Principal) -> list[str]:
@@ -43,7 +43,7 @@ def audit_actions(by: Principal) -> list[str]:
 SORTS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
 """Orders of the inbox."""
 STATUSES = {"pending": "Waiting", "applied": "Applied, to look over", "decided": "Decided"}
-"""What of the proposals is listed."""
+"""Filters of the list of proposals by status."""
 
 
 class QueueForm(forms.Form):
@@ -79,7 +79,7 @@ class DateInput(forms.DateInput):
 
 
 class AuditFilter(django_filters.FilterSet):
-    """Who did what, when, to what."""
+    """Filters of the audit trail: who did what, when, to what."""
 
     agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=[], empty_label="Any agent", label="Agent")
     action = django_filters.ChoiceFilter(choices=[], empty_label="Any action")

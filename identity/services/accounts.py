@@ -1,7 +1,7 @@
-"""The record of every change of people's accounts and roles, whoever makes it and wherever.
+"""Audit records of all changes of people's accounts and roles.
 
-Accounts belong to Django: they change in its admin, by its commands, when somebody sets a password. None of those is a
-service of ours, so the record follows the models' signals. Only a bulk `update()` from a Python shell sends none.
+Accounts belong to Django: they change in its admin, by its commands, and when somebody sets a password. None of those
+is a service of ours, so the records follow the models' signals. Only a bulk `update()` from a Python shell sends none.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ def accounts_watch() -> None:
 
 
 def _remember(sender: type[User], instance: User, update_fields: Any = None, raw: bool = False, **signal: Any) -> None:
-    """Keep what an account was until it is saved; a login, which only notes its time, costs no query."""
+    """Remember the state of an account until it is saved; a login, which only sets its time, costs no query."""
     concerned = update_fields is None or {*WATCHED, PASSWORD} & set(update_fields)
     found = None
     if concerned and instance.pk and not raw:

@@ -1,16 +1,16 @@
-"""Transactions that write what belongs to an agent, and the erasures that none of them overlaps.
+"""The lock of an agent: writers share it, and an erasure has it exclusively, so that no writer overlaps an erasure.
 
-Whoever writes what tells of an agent's memory *holds* the agent first: a lock of the whole transaction that holders
-share, and that an erasure has for itself. So either the erasure finds what was written, or the writer begins after it
-and reads what the erasure left. What was read *before* the transaction may be about what is gone meanwhile: who writes
-such a thing compares `Agent.erasures`, as it was before reading, with what `agent_held` gives.
+A transaction that writes anything derived from an agent's memory takes the shared lock first and keeps it until its
+end. So either the erasure finds the written rows, or the writer starts after the erasure and reads what is left. Data
+that was read *before* the transaction may have been erased meanwhile: a writer of such data compares `Agent.erasures`,
+as it was before reading, with the value that `agent_lock_shared` yields.
 
-The one order in which a transaction takes its locks:
+A transaction takes its locks in this order:
 
-1. the agent, here; 2. its row (`Agent`), by what numbers or changes it; 3. the run of the lifecycle; 4. what learns for
-one memory (`learning_lock`), proposes for one persona (`proposing_lock`) or writes under one key of a document; 5. the
-review (`MemoryReview`); 6. facts and other memories by primary key; 7. rows of the index by their keys. The numbers of
-a persona's events are a lock too (`event_ids_reserve`): what the subconscious did is logged in a transaction of its
+1. the agent, here; 2. its row (`Agent`), to number or change it; 3. the job; 4. the lock of learning for one memory
+(`learning_lock`), of proposing for one persona (`proposing_lock`) or of one key of a document; 5. the review
+(`MemoryReview`); 6. facts and other memories by primary key; 7. rows of the index by their keys. The numbers of a
+persona's events are a lock too (`event_ids_reserve`): actions of the subconscious are logged in a transaction of their
 own, after the job.
 """
 
@@ -29,47 +29,48 @@ from nousweb.lib.retrying import transaction_retried
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_held: ContextVar[dict[int, int]] = ContextVar("agents_held")
+_locked: ContextVar[dict[int, int]] = ContextVar("agents_locked")
+"""The erasures of each agent whose shared lock this context has, by its key."""
 
 
 @contextmanager
-def agent_held(agent_id: int) -> Iterator[int]:
-    """Hold an agent until the end of the transaction that is open; gives the number of its erasures so far.
+def agent_lock_shared(agent_id: int) -> Iterator[int]:
+    """Take the shared lock of an agent until the end of the open transaction; yields the number of its erasures so far.
 
-    Raises NotFound when the agent is gone.
+    Raises NotFound if the agent is gone.
     """
-    held = _held.get({})
-    if agent_id in held:
-        yield held[agent_id]
+    locked = _locked.get({})
+    if agent_id in locked:
+        yield locked[agent_id]
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT nous_agent_hold(%s)", [agent_id])
         (erasures,) = cursor.fetchone()
     if erasures is None:
         raise NotFound("There is no such agent.")
-    token = _held.set(held | {agent_id: erasures})
+    token = _locked.set(locked | {agent_id: erasures})
     try:
         yield erasures
     finally:
-        _held.reset(token)
+        _locked.reset(token)
 
 
 def agent_transaction(of: str = "agent") -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a service one transaction that holds the agent of its keyword `of`: an agent, or a row of one.
+    """Run a service in one transaction with the shared lock of an agent. Its keyword `of` is the agent, or a row of it.
 
-    Where no other transaction is open it is tried again after a deadlock, so it must not change what it was given
-    before it has read it again.
+    If no other transaction is open, the service is retried after a deadlock, so it must not change its arguments
+    before it has reloaded them.
     """
 
     def decorate(service: Callable[P, T]) -> Callable[P, T]:
         @wraps(service)
-        def run(*args: P.args, **given: P.kwargs) -> T:
-            row: Any = given[of]
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            row: Any = kwargs[of]
             agent_id = row.pk if isinstance(row, Agent) else row.agent_id
 
             def work() -> T:
-                with transaction.atomic(), agent_held(agent_id):
-                    return service(*args, **given)
+                with transaction.atomic(), agent_lock_shared(agent_id):
+                    return service(*args, **kwargs)
 
             return transaction_retried(work)
 
@@ -78,18 +79,18 @@ def agent_transaction(of: str = "agent") -> Callable[[Callable[P, T]], Callable[
     return decorate
 
 
-def agent_again(agent: Agent) -> Agent:
-    """The agent as it is now. Raises NotFound when it is gone."""
+def agent_reload(agent: Agent) -> Agent:
+    """Reload the agent. Raises NotFound if it is gone."""
     found = Agent.objects.filter(pk=agent.pk).first()
     if found is None:
         raise NotFound("There is no such agent.")
     return found
 
 
-def agent_erasing(agent: Agent, *, whole: bool = False) -> Agent:
-    """The agent, locked against everyone who holds it, in the open transaction of an erasure, which is counted.
+def agent_lock_exclusive(agent: Agent, *, whole: bool = False) -> Agent:
+    """Take the exclusive lock of an agent in the open transaction of an erasure, and count the erasure.
 
-    A `whole` agent is locked against every row that would refer to it. Raises NotFound when it is gone.
+    With `whole`, the row is locked against new references too. Raises NotFound if the agent is gone.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT nous_agent_hold(%s, alone => true)", [agent.pk])

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seeding import facts_source_check, identity_seed
 from identity.services.versions import agent_lock
-from nousweb.lib.characters import hidden_places
+from nousweb.lib.characters import invisible_characters
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import unstorable_reason
 
@@ -27,7 +27,7 @@ def agent_create(
     prompt: str | None = None,
     facts_from: Agent | None = None,
 ) -> Agent:
-    """Make an agent and seed its identity from a prompt, and from what the agent `facts_from` knows of its user.
+    """Create an agent and seed its identity from a prompt, and from the facts about people of the agent `facts_from`.
 
     Raises Invalid for a bad slug, name or kind, Conflict if it exists, and NotAllowed for facts that `by` may not read.
     """
@@ -106,7 +106,7 @@ def _name_check(name: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > 100 or unstorable_reason(name):
         raise Invalid("A name has 1 to 100 characters that can be stored.", field="name")
-    if hidden := hidden_places(name, 1):
+    if hidden := invisible_characters(name, 1):
         raise Invalid(f"A name may not hold {hidden[0].code} {hidden[0].name}, which does not show.", field="name")
     return name
 

@@ -8,15 +8,15 @@ from django.db import models
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import ACTIONS_OF_BOTH_PERSONAS
 from identity.principal import Principal
-from identity.services.change_feed import change_of_audit, changes_record
+from identity.services.change_feed import feed_change_of_audit, feed_changes_record
 from nousweb.lib.prepared_statements import instance_insert
 
 
 class AuditEntry(TypedDict, total=False):
-    """That `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
+    """An entry: `by` did `action` ("noun.verb") to `target`; `before` and `after` are JSON-ready states.
 
-    `label` names the target where its own name must not stay behind. `persona` says whose memory it is about where
-    neither the target nor who acts does.
+    `label` replaces the target's own name if that must not be stored. `persona` is the persona whose memory it is
+    about, if neither the target nor the author determines it.
     """
 
     by: Required[Principal]
@@ -34,8 +34,8 @@ def audit_record(**entry: Unpack[AuditEntry]) -> None:
     """Write `entry` to the audit trail, and to the change feed where it is a domain event."""
     record = audit_draft(**entry)
     instance_insert(record)
-    if change := change_of_audit(record, entry["agent"], entry["target"]):
-        changes_record([change])
+    if change := feed_change_of_audit(record, entry["agent"], entry["target"]):
+        feed_changes_record([change])
 
 
 def audit_record_many(entries: Iterable[AuditEntry]) -> None:
@@ -43,13 +43,14 @@ def audit_record_many(entries: Iterable[AuditEntry]) -> None:
     entries = list(entries)
     records = AuditEvent.objects.bulk_create(audit_draft(**entry) for entry in entries)
     drafts = [
-        change_of_audit(record, entry["agent"], entry["target"]) for record, entry in zip(records, entries, strict=True)
+        feed_change_of_audit(record, entry["agent"], entry["target"])
+        for record, entry in zip(records, entries, strict=True)
     ]
-    changes_record([draft for draft in drafts if draft is not None])
+    feed_changes_record([draft for draft in drafts if draft is not None])
 
 
 def audit_draft(**entry: Unpack[AuditEntry]) -> AuditEvent:
-    """What `audit_record` would write, unsaved: for a receipt that the database itself writes."""
+    """Build the unsaved record of `audit_record`: for a receipt that the database itself writes."""
     by, action, target, agent = entry["by"], entry["action"], entry["target"], entry["agent"]
     return AuditEvent(
         author_kind=by.kind,

@@ -1,7 +1,7 @@
-"""What changes are about, as it is now: read when somebody asks, never kept with the change.
+"""Bodies of changes: the present state of their objects, read on request and never stored with the change.
 
-Other apps add what they know: each entry of `bodies` gives, for ids of one type of object, those of them that are
-still there and belong to one of the personas.
+Other apps add their types: each entry of `bodies` returns, for ids of one type of object, those that still exist and
+belong to one of the personas.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,9 +17,9 @@ BodyLoader = Callable[[Agent, Collection[str], Sequence[str]], Bodies]
 def bodies_of(
     agent: Agent, changes: Sequence[Change], personas: Sequence[str]
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """By type and id the bodies of what these changes are about; without what is gone or has none.
+    """The bodies of the objects of these changes, by type and id; without objects that are gone or have none.
 
-    Whoever asks has checked that the reader may know of the changes: who may know of one may read its body.
+    The caller has checked that the reader may see the changes: a reader who may see a change may read its body.
     """
     ids: dict[str, set[str]] = {}
     for change in changes:

@@ -1,7 +1,7 @@
-"""The change feed: writing what happened, in the transaction of the change, and reading it in order.
+"""The change feed: record a change in its own transaction, and read changes in order.
 
-A stream is what happened to one persona of one agent. The database numbers it after the commit without gaps (see
-identity/migrations/0009_change_feed.py), so reading never waits for a writer and never passes one over.
+A stream contains the changes of one persona of one agent. The database numbers them after the commit without gaps (see
+identity/migrations/0009_change_feed.py), so reading never waits for a writer and never misses one.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ from nousweb.lib.prepared_statements import instance_insert
 
 
 class CursorGone(DomainError):
-    """A cursor points to what is no longer kept, or is not there: the reader has to start over."""
+    """A cursor points to changes that were deleted or never existed: the reader has to start over."""
 
     status = 410
     code = "cursor_gone"
     title = "This cursor is of no use any more"
 
 
-def change_record(
+def feed_change_record(
     *,
     kind: str,
     agent: Agent,
@@ -39,19 +39,19 @@ def change_record(
     object_id: object,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write one domain event of a persona, inside the transaction of what it tells of.
+    """Record one change of a persona, inside the transaction of the change itself.
 
-    `kind` is one of CHANGE_KINDS; `details` are ready for JSON and hold no text of a memory.
+    `kind` is one of CHANGE_KINDS; `details` are ready for JSON and contain no text of a memory.
     """
-    instance_insert(change_draft(kind, agent, persona, object_type, object_id, details))
+    instance_insert(feed_change_draft(kind, agent, persona, object_type, object_id, details))
 
 
-def key_new() -> UUID:
-    """A name for a change."""
+def change_key_new() -> UUID:
+    """Return the key of a new change."""
     return uuid4()
 
 
-def change_draft(
+def feed_change_draft(
     kind: str,
     agent: Agent,
     persona: str,
@@ -59,11 +59,11 @@ def change_draft(
     object_id: object,
     details: Mapping[str, Any] | None = None,
 ) -> Change:
-    """What `change_record` would write, unsaved: for whoever writes many, or one together with something else."""
+    """Build an unsaved change, for inserting many, or one together with another row."""
     if kind not in CHANGE_KINDS:
         raise ValueError(f"identity/policy/changes.py declares no {kind}")
     return Change(
-        key=key_new(),
+        key=change_key_new(),
         kind=kind,
         agent=agent,
         persona=persona,
@@ -73,8 +73,8 @@ def change_draft(
     )
 
 
-def changes_record(drafts: Iterable[Change]) -> None:
-    """Write drafts in their order, inside the transaction of what they tell of."""
+def feed_changes_record(drafts: Iterable[Change]) -> None:
+    """Record unsaved changes in their order, inside the transaction of the changes themselves."""
     changes = list(drafts)
     if len(changes) == 1:
         instance_insert(changes[0])
@@ -82,13 +82,13 @@ def changes_record(drafts: Iterable[Change]) -> None:
         Change.objects.bulk_create(changes)
 
 
-def change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Model) -> Change | None:
-    """The domain event, unsaved, that an audit record about `target` is, if its action is declared as one."""
+def feed_change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Model) -> Change | None:
+    """Build the unsaved change for an audit record about `target`; None if its action is not declared as a change."""
     kind = KIND_OF_ACTION.get(record.action)
     if kind is None or agent is None:
         return None
     names = CHANGE_KINDS[kind].details
-    return change_draft(
+    return feed_change_draft(
         kind=kind,
         agent=agent,
         persona=record.persona if record.persona in Persona.values else Persona.ACTOR,
@@ -101,43 +101,43 @@ def change_of_audit(record: AuditEvent, agent: Agent | None, target: models.Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a reader stands in one stream: after `position`, whose change has a key that begins with `key`."""
+class StreamPosition:
+    """The position of a reader in one stream: after the change with this number, whose key begins with `key`."""
 
-    position: int
+    number: int
     key: str = ""
 
 
-Places = Mapping[str, Place]
+StreamPositions = Mapping[str, StreamPosition]
 """By persona."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """Changes in order, the places after them, and whether there are more already."""
+    """Changes in order, the positions after them, and whether there are more already."""
 
     changes: Sequence[Change]
-    places: dict[str, Place]
+    positions: dict[str, StreamPosition]
     more: bool
 
 
 def streams_of(by: Principal) -> tuple[str, ...]:
-    """The personas whose changes `by` may know of: an actor its own, its subconscious and holders of the right both."""
+    """The personas whose changes `by` may see: of an actor, or of both personas."""
     if by.token is not None:
         return (Persona.ACTOR, Persona.SUBCONSCIOUS) if by.persona == Persona.SUBCONSCIOUS else (Persona.ACTOR,)
     return (Persona.ACTOR, Persona.SUBCONSCIOUS) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR,)
 
 
 def kinds_of(by: Principal) -> frozenset[str]:
-    """The kinds of change that `by` may know of."""
+    """The kinds of changes that `by` may see."""
     return frozenset(kind for kind, declared in CHANGE_KINDS.items() if by.may(declared.permission))
 
 
 def stream_publish(agent_id: int, persona: str) -> int:
-    """Give places to the committed changes of a stream that have none; returns how many.
+    """Number the committed changes of a stream that have no position yet; returns how many.
 
-    Not to be called in a long transaction: the stream is held until its end. What acts for the subconscious leaves the
-    actor's stream to others.
+    Do not call it in a long transaction: the stream is locked until its end. Callers that act for the subconscious must
+    not call it for the actor's stream.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT nous_changes_publish(%s, %s)", [agent_id, persona])
@@ -145,7 +145,7 @@ def stream_publish(agent_id: int, persona: str) -> int:
 
 
 def streams_publish() -> int:
-    """Give places to whatever has none, in every stream; returns how many. The worker's, every second."""
+    """Number all changes that have no position yet; returns how many. The worker runs it each second."""
     waiting = Change.objects.filter(position__isnull=True).order_by().values_list("agent_id", "persona").distinct()
     return sum(stream_publish(agent_id, persona) for agent_id, persona in waiting)
 
@@ -153,7 +153,7 @@ def streams_publish() -> int:
 def changes_purge(*, before: datetime | None = None) -> int:
     """Delete changes from before a moment, by default past NOUS_CHANGES_RETENTION_DAYS; returns how many.
 
-    A younger one keeps those after it, so that what is left has no holes.
+    Changes after a younger one are kept, so that the rest of a stream has no gaps.
     """
     horizon = before or clock.now() - timedelta(days=settings.CHANGES_RETENTION_DAYS)
     streams_publish()
@@ -178,31 +178,37 @@ LEFT JOIN identity_change seen
 
 
 def changes_read(
-    *, agent: Agent, streams: Sequence[str], after: Places, kinds: Collection[str], limit: int, newest: bool = False
+    *,
+    agent: Agent,
+    streams: Sequence[str],
+    after: StreamPositions,
+    kinds: Collection[str],
+    limit: int,
+    newest: bool = False,
 ) -> ChangePage:
-    """The next `limit` published changes of these streams after these places, of these kinds.
+    """The next `limit` numbered changes of these streams and kinds after these positions.
 
     Each stream is in its own order, and complete; between two streams the order is that of writing. A stream without a
-    place is read from the oldest change that is kept, with `newest` from its end. Raises CursorGone.
+    position is read from its oldest change, or from its end with `newest`. Raises CursorGone.
     """
     ends = _ends(agent, streams, after)
     rows: dict[str, list[Change]] = {}
-    places = {persona: after.get(persona, Place(0)) for persona in streams}
+    positions = {persona: after.get(persona, StreamPosition(0)) for persona in streams}
     more = False
     for persona, (begin, end) in ends.items():
         if newest and persona not in after:
-            places[persona] = end
+            positions[persona] = end
             continue
         found = Change.objects.filter(
             agent=agent,
             persona=persona,
             position__gt=begin,
-            position__lte=end.position,
+            position__lte=end.number,
             kind__in=kinds,
         ).order_by("position")[: limit + 1]
         rows[persona] = list(found)
-        # What is not for this reader is passed over once and not looked at again.
-        places[persona] = end
+        # Changes of other kinds are skipped once and not read again.
+        positions[persona] = end
     merged = _merged(list(rows.values()))
     if len(merged) > limit:
         more, merged = True, merged[:limit]
@@ -210,14 +216,14 @@ def changes_read(
             taken = [change for change in merged if change.persona == persona]
             if len(taken) < len(found_rows):
                 last = taken[-1] if taken else None
-                before = after.get(persona, Place(ends[persona][0]))
-                places[persona] = Place(last.position or 0, last.key.hex[:8]) if last else before
-    return ChangePage(merged, places, more)
+                before = after.get(persona, StreamPosition(ends[persona][0]))
+                positions[persona] = StreamPosition(last.position or 0, last.key.hex[:8]) if last else before
+    return ChangePage(merged, positions, more)
 
 
 @dataclass(frozen=True, slots=True)
 class LatestChanges:
-    """Changes, the latest first, and by persona the position from which the earlier ones go on; {} for no more."""
+    """Changes, the latest first, and by persona the position before which earlier ones follow; {} if there are none."""
 
     changes: Sequence[Change]
     before: dict[str, int]
@@ -241,37 +247,37 @@ def changes_latest(
     return LatestChanges(page, {**before, **last})
 
 
-def _ends(agent: Agent, streams: Sequence[str], after: Places) -> dict[str, tuple[int, Place]]:
-    """By stream the position to read from and the place to read to. Raises CursorGone."""
+def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[str, tuple[int, StreamPosition]]:
+    """By stream the number to read from and the position to read to. Raises CursorGone."""
     with connection.cursor() as cursor:
-        positions = [after[persona].position if persona in after else 0 for persona in streams]
+        positions = [after[persona].number if persona in after else 0 for persona in streams]
         cursor.execute(_ENDS, [list(streams), positions, agent.pk])
         rows = {row[0]: row[1:] for row in cursor.fetchall()}
     found = {}
     for persona in streams:
-        place = after.get(persona)
+        position = after.get(persona)
         if persona not in rows:
-            if place is not None and place.position:
+            if position is not None and position.number:
                 raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
             continue
         last, purged, tip, seen, _ = rows[persona]
-        if place is not None and place.position:
-            if place.position < purged:
+        if position is not None and position.number:
+            if position.number < purged:
                 raise CursorGone(
                     "Changes after this cursor have been deleted by age. Read what you need again, and go on with"
                     " the changes from now on: after=now."
                 )
-            other = seen is not None and place.key and seen.hex[:8] != place.key
-            if place.position > last or other:
+            other = seen is not None and position.key and seen.hex[:8] != position.key
+            if position.number > last or other:
                 raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
-        begin = place.position if place is not None and place.position else purged
-        # The tip may have been deleted by age; then the place is known by its number alone.
-        found[persona] = (begin, Place(last, tip.hex[:8] if tip else ""))
+        begin = position.number if position is not None and position.number else purged
+        # The tip may have been deleted by age; then the position has its number only.
+        found[persona] = (begin, StreamPosition(last, tip.hex[:8] if tip else ""))
     return found
 
 
 def _merged(streams: Sequence[Sequence[Change]]) -> list[Change]:
-    """Several streams as one: each keeps its order, and of the first of each the one comes that was written first."""
+    """Merge streams. Each keeps its order; of their next changes, the one that was written first comes first."""
     waiting = [list(reversed(rows)) for rows in streams if rows]
     merged = []
     while waiting:

@@ -12,7 +12,7 @@ from django.db import connection
 from identity.models import Agent
 from identity.policy.changes import POLL_SECONDS, RETRY_WAIT_SECONDS
 from identity.principal import Principal
-from identity.services.change_feed import ChangePage, Places, changes_read, stream_publish, streams_of
+from identity.services.change_feed import ChangePage, StreamPositions, changes_read, stream_publish, streams_of
 from nousweb.lib.errors import TooMany
 from nousweb.lib.shutdown import stopping
 
@@ -24,7 +24,7 @@ def changes_await(
     *,
     agent: Agent,
     by: Principal,
-    after: Places,
+    after: StreamPositions,
     kinds: Collection[str],
     limit: int,
     newest: bool = False,
@@ -32,32 +32,32 @@ def changes_await(
 ) -> ChangePage:
     """The next changes for `by`, waiting up to `seconds` for the first one.
 
-    A reader publishes its own persona's stream, so that it finds whatever was committed before it asked. The stream of
-    the other persona is published by whoever else reads it, at the latest by the worker: nobody holds what the actor
-    waits for. Raises TooMany when nothing is there and too many of this caller, or of this process, wait already.
+    A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
+    persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
+    TooMany if there is no change and too many readers of this caller, or of this process, are waiting.
     """
     streams = streams_of(by)
 
-    def read(places: Places, newest: bool) -> ChangePage:
+    def read(positions: StreamPositions, newest: bool) -> ChangePage:
         for persona in streams:
             if by.token is None or persona == by.persona:
                 stream_publish(agent.pk, persona)
-        return changes_read(agent=agent, streams=streams, after=places, kinds=kinds, limit=limit, newest=newest)
+        return changes_read(agent=agent, streams=streams, after=positions, kinds=kinds, limit=limit, newest=newest)
 
     page = read(after, newest)
     if page.changes or not seconds or connection.in_atomic_block:
         return page
     deadline = time.monotonic() + seconds
-    with _place(by):
+    with _position(by):
         while not page.changes and (left := deadline - time.monotonic()) > 0:
             if stopping.wait(min(POLL_SECONDS, left)):
                 break
-            page = read(page.places, False)
+            page = read(page.positions, False)
     return page
 
 
 @contextmanager
-def _place(by: Principal) -> Iterator[None]:
+def _position(by: Principal) -> Iterator[None]:
     """One of the places for readers that wait: a thread of the web server each."""
     caller = (by.kind, by.id)
     most = settings.CHANGE_WAITERS

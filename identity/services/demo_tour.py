@@ -1,4 +1,4 @@
-"""The guided demo: who is guided, what they looked at, and leaving it."""
+"""The guided demo: its participants, the pages they looked at, and leaving it."""
 
 from datetime import datetime
 
@@ -13,7 +13,8 @@ from nousweb.lib import clock
 
 @transaction.atomic
 def demo_tour_begin(*, agent: Agent, by: Principal) -> DemoTour:
-    """Guide this person through the data of the demo agent from now on. Raises NotAllowed for whoever is no person."""
+    """Guide this person through the data of the demo agent from now on. Raises NotAllowed for callers that are no
+    person."""
     tour = DemoTour.objects.create(person=person_of(by), agent_slug=agent.slug)
     audit_record(by=by, action="demo_tour.begin", target=tour, agent=None)
     return tour
@@ -31,9 +32,9 @@ def demo_tour_resume(*, by: Principal) -> bool:
 
 @transaction.atomic
 def demo_tour_look(*, agent: Agent, target: models.Model, label: str, by: Principal) -> bool:
-    """Note, once, that a person who is guided was shown what a step asks to look at; False where nothing is noted.
+    """Record, once, that a guided person was shown the page of a step; False if nothing is recorded.
 
-    Reading leaves no record otherwise, so that this is the one sign that it was done.
+    Reading leaves no record otherwise, so that this is the only sign of it.
     """
     tour = DemoTour.objects.filter(person_id=int(by.id), agent_slug=agent.slug, left_at=None).first()
     if tour is None or tour_actions(tour, ["demo_tour.look"]):
@@ -43,7 +44,7 @@ def demo_tour_look(*, agent: Agent, target: models.Model, label: str, by: Princi
 
 
 def tour_actions(tour: DemoTour, actions: list[str]) -> set[str]:
-    """Those of the actions that the person has done on the agent since the guided demo began, by the audit trail."""
+    """The actions among these that the person has done on the agent since the guided demo began, by the audit trail."""
     done = AuditEvent.objects.filter(
         author_kind="person",
         author_id=str(tour.person_id),

@@ -1,4 +1,4 @@
-"""Decides whether a wish to change an identity is applied at once or waits for a person."""
+"""Guardrails: whether a change of an identity is applied at once or needs the approval of a person."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ from nousweb.lib.validation import unapprovable_reason, unstorable_reason
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether to apply at once, and the reason in words that people read beside the change."""
+class GuardrailVerdict:
+    """Whether to apply a change at once, and the reason that people read beside it."""
 
     apply: bool
     reason: str
@@ -30,58 +30,58 @@ class Verdict:
 
 def guardrail_decide(
     *, agent: Agent, section: str, current: IdentityVersion | None, by: Principal, content: str | None = None
-) -> Verdict:
-    """Judge a change of `section`, now `current`, wished by `by`, under the agent's lock. Source: seed 008, guardrails.
+) -> GuardrailVerdict:
+    """Decide about a change of `section`, now `current`, by `by`, under the agent's lock. Source: seed 008, guardrails.
 
-    `content` is the wished text, where it is known: a change so large that its risk rises waits for a person.
+    `content` is the new text, if it is known: a change so large that its risk rises needs a person.
 
-    What a person wrote, or looked at and let stand, is theirs: an agent only proposes to replace it, and so it does
-    where people have lately refused a change of the section. The subconscious only proposes, whatever the section: what
-    it applied would be words of its own in the actor's prompt, and would use up the actor's update.
+    An agent can only propose to replace a section that a person wrote, approved or kept. The same holds if people
+    have lately refused a change of the section. The subconscious can only propose, whatever the section: otherwise it
+    would put its own words into the actor's prompt, and use up the actor's daily update.
     """
     if by.is_person:
         if not by.may("identity.review_changeproposal"):
-            return Verdict(False, "Proposed by a person without the right to approve.")
+            return GuardrailVerdict(False, "Proposed by a person without the right to approve.")
         if settings.FOUR_EYES:
-            return Verdict(False, "Four eyes: another person must approve.")
-        return Verdict(True, "Applied by a person with the right to approve.")
+            return GuardrailVerdict(False, "Four eyes: another person must approve.")
+        return GuardrailVerdict(True, "Applied by a person with the right to approve.")
     if settings.FOUR_EYES:
-        return Verdict(False, "Four eyes: a person must approve, and not the one who made the token.")
+        return GuardrailVerdict(False, "Four eyes: a person must approve, and not the one who made the token.")
     if by.persona == Persona.SUBCONSCIOUS:
-        return Verdict(False, "The subconscious only proposes; a person decides.")
+        return GuardrailVerdict(False, "The subconscious only proposes; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
-        return Verdict(False, f"An agent may not change its {section} by itself.")
+        return GuardrailVerdict(False, f"An agent may not change its {section} by itself.")
     before = current.content if current else ""
     if content is not None and change_risk(section, before, content) != SECTION_POLICY[section].risk:
-        return Verdict(False, f"A change of {change_size(before, content):,} characters waits for a person.")
-    if current is not None and is_peoples(current):
-        return Verdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
+        return GuardrailVerdict(False, f"A change of {change_size(before, content):,} characters waits for a person.")
+    if current is not None and is_verified_by_people(current):
+        return GuardrailVerdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
     if lately_refused(agent=agent, by=by).filter(section=section).exists():
-        return Verdict(
+        return GuardrailVerdict(
             False,
             f"People rejected or reverted a change of the {section} in the last {REJECTION_STANDS.days} days:"
             " the next one waits for them.",
         )
     if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
-        return Verdict(False, "The agent has used its one identity update of the last 24 hours.")
-    return Verdict(True, f"Agents may change their {section} themselves, once a day.")
+        return GuardrailVerdict(False, "The agent has used its one identity update of the last 24 hours.")
+    return GuardrailVerdict(True, f"Agents may change their {section} themselves, once a day.")
 
 
-def is_peoples(version: IdentityVersion) -> bool:
-    """Whether the version is a person's word: written, restored or emptied by one, or approved or kept as it is."""
+def is_verified_by_people(version: IdentityVersion) -> bool:
+    """Whether people decided about the version: wrote, restored or emptied it, or approved or kept it as it is."""
     if version.author_kind == IdentityVersion.Kind.PERSON:
         return True
     return ChangeProposal.objects.filter(version=version, status=ChangeProposal.Status.APPROVED).exists()
 
 
 def updates_in_window(agent: Agent) -> int:
-    """Number of updates that the agent itself has applied in the last 24 hours, whatever became of them."""
+    """Number of updates that the agent itself has applied in the last 24 hours, including updates undone since."""
     return ChangeProposal.objects.filter(
         agent=agent, self_applied=True, created_at__gt=clock.now() - AGENT_UPDATE_WINDOW
     ).count()
 
 
-def text_check(content: str, reason: str, *, by: Principal) -> tuple[str, str]:
+def section_text_check(content: str, reason: str, *, by: Principal) -> tuple[str, str]:
     """Return section text and reason in the form they are stored; raise Invalid, naming the field."""
     content = content_check(content)
     if not content and not by.is_person:

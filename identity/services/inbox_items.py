@@ -1,4 +1,4 @@
-"""An item of the inbox as services take it that hand it on, put it off or talk about it: whatever its kind."""
+"""Items of the inbox, of whatever kind, for services that assign, snooze or comment on them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -73,9 +73,10 @@ def reviewers(by: Principal) -> QuerySet[User]:
 
 
 def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE_RIGHTS) -> None:
-    """Raise NotAllowed unless a person with the right asks, NotFound for what they may not know of or what is gone.
+    """Raise NotAllowed unless `by` is a person with the permission, NotFound for items that they may not see or that
+    are gone.
 
-    Within the transaction that holds its agent, so that nothing is written about what was erased.
+    In the transaction that locks its agent, so that nothing is written about an erased item.
     """
     by.require(rights[item.type], item.agent)
     if not by.is_person:
@@ -86,7 +87,7 @@ def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE
 
 
 def item_open_check(item: InboxItem) -> None:
-    """Raise Conflict for what is decided."""
+    """Raise Conflict if the item is decided."""
     if not item.is_open:
         raise Conflict("This is decided already.", status=item.status)
 
@@ -99,6 +100,7 @@ def person_of(by: Principal) -> User:
 
 
 def item_rows_erase(keys: list[UUID]) -> int:
-    """Delete what people did with items that are erased; returns how many rows. Part of an erasure, which audits it."""
+    """Delete assignments, snoozes, comments and the like of erased items; returns how many rows. Part of an erasure,
+    which audits it."""
     models_of_items = (ItemAssignment, ItemSnooze, ItemComment, SecondOpinion, Notification)
     return sum(model._default_manager.filter(item_id__in=keys).delete()[0] for model in models_of_items)

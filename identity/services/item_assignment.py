@@ -1,4 +1,4 @@
-"""Who is to decide an item of the inbox."""
+"""Assignment of inbox items."""
 
 from django.contrib.auth.models import User
 
@@ -15,10 +15,10 @@ from nousweb.lib.errors import Invalid
 
 @agent_transaction(of="item")
 def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemAssignment | None:
-    """Let `person` be who decides an item, in the place of whoever was; None lets it be nobody's.
+    """Assign an item to `person`, replacing the present assignee; None removes the assignment.
 
-    Whom somebody else assigns it to is notified. Raises NotAllowed, NotFound, Conflict for what is decided, and Invalid
-    for a person who may not decide it.
+    A person to whom somebody else assigns it is notified. Raises NotAllowed, NotFound, Conflict for a decided item, and
+    Invalid for a person who may not decide it.
     """
     item_require(item, by)
     item_open_check(item)

@@ -1,4 +1,4 @@
-"""What people say to each other about an item of the inbox."""
+"""Comments of people on an item of the inbox."""
 
 import re
 
@@ -18,7 +18,7 @@ MENTION = re.compile(r"(?<![\w@.+-])@([\w.@+-]+)")
 
 @agent_transaction(of="item")
 def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemComment:
-    """Say something about an item to colleagues. Whom it mentions as @name is notified, if they may know of the item.
+    """Comment on an item for colleagues. People mentioned as @name are notified, if they may see the item.
 
     No agent reads it. Raises NotAllowed, NotFound, Invalid.
     """
@@ -41,6 +41,6 @@ def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemCommen
 
 
 def people_mentioned(item: InboxItem, text: str) -> list[User]:
-    """Whom a text names as @name, of those who may know of the item, whatever the case of the name."""
+    """The people mentioned as @name, in any case of letters, among those who may see the item."""
     names = {name.lower() for found in MENTION.findall(text) for name in (found, found.rstrip(".@+-"))}
     return [person for person in item.people() if person.get_username().lower() in names] if names else []

@@ -18,10 +18,10 @@ from nousweb.lib.errors import Conflict, Invalid
 
 @agent_transaction(of="item")
 def item_snooze(*, item: InboxItem, until: datetime | None, by: Principal) -> ItemSnooze:
-    """Keep an item out of one's own inbox until a moment; without one, until it changes or is in a prompt again.
+    """Hide an item from one's own inbox until a moment; without one, until it changes or is in a prompt again.
 
-    Others see it as before. Raises NotAllowed, NotFound, Conflict for what is decided, Invalid for a moment that is
-    past or too far.
+    Others still see it. Raises NotAllowed, NotFound, Conflict for a decided item, Invalid for a moment that is past or
+    too far.
     """
     item_require(item, by)
     item_open_check(item)

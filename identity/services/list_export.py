@@ -24,8 +24,8 @@ def list_export_record(
 ) -> None:
     """Record that `by` exports the list called `title`, of an agent or of the console, before the first row is sent.
 
-    `rows` is how many there were when it began. With `both` it may tell of the subconscious, and so may its filters,
-    which are then shown to those who may see that. Raises NotAllowed for whoever is no person.
+    `rows` is the number of rows when it began. With `both` the list may include the subconscious, and so may its
+    filters, which are then shown only to people who may see that. Raises NotAllowed for callers that are no person.
     """
     person = person_of(by)
     given = {name: list(values) for name, values in filters.items()}

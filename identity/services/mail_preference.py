@@ -1,4 +1,4 @@
-"""What a person wants by e-mail, and where to."""
+"""A person's e-mail settings and address."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email

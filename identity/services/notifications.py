@@ -1,4 +1,4 @@
-"""Telling people of what concerns them in the inbox, and what they have read."""
+"""Notifications of people about the inbox, and marking them as read."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -16,9 +16,9 @@ from nousweb.lib import clock
 
 
 def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "") -> int:
-    """Tell these people of something about an item, each once of each `source`; returns how many were notified.
+    """Notify these people about an item, each once per `source`; returns how many were notified.
 
-    Part of the transaction of what they are told of, whose audit record says so.
+    Part of the transaction of the cause, whose audit record covers it.
     """
     drafts = [
         Notification(**item.key, person=person, kind=kind, source=str(source), by_name=by_name) for person in people
@@ -31,7 +31,7 @@ def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source:
 def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, item: UUID | None = None) -> int:
     """Mark one's own unread notifications as read: all, those with these keys, or those about one item.
 
-    Returns how many. Raises NotAllowed for whoever is no person.
+    Returns how many. Raises NotAllowed for callers that are no person.
     """
     person = person_of(by)
     unread = Notification.objects.filter(person=person).unread()
@@ -48,7 +48,6 @@ def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, ite
 
 
 def notifications_purge() -> int:
-    """Delete notifications that were read long ago; returns how many. What they were about says itself what became of
-    it."""
+    """Delete notifications that were read long ago; returns how many. Their items show their own outcome."""
     long_ago = clock.now() - timedelta(days=READ_KEPT_DAYS)
     return Notification.objects.filter(read_at__lt=long_ago).delete()[0]

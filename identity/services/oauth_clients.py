@@ -120,7 +120,7 @@ def unconnected_clients_purge() -> int:
 
 
 def name_check(name: str) -> str:
-    """What people will read as a client's name. Raises Invalid."""
+    """Validate the name of a client that people will read. Raises Invalid."""
     name = " ".join(name.split())
     if is_blank(name) or len(name) > MAX_NAME_CHARACTERS:
         raise Invalid(f"A client's name has 1 to {MAX_NAME_CHARACTERS} characters.", field="name")

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def by_client(client: OAuthClient | None) -> Principal:
-    """Whatever a client does without a person, as the audit trail names it."""
+    """The principal of a client's actions without a person, as in the audit trail."""
     return Principal.of_system(f"client {client.name}" if client else "OAuth", channel="mcp")
 
 
@@ -44,9 +44,10 @@ def oauth_consent(
     resource: str,
     by: Principal,
 ) -> OAuthCode:
-    """That a person lets `client` act as `agent` with `rights`, as `token_rights_check` takes them.
+    """Record that a person lets `client` act as `agent` with `rights`, as `token_rights_check` takes them.
 
-    Nothing opens yet: the client exchanges `code`. Raises NotAllowed for whoever may not make tokens, and Invalid.
+    This opens nothing yet: the client exchanges `code`. Raises NotAllowed for people who may not create tokens, and
+    Invalid.
     """
     by.require("identity.add_apitoken", agent)
     if by.user is None:
@@ -68,9 +69,9 @@ def oauth_consent(
 
 @transaction.atomic
 def oauth_code_claim(*, code: str, client: OAuthClient) -> OAuthCode | None:
-    """The row of an unused code of `client`, locked; None for any other.
+    """Lock the row of an unused code of `client`; None for any other.
 
-    A code that comes again was copied: what it was exchanged for is revoked.
+    A code that is used again was copied: the token of its exchange is revoked.
     """
     found = (
         OAuthCode.objects.select_for_update(of=("self",))
@@ -102,16 +103,16 @@ def oauth_code_exchange(*, code: OAuthCode, request_id: str = "") -> tuple[ApiTo
     )
     code.used_at, code.token = clock.now(), token
     code.save(update_fields=["used_at", "token"])
-    # Whoever was connected once is no part of a flood.
+    # Clients that were connected once are not part of a flood.
     OAuthClient.objects.filter(pk=code.client_id).exclude(registered_from="").update(registered_from="")
     return token, secret, _refresh_token_make(token)
 
 
 @transaction.atomic
 def oauth_refresh_claim(*, secret: str, client: OAuthClient) -> OAuthRefreshToken | None:
-    """The unused refresh token with this secret, locked with its token; None for any other.
+    """Lock the unused refresh token with this secret and its token; None for any other.
 
-    One that comes again was stolen, from the client or by it: the whole family ends, whoever is right.
+    A token that is used again was stolen, from the client or by it: its whole family is revoked.
     """
     found = (
         OAuthRefreshToken.objects.select_for_update(of=("self", "token"))

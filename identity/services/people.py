@@ -1,7 +1,7 @@
-"""The people of an installation: who may come in, with which role, and in which sessions.
+"""The people of an installation: their access, roles and sessions.
 
-Only owners (Django's superusers) manage people. No role holds a right over accounts, since whoever could make accounts
-could be two people where four eyes are asked for. Changes of an account are recorded by `identity.services.accounts`.
+Only owners (Django's superusers) manage people. No role has a permission for accounts, since a person who could create
+accounts could pose as two people under four eyes. Changes of an account are recorded by `identity.services.accounts`.
 """
 
 import secrets
@@ -46,9 +46,9 @@ def is_owner(by: Principal) -> bool:
 
 @transaction.atomic
 def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal) -> tuple[Invitation, str]:
-    """Make an invitation that holds for `days` (1 to 30); returns it with its secret, which cannot be had again.
+    """Create an invitation for `days` (1 to 30); returns it with its secret, which is not stored.
 
-    `note` says for whom it is, to owners alone: it stays out of the audit trail. Raises Invalid, NotAllowed.
+    `note` is the invited person, visible to owners only: it stays out of the audit trail. Raises Invalid, NotAllowed.
     """
     owner_check(by)
     _role_check(role)
@@ -133,7 +133,7 @@ def person_password_set(*, person: User, password: str, by: Principal) -> User:
 
 @transaction.atomic
 def person_role_set(*, person: User, role: str, by: Principal) -> User:
-    """Give a person this role instead of what they had. Raises Conflict for oneself and the last owner."""
+    """Replace the role of a person. Raises Conflict for oneself and the last owner."""
     owner_check(by)
     _role_check(role)
     return role_give(_locked(person, by, keeps_owner=role == Invitation.OWNER), role)
@@ -234,21 +234,21 @@ def sessions_of(person: User) -> QuerySet[SignIn]:
 
 @transaction.atomic
 def sessions_purge() -> int:
-    """Delete sessions whose time is over, and what was noted of sessions that are gone; returns how many rows."""
+    """Delete expired sessions, and sign-in records of sessions that are gone; returns the number of rows."""
     ended = Session.objects.filter(expire_date__lte=clock.now()).delete()[0]
     held = Session.objects.values("session_key")
     return ended + SignIn.objects.exclude(session_key__in=held).delete()[0]
 
 
 @transaction.atomic
-def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
-    """End a person's sessions but the one with the key `kept`; returns how many.
+def sessions_end(*, person: User, by: Principal, except_key: str = "") -> int:
+    """End a person's sessions, except the one with the key `except_key`; returns how many.
 
-    For the person themselves and for owners. Raises NotAllowed.
+    Only the person and owners may do this. Raises NotAllowed.
     """
     if by.user is None or by.user.pk != person.pk:
         owner_check(by)
-    ended = _sessions_delete(person, kept=kept)
+    ended = _sessions_delete(person, except_key=except_key)
     if ended:
         audit_record(
             by=by, action="user.sessions_end", target=person, agent=None, message=f"{ended} sessions were ended."
@@ -256,11 +256,11 @@ def sessions_end(*, person: User, by: Principal, kept: str = "") -> int:
     return ended
 
 
-def _sessions_delete(person: User, *, kept: str = "") -> int:
-    """Delete the sessions of a person, those from before log-ins were noted included; returns how many."""
-    noted = SignIn.objects.filter(person=person).exclude(session_key=kept)
+def _sessions_delete(person: User, *, except_key: str = "") -> int:
+    """Delete the sessions of a person, including those without a sign-in record; returns how many."""
+    noted = SignIn.objects.filter(person=person).exclude(session_key=except_key)
     keys = list(noted.values_list("session_key", flat=True))
-    others = Session.objects.filter(expire_date__gt=clock.now()).exclude(session_key=kept)
+    others = Session.objects.filter(expire_date__gt=clock.now()).exclude(session_key=except_key)
     for session in others.exclude(session_key__in=SignIn.objects.values("session_key")).iterator():
         if session.get_decoded().get(SESSION_KEY) == str(person.pk):
             keys.append(session.session_key)
@@ -270,13 +270,13 @@ def _sessions_delete(person: User, *, kept: str = "") -> int:
 
 
 def is_last_owner(person: User) -> bool:
-    """Whether nobody else is left who manages people; it locks the owners until the transaction ends."""
+    """Whether the person is the only active owner. Locks the owners until the transaction ends."""
     owners = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
     return [owner.pk for owner in owners] == [person.pk]
 
 
 def _locked(person: User, by: Principal, *, keeps_owner: bool) -> User:
-    """The account, locked with all owners. Raises Conflict where nobody would be left who manages people."""
+    """Lock the account and all owners. Raises Conflict if no owner would be left."""
     last = is_last_owner(person)
     person = User.objects.select_for_update().get(pk=person.pk)
     if by.user is not None and by.user.pk == person.pk:
@@ -287,7 +287,7 @@ def _locked(person: User, by: Principal, *, keeps_owner: bool) -> User:
 
 
 def username_check(username: str) -> str:
-    """A new account's name: records carry it, so nobody may take one that looks like another person's."""
+    """Validate the name of a new account. Records show it, so it must not look like another person's name."""
     username = text_check("username", username, MAX_NAME_CHARACTERS, required=True)
     try:
         User.username_validator(username)
@@ -295,7 +295,7 @@ def username_check(username: str) -> str:
         raise Invalid(" ".join(error.messages), field="username") from error
     if visible_text(username) != username:
         raise Invalid("A name holds no characters that nobody sees.", field="username")
-    # One at a time: of two names that look alike the second has to find the first.
+    # One at a time: of two names that look alike, the second must see the first.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_NAMES_LOCK])
     taken = name_skeletons(username)
@@ -305,7 +305,7 @@ def username_check(username: str) -> str:
 
 
 def _password_set(person: User, password: str) -> None:
-    """Set a password that the validators let pass, unsaved."""
+    """Set a password that the validators accept, without saving."""
     try:
         validate_password(password, person)
     except ValidationError as error:

@@ -1,6 +1,7 @@
-"""What is proposed again and again: the same words once, what people turned down not at all, and never too much.
+"""Checks against repeated proposals: the same text is proposed once, rejected texts not at all, and never too many.
 
-Called in the transaction of a proposal, behind `proposing_lock`, so that of two at once the second sees the first.
+Called in the transaction of a proposal, behind `proposing_lock`, so that of two concurrent ones the second sees the
+first.
 """
 
 import re
@@ -23,13 +24,13 @@ from nousweb.lib.errors import Conflict, TooMany
 from nousweb.lib.lookalikes import lookalike_fold
 
 Status = ChangeProposal.Status
-MOST_LOOKED_AT = 500
-# What is not a letter or a digit, and the fillers of Hangul, letters that do not show.
+MAX_COMPARED = 500
+# All characters except letters and digits, and the fillers of Hangul, which are invisible letters.
 _NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
 
 def proposing_lock(agent: Agent, by: Principal) -> None:
-    """Wait for whoever proposes for the same persona, until the end of their transaction."""
+    """Wait for other proposals of the same persona, until the end of their transaction."""
     with connection.cursor() as cursor:
         key = f"propose:{agent.pk}:{by.persona}"
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
@@ -45,19 +46,19 @@ def proposal_waiting(
     if by.is_person:
         # Four eyes look at who proposed.
         alike = alike.filter(author_id=by.id)
-    wished = normalised(content)
+    wished = comparable_content(content)
     return next(
         (
             each
-            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MOST_LOOKED_AT]
-            if normalised(each.content) == wished
+            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MAX_COMPARED]
+            if comparable_content(each.content) == wished
         ),
         None,
     )
 
 
 def lately_refused(*, agent: Agent, by: Principal) -> QuerySet[ChangeProposal]:
-    """What people turned down or took back not long ago, in whichever section, as far as `by` may know of it."""
+    """The proposals that people lately rejected or reverted, in any section, as far as `by` may see them."""
     refused = ChangeProposal.objects.filter(
         agent=agent,
         status__in=(Status.REJECTED, Status.REVERTED),
@@ -74,7 +75,7 @@ def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
     if by.kind != "token":
         return
     wished = bare_words(content)
-    for each in lately_refused(agent=agent, by=by).order_by("-decided_at")[:MOST_LOOKED_AT]:
+    for each in lately_refused(agent=agent, by=by).order_by("-decided_at")[:MAX_COMPARED]:
         if bare_words(each.content) == wished:
             why = f" “{each.comment}”" if each.comment else ""
             raise Conflict(
@@ -112,16 +113,16 @@ def daily_cap_check(*, agent: Agent, by: Principal) -> None:
         )
 
 
-def normalised(content: str) -> str:
+def comparable_content(content: str) -> str:
     """A text as it is compared: without its spacing, its case and other ways to write the same character."""
     return " ".join(unicodedata.normalize("NFKC", content).casefold().split())
 
 
 def bare_words(content: str) -> str:
-    """A text as it is compared with what people refused: its letters and digits alone, of either case, and those that
-    pass for Latin ones as these.
+    """A text for comparison with rejected ones: its letters and digits alone, case-folded, with lookalikes as Latin
+    letters.
 
-    What has none of these is compared by its signs.
+    A text without any of these is compared by its other characters.
     """
-    plain = normalised(lookalike_fold(content))
+    plain = comparable_content(lookalike_fold(content))
     return _NO_WORD.sub("", plain) or plain

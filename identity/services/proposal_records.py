@@ -1,11 +1,11 @@
-"""What each decision about a proposal begins with, its locked rows, and leaves: status, change and audit record."""
+"""The common parts of decisions about a proposal: locking its rows, and recording status, change and audit record."""
 
 from uuid import UUID
 
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from identity.services.guardrails import remark_check
 from identity.services.versions import agent_lock
 from nousweb.lib import clock
@@ -15,11 +15,11 @@ REVIEW = "identity.review_changeproposal"
 
 
 def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
-    """The agent and the proposal, locked. Raises NotFound for what is gone, or of a persona that `by` may not see."""
+    """Lock the agent and the proposal. Raises NotFound if it is gone, or of a persona that `by` may not see."""
     by.require(REVIEW, proposal.agent)
     agent = agent_lock(proposal.agent)
     locked = (
-        ChangeProposal.objects.seen_by(by)
+        ChangeProposal.objects.visible_to(by)
         .select_for_update(of=("self",))
         .select_related("version__previous", "restores")
         .filter(agent=agent, pk=proposal.pk)
@@ -62,7 +62,7 @@ def decision_save(
 
 def change_tell(kind: str, proposal: ChangeProposal, **details: str) -> None:
     """Record a change of kind `kind` about a proposal in the change feed."""
-    change_record(
+    feed_change_record(
         kind=kind,
         agent=proposal.agent,
         persona=proposal.persona,

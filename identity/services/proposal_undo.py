@@ -6,7 +6,7 @@ from django.db import transaction
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
-from identity.services.four_eyes import waits
+from identity.services.four_eyes import requires_proposal
 from identity.services.guardrails import remark_check
 from identity.services.proposal_records import change_tell, decision_save, proposal_lock, status_audit
 from identity.services.proposals import identity_propose
@@ -27,7 +27,7 @@ def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "
     agent, proposal = proposal_lock(proposal, by)
     if proposal.status != Status.APPLIED:
         raise Conflict(f"This change is {proposal.get_status_display().lower()}; it cannot be reverted here.")
-    if waits(by):
+    if requires_proposal(by):
         _restore_propose(agent, proposal, by, comment)
         return None
     version = _restore_before(agent, proposal, by, action="proposal.revert", message=comment)
@@ -37,15 +37,15 @@ def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "
 
 @transaction.atomic
 def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
-    """Take back a decision: the proposal waits again.
+    """Undo a decision: the proposal is pending again.
 
-    An approval can be undone while nothing came after it; its text is replaced by a new version that
-    restores the one before. What a person applied directly, as a rollback, never waited, and does not wait after its
-    undo either: it is reverted. A rejection can always be undone, and so can keeping what an agent applied
-    itself, which waits to be looked over again and stays in force.
+    An approval can be undone while nothing came after it; its text is replaced by a new version that restores the one
+    before. A change that a person applied directly, such as a rollback, was never pending, and is reverted by the undo.
+    A rejection can always be undone, and so can keeping an agent's own change, which must then be looked over again and
+    stays in force.
 
-    With four eyes an approval is not undone by one person, whoever gave it: the text before is proposed, the approved
-    one stays current until another person agrees, and that new proposal is returned.
+    With four eyes no single person can undo an approval: the text before is proposed, the approved one stays current
+    until another person agrees, and that new proposal is returned.
     """
     agent, proposal = proposal_lock(proposal, by)
     if proposal.status == Status.REJECTED:
@@ -54,7 +54,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     elif proposal.status == Status.APPROVED and proposal.self_applied:
         proposal.status = Status.APPLIED
         status_audit(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
-    elif proposal.status == Status.APPROVED and waits(by):
+    elif proposal.status == Status.APPROVED and requires_proposal(by):
         return _restore_propose(agent, proposal, by, "")
     elif proposal.status == Status.APPROVED:
         waited = AuditEvent.objects.of_object("changeproposal", proposal.pk).filter(action="proposal.create").exists()
@@ -71,7 +71,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
         raise Conflict(f"This proposal is {proposal.get_status_display().lower()}; there is nothing to undo.")
     proposal.reviewer_id = proposal.reviewer_name = proposal.comment = ""
     proposal.decided_at = proposal.batch = None
-    # What waits again must get a chance to be seen before it expires.
+    # A proposal that is pending again must get time to be seen before it expires.
     proposal.expires_at = max(proposal.expires_at, clock.now() + timedelta(days=1))
     proposal.save()
     change_tell("proposal.reopened", proposal)
@@ -126,7 +126,7 @@ def _applied(agent: Agent, proposal: ChangeProposal) -> tuple[IdentityVersion, I
     """The version that `proposal` led to and the one before. Raises Conflict when it is no longer the current one."""
     applied = proposal.version
     current = version_current(agent, proposal.section)
-    # What restored its text, as the undo of a later one does, has left nothing after it.
+    # A later version that restored its text, as the undo of a later change does, does not count.
     if applied is None or current is None or applied.pk not in (current.pk, current.restores_id):
         raise Conflict(f"{proposal.get_section_display()} has changed since; roll back from its history instead.")
     return current, applied.previous

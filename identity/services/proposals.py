@@ -1,9 +1,9 @@
-"""Every way in which an identity changes: propose, approve, reject, withdraw, roll back, expire; what
-is taken back after the fact stands in `identity.services.proposal_undo`.
+"""All ways to change an identity: propose, approve, reject, withdraw, roll back, expire;
+`identity.services.proposal_undo` undoes decisions.
 
-Each service that may change an identity locks the agent's row first, so that decisions about one agent happen one
-after another, and leaves its audit record in the same transaction. The subconscious changes none, and takes no lock
-that the actor could feel.
+Each service that may change an identity locks the agent's row first, so that decisions about one agent happen one after
+another, and leaves its audit record in the same transaction. The subconscious changes no identity, and takes no lock
+that could delay the actor.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from identity.policy.sections import change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check
-from identity.services.guardrails import guardrail_decide, remark_check, text_check
+from identity.services.guardrails import guardrail_decide, remark_check, section_text_check
 from identity.services.proposal_checks import (
     daily_cap_check,
     pending_cap_check,
@@ -39,9 +39,10 @@ Status = ChangeProposal.Status
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a wish: "applied" (a version), "proposed" (it waits) or "unchanged" (it is so already).
+    """The result of a proposal: "applied" (a version), "proposed" (it is pending) or "unchanged" (the text is current
+    already).
 
-    `repeated`: the same was proposed before and waits, so that `proposal` is that one.
+    `repeated`: the same text is pending already, and `proposal` is that one.
     """
 
     action: str
@@ -62,16 +63,16 @@ def identity_propose(
     wait: bool = False,
     restores: IdentityVersion | None = None,
 ) -> ChangeResult:
-    """Ask for a new text of a section; the guardrails apply it at once or let it wait for a person.
+    """Propose a new text of a section; the guardrails apply it at once or leave it pending for a person.
 
-    `base_version` is the version that was edited (0 for none; None takes whatever is current). `wait` asks
-    for a review even where the guardrails would apply at once. What waits already in the same words is not proposed
-    twice. Raises StaleBase with the three texts, Invalid, NotAllowed or NotFound; for a token Conflict where people
-    turned these words down lately or too many of its proposals wait, and TooMany after too many in a day.
+    `base_version` is the version that was edited (0 for none; None stands for the current one). `wait` requests a
+    review even if the guardrails would apply the text at once. A text that is pending already is not proposed twice.
+    Raises StaleBase with the three texts, Invalid, NotAllowed or NotFound; for a token Conflict if people lately
+    rejected this text or too many of its proposals are pending, and TooMany after too many in a day.
     """
     by.require("identity.propose_changeproposal", agent)
     section_check(section)
-    content, reason = text_check(content, reason, by=by)
+    content, reason = section_text_check(content, reason, by=by)
     if by.persona != Persona.SUBCONSCIOUS:
         agent = agent_lock(agent)
     current = base_check(agent=agent, section=section, base_version=base_version, yours=content)
@@ -187,7 +188,7 @@ def proposal_approve(
         current = version_current(agent, proposal.section)
         base_version = current.version if current else 0
     own = merged if merged is not None else proposal.content
-    wished, _ = text_check(own if content is None else content, "", by=by)
+    wished, _ = section_text_check(own if content is None else content, "", by=by)
     current = base_check(
         agent=agent,
         section=proposal.section,
@@ -277,15 +278,16 @@ def proposals_expire(*, by: Principal, now: datetime | None = None) -> int:
 
 
 def proposals_batch(batch: UUID, by: Principal) -> Iterable[ChangeProposal]:
-    """Those that `by` may see of the proposals decided in one bulk action, latest first, the order of undoing."""
-    decided = ChangeProposal.objects.seen_by(by).filter(batch=batch)
+    """The proposals of one bulk action that `by` may see, latest first, the order of undoing."""
+    decided = ChangeProposal.objects.visible_to(by).filter(batch=batch)
     return decided.select_related("agent", "version").order_by("-decided_at")
 
 
 def _merge(agent: Agent, proposal: ChangeProposal, base_version: int | None) -> str | None:
-    """The current text with what the proposal changes; None where nothing has moved on, or not as `base_version` says.
+    """Merge the proposed change into the current text; None if the text has not changed since, or `base_version` is not
+    the current version.
 
-    Raises StaleBase where both changed the same lines.
+    Raises StaleBase if both changed the same lines.
     """
     current = version_current(agent, proposal.section)
     now = current.version if current else 0

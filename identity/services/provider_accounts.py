@@ -1,7 +1,7 @@
-"""Accounts of people who log in at a provider of OpenID Connect: made when a group of theirs has a role here.
+"""Accounts of people who log in at an OpenID Connect provider: created when one of their groups has a role here.
 
-The groups decide at each log-in. They never take the last owner's role, so that a mistake in the mapping locks
-nobody out, and let nobody in who is kept out here.
+The groups decide at each log-in. They never take the last owner's role, so that a mistake in the mapping locks nobody
+out, and do not admit people whose account is deactivated here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ def role_of_groups(groups: Iterable[str], roles: Mapping[str, str], ranking: Seq
 
 @transaction.atomic
 def provider_account_sign_in(*, issuer: str, subject: str, name: str, role: str, linked_to: User | None = None) -> User:
-    """The account of whoever this issuer calls `subject`, with this role; made on the first log-in.
+    """The account of this issuer's `subject`, with this role; created on the first log-in.
 
-    A new account is called `name`. With `linked_to` an account that there is
-    already gets the provider's log-in, and keeps its own role until the next. Raises NotAllowed for who has no role or
-    is kept out, Conflict where the name is taken or none, or where the log-in belongs to another account.
+    A new account is called `name`. With `linked_to`, an existing account gets the provider's log-in, and keeps its own
+    role until the next one. Raises NotAllowed for people without a role or with a deactivated account, Conflict if the
+    name is taken or missing, or if the log-in belongs to another account.
     """
     with acting(BY):
         known = SocialAccount.objects.select_related("user").filter(provider=issuer, uid=subject).first()

@@ -1,7 +1,7 @@
-"""The second factor of people: set up by themselves, asked for at the log-in, reset by an owner.
+"""The second factor of people: they set it up themselves, the log-in requires it, an owner resets it.
 
-Codes are those of RFC 6238, as every authenticator app makes them. A code is taken once; wrong ones are counted for the
-person, wherever they come from, since whoever sends them has had the password already.
+Codes are those of RFC 6238, as in every authenticator app. A code is accepted once; wrong ones are counted per person,
+from whatever address, since the sender has entered the right password already.
 """
 
 import base64
@@ -24,7 +24,7 @@ from identity.policy.second_factors import (
 )
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.kept_secrets import secret_decrypt, secret_encrypt
+from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.people import owner_check
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock
@@ -41,15 +41,17 @@ def second_factor_secret() -> str:
 
 
 def second_factor_address(person: User, secret: str, issuer: str) -> str:
-    """What the QR code says to an authenticator app: `otpauth://…`, with the account's name and the installation's."""
+    """The content of the QR code for an authenticator app: `otpauth://…`, with the names of the account and the
+    installation."""
     return pyotp.TOTP(secret).provisioning_uri(name=person.username, issuer_name=issuer)
 
 
 @transaction.atomic
 def second_factor_enrol(*, person: User, secret: str, code: str, by: Principal) -> list[str]:
-    """Ask this person from now on for codes of `secret`, of which `code` is one; returns the recovery codes.
+    """Require codes of `secret` from this person from now on, of which `code` is one; returns the recovery codes.
 
-    Raises Conflict for who has a second factor already, Invalid for a wrong code, NotAllowed for another's account.
+    Raises Conflict if there is a second factor already, Invalid for a wrong code, NotAllowed for another person's
+    account.
     """
     _own_check(person, by)
     User.objects.select_for_update().get(pk=person.pk)
@@ -66,10 +68,10 @@ def second_factor_enrol(*, person: User, secret: str, code: str, by: Principal) 
 
 
 def second_factor_verify(*, person: User, code: str, by: Principal) -> None:
-    """Take a code of the app, or a recovery code, which is used up by it.
+    """Accept a code of the app, or a recovery code, which is used up by it.
 
     Raises TooMany after NOUS_LOGIN_FAILURES wrong ones until NOUS_LOGIN_LOCK_MINUTES after the last, Invalid for a
-    wrong one or one that was used, NotFound for who has no second factor.
+    wrong or used one, NotFound for a person without a second factor.
     """
     # A refusal leaves the count of failures behind, so it is raised outside of the transaction.
     refusal = _verify(person, code.strip(), by)
@@ -152,7 +154,8 @@ def second_factor_remove(*, person: User, by: Principal) -> None:
 
 @transaction.atomic
 def second_factor_reset(*, person: User, by: Principal) -> None:
-    """Forget the second factor of whoever lost it; for owners and the command line. Raises NotFound, NotAllowed."""
+    """Delete the second factor of a person who lost it; for owners and the command line. Raises NotFound,
+    NotAllowed."""
     if by.kind != "system":
         owner_check(by)
     if not SecondFactor.objects.filter(person=person).delete()[0]:

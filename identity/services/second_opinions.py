@@ -1,4 +1,4 @@
-"""Asking a colleague what they think of an item of the inbox, and their answer, which decides nothing."""
+"""Requests to colleagues for an opinion on an item of the inbox, and their answers, which decide nothing."""
 
 from django.contrib.auth.models import User
 
@@ -15,10 +15,10 @@ from nousweb.lib.validation import choice_check, text_check
 
 
 @agent_transaction(of="item")
-def opinion_ask(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
-    """Ask `person` what they think of an item; it stands in a part of their inbox, and they are told.
+def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
+    """Ask `person` for an opinion on an item; it appears in a part of their inbox, and they are notified.
 
-    Raises NotAllowed, NotFound, Invalid for oneself and for whoever may not know of it, Conflict where they are asked
+    Raises NotAllowed, NotFound, Invalid for oneself and for people who may not see the item, Conflict if they are asked
     already or it is decided.
     """
     item_require(item, by)
@@ -46,9 +46,9 @@ def opinion_ask(*, item: InboxItem, person: User, by: Principal) -> SecondOpinio
 
 @agent_transaction(of="item")
 def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal) -> SecondOpinion:
-    """Say what one thinks of an item, having been asked; whoever asked is notified. It decides nothing.
+    """Give the opinion that one was asked for; the asking person is notified. It decides nothing.
 
-    Answering again replaces the answer. Raises NotAllowed, NotFound where one was not asked, Invalid.
+    A second answer replaces the first. Raises NotAllowed, NotFound if one was not asked, Invalid.
     """
     item_require(item, by, VIEW_RIGHTS)
     choice_check("answer", answer, SecondOpinion.Answer.values)

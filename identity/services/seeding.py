@@ -1,7 +1,6 @@
-"""The first identity of an agent, from the environment and from what is known about its people.
+"""The first identity of an agent, from the environment and from facts about its people.
 
-Source: seed 008, A3. Other apps supply the known facts through `profile_sources`, so that identity
-depends on none of them.
+Source: seed 008, A3. Other apps supply the facts through `profile_sources`, so that identity depends on none of them.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.four_eyes import waits
+from identity.services.four_eyes import requires_proposal
 from identity.services.guardrails import content_check, remark_check
 from identity.services.proposals import identity_propose
 from identity.services.versions import agent_lock, version_activate
@@ -37,13 +36,12 @@ BOUNDARIES_TEXT = "See Active Censors section for current safety rules."
 def identity_seed(
     *, agent: Agent, by: Principal, prompt: str | None = None, facts_from: Agent | None = None, new: bool = False
 ) -> list[IdentityVersion]:
-    """Give an agent without identity its first sections; returns them, or nothing when it has any.
+    """Write the first sections of an agent without identity; returns them, or nothing if it has any.
 
-    `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default; its preferences come from what is known about
-    people: by itself, or by the agent `facts_from`. Without either there is nothing to be initiated with, and the agent
-    stays new. With four eyes a person only proposes them, and the agent stays new until
-    another one approves. `new` says that this transaction has just made the agent: nobody else can reach it, and it
-    knows nothing, so that none of this is asked of the database.
+    `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default. The preferences come from the facts about people
+    of the agent itself, or of the agent `facts_from`. Without either the agent stays new. With four eyes the sections
+    are only proposed, and the agent stays new until another person approves. `new`: this transaction has just created
+    the agent, so nobody else can reach it and it has no facts, and the database is not queried for them.
     """
     if not new:
         agent = agent_lock(agent)
@@ -63,15 +61,15 @@ class SeedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Seeded:
-    """What seeding came to: the versions it wrote, or with four eyes the proposals that wait for another person."""
+class SeedResult:
+    """The result of seeding: the written versions, or with four eyes the proposals for another person to approve."""
 
     written: list[IdentityVersion]
     proposed: list[ChangeProposal]
 
 
 def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
-    """The agent whose facts are to seed another one; only for those who may read them. Raises NotAllowed."""
+    """The agent whose facts seed another one. Raises NotAllowed if `by` may not read them."""
     if source is not None:
         by.require(VIEW_FACTS, source)
     return source
@@ -80,8 +78,8 @@ def facts_source_check(source: Agent | None, by: Principal) -> Agent | None:
 def seed_plan(
     agent: Agent, prompt: str | None = None, facts_from: Agent | None = None, *, new: bool = False
 ) -> list[SeedChange]:
-    """What seeding `agent` would change: from `prompt` (NOUS_IDENTITY_PROMPT by default) and from today's facts, its
-    own or those of the agent `facts_from`. One that is `new` has neither facts nor sections."""
+    """The changes that seeding `agent` would make: from `prompt` (NOUS_IDENTITY_PROMPT by default) and from today's
+    facts, its own or those of the agent `facts_from`. A `new` agent has neither facts nor sections."""
     character = content_check(settings.IDENTITY_PROMPT if prompt is None else prompt)
     source = facts_from or (None if new else agent)
     wanted = {Section.CHARACTER: character, Section.PREFERENCES: _profile_text(source) if source else ""}
@@ -99,7 +97,7 @@ def seed_plan(
 
 
 def seed_digest(plan: Sequence[SeedChange]) -> str:
-    """A short name of exactly this plan, with which a person confirms what they were shown."""
+    """A digest of this plan, by which a person confirms exactly the changes that they saw."""
     parts = [(change.section, change.current.version if change.current else 0, change.content) for change in plan]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -107,7 +105,7 @@ def seed_digest(plan: Sequence[SeedChange]) -> str:
 @transaction.atomic
 def agent_reinitiate(
     *, agent: Agent, by: Principal, reason: str = "", seen: str = "", facts_from: Agent | None = None
-) -> Seeded:
+) -> SeedResult:
     """Seed an agent's identity again from today's prompt and facts, as new versions where the text differs.
 
     The facts are its own, or those of the agent `facts_from`, which `by` must be allowed to read.
@@ -122,7 +120,7 @@ def agent_reinitiate(
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
     seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.", facts_from)
     before = agent.initiated_at
-    if not waits(by):
+    if not requires_proposal(by):
         agent.initiated_at = clock.now()
         agent.save(update_fields=["initiated_at"])
     audit_record(
@@ -144,10 +142,10 @@ def agent_reinitiate(
 
 def _write_seed(
     agent: Agent, by: Principal, prompt: str, reason: str, facts_from: Agent | None, *, new: bool = False
-) -> Seeded:
+) -> SeedResult:
     plan = seed_plan(agent, prompt, facts_from, new=new)
-    if waits(by):
-        return Seeded([], _propose_seed(agent, by, plan, reason))
+    if requires_proposal(by):
+        return SeedResult([], _propose_seed(agent, by, plan, reason))
     written = [
         version_activate(
             agent=agent,
@@ -160,7 +158,7 @@ def _write_seed(
         )
         for change in plan
     ]
-    return Seeded(written, [])
+    return SeedResult(written, [])
 
 
 def _propose_seed(agent: Agent, by: Principal, plan: Sequence[SeedChange], reason: str) -> list[ChangeProposal]:
@@ -188,7 +186,7 @@ def _profile_text(agent: Agent) -> str:
         opening = f"\n\n### {heading}" if text else f"### {heading}"
         for known_text in known[category]:
             addition = f"{opening}\n- {fence_line(known_text)}"
-            # What is left out stays a fact, and a section has to stay short enough to be edited.
+            # A section has to stay short enough to be edited; omitted facts remain facts.
             if len(text) + len(addition) <= MAX_SECTION_CHARACTERS:
                 text, opening = text + addition, ""
     return text

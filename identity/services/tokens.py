@@ -94,7 +94,7 @@ def token_rights_check(
     projects: Sequence[str],
     global_memory: str,
 ) -> dict[str, Any]:
-    """What a token may do, as it is stored. Raises Invalid as `token_create` does."""
+    """Validate the rights of a token; returns them as they are stored. Raises Invalid as `token_create` does."""
     if persona not in Persona.values:
         raise Invalid(f"There is no persona {persona!r}; use {' or '.join(Persona.values)}.", field="persona")
     unknown = sorted(set(scopes) - SCOPE_PERMISSIONS.keys())
@@ -124,7 +124,7 @@ def token_rights_check(
 
 
 def secret_renew(*, token: ApiToken) -> str:
-    """Another secret for the token of a client, which ends the one that it had; called by what renews it."""
+    """Replace the secret of a client's token, which ends the present one; called by its renewal."""
     secret = secret_make()
     token.prefix, token.digest = secret_prefix(secret), secret_digest(secret)
     token.secret_expires_at = clock.now() + SECRET_LIFETIME
@@ -221,5 +221,5 @@ def secret_prefix(secret: str) -> str:
 
 
 def secret_digest(secret: str) -> str:
-    """What is kept of a secret of 256 random bits."""
+    """The stored digest of a secret of 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -5,7 +5,7 @@ from django.db import transaction
 from identity.models import Agent, AuthorFields, ChangeProposal, IdentityVersion, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_record
+from identity.services.change_feed import feed_change_record
 from identity.services.four_eyes import activation_check
 from nousweb.lib.errors import Conflict, NotFound
 
@@ -77,9 +77,9 @@ def version_activate(
 ) -> IdentityVersion:
     """Write the next version of a section and make it current, with its audit record.
 
-    `current` is the section's current version as read under the agent's lock. `author` wrote the text when
-    that is not `by`, who activates it. `approved` is the proposal, unedited, that `by` lets pass. Raises NotAllowed
-    where four eyes ask for another person.
+    `current` is the section's current version as read under the agent's lock. `author` wrote the text if that is not
+    `by`, who activates it. `approved` is the proposal, unedited, that `by` approves. Raises NotAllowed if four eyes
+    require another person.
     """
     activation_check(by, approved)
     if not transaction.get_connection().in_atomic_block:
@@ -114,8 +114,8 @@ def version_activate(
         },
         message=message or reason,
     )
-    # The actor may read every version, whoever proposed it.
-    change_record(
+    # The actor may read every version, whatever persona proposed it.
+    feed_change_record(
         kind="identity.changed",
         agent=agent,
         persona=Persona.ACTOR,

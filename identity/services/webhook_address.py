@@ -1,4 +1,4 @@
-"""Where a webhook may point to, and sending there: never into the network that the product itself is in."""
+"""Check the address of a webhook, and send to it: never into a private network, unless that is allowed."""
 
 import http.client
 import ipaddress
@@ -20,7 +20,7 @@ from nousweb.lib.validation import unstorable_reason
 
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that leads to the internet; other ranges wrap addresses of IPv4, or are of a site."""
+"""All of IPv6 that is routed on the internet; other ranges embed IPv4 addresses, or are local to a site."""
 
 WORDS: dict[type[Exception], str] = {
     socket.gaierror: "The name of its host cannot be found.",
@@ -32,11 +32,11 @@ WORDS: dict[type[Exception], str] = {
 
 
 class NotSent(Exception):
-    """The message did not reach its address; what it says is for people, and holds nothing of the message."""
+    """The message did not reach its address. The error text is for people, and contains nothing of the message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     status: int
     duration_ms: int
 
@@ -62,7 +62,8 @@ def url_check(url: str) -> str:
 
 
 def _may_be_public(host: str) -> bool:
-    """False for what certainly leads inside: this machine by name, an address in any spelling that a resolver takes."""
+    """False for hosts that are certainly private: this machine by name, or an address in any spelling that a resolver
+    accepts."""
     host = host.rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return False
@@ -77,11 +78,11 @@ def _may_be_public(host: str) -> bool:
         return True
 
 
-def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
-    """Post `body` to `url`, without following anywhere else. Raises NotSent, at the latest after EXCHANGE_SECONDS.
+def message_send(url: str, body: bytes, headers: dict[str, str]) -> WebhookResponse:
+    """Post `body` to `url`, without following redirects. Raises NotSent, at the latest after EXCHANGE_SECONDS.
 
-    The host's name is looked up once and the connection goes to what was found and checked, so that a name which
-    changes in between leads nowhere else.
+    The host's name is resolved once and the connection goes to the checked address, so that a name that changes in
+    between leads nowhere else.
     """
     parts = urlsplit(url)
     began = time.monotonic()
@@ -94,11 +95,11 @@ def message_send(url: str, body: bytes, headers: dict[str, str]) -> Answer:
             status = response.status
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotSent(_why(error)) from error
-    return Answer(status, round((time.monotonic() - began) * 1000))
+    return WebhookResponse(status, round((time.monotonic() - began) * 1000))
 
 
 def _why(error: Exception) -> str:
-    """What kept a message from its address, for people."""
+    """The reason why a message was not sent, for people."""
     for kinds, words in WORDS.items():
         if isinstance(error, kinds):
             return words
@@ -107,7 +108,7 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def _connection(parts: SplitResult) -> Iterator[http.client.HTTPConnection]:
-    """A connection to what the host's name stands for, cut after EXCHANGE_SECONDS. Raises NotSent and OSError."""
+    """A connection to the address of the host's name, cut after EXCHANGE_SECONDS. Raises NotSent and OSError."""
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     found = {info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}

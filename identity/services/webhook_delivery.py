@@ -32,7 +32,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import streams_publish
-from identity.services.webhook_address import Answer, NotSent, message_send
+from identity.services.webhook_address import NotSent, WebhookResponse, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
 
@@ -56,7 +56,7 @@ def webhooks_due() -> list[uuid.UUID]:
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:
-    """Send what is due to a webhook, for a turn; returns how many messages were delivered."""
+    """Send the due messages of a webhook, for a turn; returns how many were delivered."""
     lease = uuid.uuid4()
     if not _free().filter(pk=webhook_id).update(lease=lease, leased_until=clock.now() + DELIVERY.lease):
         return 0
@@ -91,7 +91,7 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
     if delivery is None:
         return False
     try:
-        answer: Answer | None = None
+        answer: WebhookResponse | None = None
         body = message_body(webhook, delivery)
         answer = message_send(webhook.url, body, headers_of(webhook, delivery, body))
         error = "" if 200 <= answer.status < 300 else f"The address answered {answer.status}."
@@ -104,7 +104,9 @@ def _step(webhook_id: uuid.UUID, lease: uuid.UUID) -> bool:
 
 
 @transaction.atomic
-def _record(webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: Answer | None, error: str) -> bool:
+def _record(
+    webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answer: WebhookResponse | None, error: str
+) -> bool:
     """Write down what came of an attempt, if the lease still holds; whether the message was delivered."""
     held = Webhook.objects.select_for_update().filter(pk=webhook.pk, lease=lease).first()
     if held is None:
@@ -139,9 +141,9 @@ def _record(webhook: Webhook, lease: uuid.UUID, delivery: WebhookDelivery, answe
 
 @transaction.atomic
 def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
-    """Turn what is new in the feed into a message for each stream, up to a bound, under the webhook's lock.
+    """Turn new changes of each stream into a message, up to a limit, under the webhook's lock.
 
-    What the receiver may not know, or did not ask for, is passed over at once and not looked at again.
+    Changes that the receiver may not see, or did not request, are skipped once and not read again.
     """
     webhook = Webhook.objects.select_for_update().filter(pk=webhook_id, lease=lease).first()
     if webhook is None or webhook.messages.filter(status=Status.WAITING).exists():
@@ -151,11 +153,11 @@ def _messages_make(webhook_id: uuid.UUID, lease: uuid.UUID) -> None:
     ends = dict(ChangeStream.objects.filter(agent=webhook.agent_id).values_list("persona", "last"))
     moved = []
     for persona in webhook_personas(webhook):
-        place, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
-        if end <= place:
+        position, end = getattr(webhook, POSITIONS[persona]), ends.get(persona, 0)
+        if end <= position:
             continue
         new = Change.objects.filter(agent=webhook.agent_id, persona=persona, kind__in=kinds)
-        new = new.filter(position__gt=place, position__lte=end).order_by("position")
+        new = new.filter(position__gt=position, position__lte=end).order_by("position")
         rows = list(new.values_list("id", "kind", "position")[:limit])
         setattr(webhook, POSITIONS[persona], rows[-1][2] if len(rows) == limit else end)
         moved.append(POSITIONS[persona])
@@ -178,9 +180,9 @@ def webhook_personas(webhook: Webhook) -> tuple[str, ...]:
 
 
 def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
-    """What is posted: the changes as they were, and with `bodies` what they are about as it is now.
+    """The body of a message: the changes as they were, and with `bodies` the present state of their objects.
 
-    Of what the webhook may not know any more, nothing.
+    Without objects that the webhook may not see any more.
     """
     kinds, personas = webhook_kinds(webhook), webhook_personas(webhook)
     changes = Change.objects.filter(pk__in=delivery.changes, agent=webhook.agent, kind__in=kinds, persona__in=personas)
@@ -196,7 +198,7 @@ def message_body(webhook: Webhook, delivery: WebhookDelivery) -> bytes:
 def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
     """The headers of a message; the moment is signed with it, so that nobody can send it again later."""
     moment = int(clock.now().timestamp())
-    signed = ",".join(f"v1={signature_of(secret, moment, body)}" for secret in webhook_secrets(webhook))
+    signed = ",".join(f"v1={webhook_signature(secret, moment, body)}" for secret in webhook_secrets(webhook))
     return {
         "Content-Type": "application/json",
         "User-Agent": "nous-web",
@@ -205,7 +207,7 @@ def headers_of(webhook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict
     }
 
 
-def signature_of(secret: str, moment: int, body: bytes) -> str:
+def webhook_signature(secret: str, moment: int, body: bytes) -> str:
     """HMAC-SHA256 in hexadecimal of the moment (seconds since 1970), a dot and the body."""
     return hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
 

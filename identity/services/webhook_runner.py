@@ -1,7 +1,7 @@
-"""What a worker's process does for webhooks beside its tasks: numbering the streams, and sending what is due.
+"""The threads of a worker's process for webhooks, besides its tasks: numbering the streams, and sending due messages.
 
-In threads of its own, so that a receiver which takes its time keeps neither a task nor another receiver waiting.
-Webhooks take turns: of those that are due, the one that waits the longest gets the next free thread.
+They are separate threads, so that a slow receiver delays neither a task nor another receiver. Webhooks take turns: the
+due one that has waited longest gets the next free thread.
 """
 
 import time

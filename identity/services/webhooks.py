@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
-from identity.services.kept_secrets import secret_decrypt, secret_encrypt
+from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
 from nousweb.lib import clock
 from nousweb.lib.encrypted_text import is_encrypted
@@ -22,7 +22,7 @@ from nousweb.lib.validation import unstorable_reason
 PURPOSE = "webhook"
 State, Status = Webhook.State, WebhookDelivery.Status
 RECEIVER_SCOPES = ("identity:read", "memory:read", "context:read", "expectations:run")
-"""What a receiver may be let know: scopes that only read."""
+"""Scopes that a receiver may have: those that only read."""
 
 
 def webhooks_of(agent: Agent, by: Principal) -> Any:
@@ -84,9 +84,10 @@ def webhook_update(
     secret: str | None = None,
     active: bool | None = None,
 ) -> Webhook:
-    """Change a webhook, pause it or let it go on; None leaves a field alone. What came while it was paused follows.
+    """Change a webhook, pause it or resume it; None leaves a field as it is. Changes during a pause are sent
+    afterwards.
 
-    After a change of the secret the former one signs too for a while.
+    After a change of the secret the former one also signs for a while.
     """
     webhook = _lock(webhook, by)
     before = _state(webhook)
@@ -159,7 +160,7 @@ def deliveries_replay(*, webhook: Webhook, by: Principal, delivery: WebhookDeliv
 
 
 def webhook_kinds(webhook: Webhook) -> list[str]:
-    """The kinds of change that a webhook receives: what its scopes let it know, and it asked for."""
+    """The kinds of changes that a webhook receives: those that its scopes allow and that it requested."""
     return [kind for kind in _kinds_known(webhook.scopes) if not webhook.kinds or kind in webhook.kinds]
 
 

@@ -10,7 +10,7 @@ from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
 
 from identity.principal import Principal
-from identity.services.agent_lock import agent_held, agent_transaction
+from identity.services.agent_lock import agent_lock_shared, agent_transaction
 from identity.services.audit import audit_record
 from memory.embedding import EmbeddingFailed
 from memory.jobs.messages import messages_waiting
@@ -77,7 +77,7 @@ def _apply(job: Job, handler: Handler, prepared: Any, began: float) -> bool | No
     """Apply the prepared result and finish the job. None: prepare again. False: the lease was lost."""
     before = job.result
     try:
-        with transaction.atomic(), agent_held(job.agent_id) as erasures:
+        with transaction.atomic(), agent_lock_shared(job.agent_id) as erasures:
             if erasures != job.agent.erasures:
                 return None
             if not _still_ours(job):

@@ -12,7 +12,7 @@ from memory.schemas.types import Content, PersonaName, Quarantined, Remark, Rema
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, text
 from nousweb.lib.schemas import Input, optional
 
-Name = Annotated[str, text(MAX_NAME_CHARACTERS, least=1)]
+Name = Annotated[str, text(MAX_NAME_CHARACTERS, min_length=1)]
 Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]
 
 

@@ -16,7 +16,7 @@ from nousweb.lib.schemas import Input, optional
 
 SubjectKind = Annotated[str, OneOf(*Subject.Kind.values)]
 AnySubjectKind = Annotated[str, OneOf("", *Subject.Kind.values)]
-Spelling = Annotated[str, text(MAX_SPELLING_CHARACTERS, least=1)]
+Spelling = Annotated[str, text(MAX_SPELLING_CHARACTERS, min_length=1)]
 
 
 class SubjectAliasOut(Schema):

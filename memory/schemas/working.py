@@ -30,7 +30,7 @@ class WorkingItemIn(Input):
 
 
 class WorkingThreadIn(Input):
-    text: Annotated[str, text(MAX_THREAD_CHARACTERS, least=1)]
+    text: Annotated[str, text(MAX_THREAD_CHARACTERS, min_length=1)]
 
 
 class WorkingItem(Schema):

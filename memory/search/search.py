@@ -24,7 +24,7 @@ from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.typos import apply_corrections, spelling_corrections, suspected_typos
-from nousweb.lib.prepared_statements import session_tuned, statements_tuned
+from nousweb.lib.prepared_statements import session_settings_set, statement_settings
 from nousweb.lib.stopwatch import Stopwatch
 from nousweb.lib.tracing import span
 
@@ -57,7 +57,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     watch = Stopwatch("search")
     text = embedding.text
     with watch.stage("counts"):
-        session_tuned("search", TUNING)
+        session_settings_set("search", TUNING)
         counts = counts_read(view, text)
         if words := suspected_typos(text, counts.df):
             counts = _counts_of_corrected(view, request, text, words, counts)
@@ -71,7 +71,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             lexical = list({*lexical, *historical.ids})
     with watch.stage("embedding"):
         vector, degraded = _embedded(counts, embedding)
-    with watch.stage("candidates"), statements_tuned("search", TUNING):
+    with watch.stage("candidates"), statement_settings("search", TUNING):
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
         if historical is not None:
             candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)

@@ -13,7 +13,7 @@ from memory.models.project_scope import GLOBAL
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
-from nousweb.lib.permission_holder import PermissionHolder, of_seen_agents
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 PROFILE_SEED_LIMIT = 50
 
@@ -64,7 +64,7 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
 
 def visible_reviews(by: PermissionHolder) -> MemoryReviewQuerySet:
     """The reviews of memories that `by`, a person, may know of."""
-    reviews: MemoryReviewQuerySet = of_seen_agents(MemoryReview.objects.all(), by)  # type: ignore[assignment]
+    reviews: MemoryReviewQuerySet = for_visible_agents(MemoryReview.objects.all(), by)  # type: ignore[assignment]
     return reviews if by.may(VIEW_SUBCONSCIOUS) else reviews.filter(persona=Persona.ACTOR)
 
 

@@ -10,7 +10,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.censoring.cost import pattern_cost_check
 from memory.censoring.matching import CensorOutcome, CensorRule, Similarities, match_censors
 from memory.censoring.patterns import meaning_check, pattern_check
@@ -237,8 +237,8 @@ def censors_count(
         after={"verdict": verdict, "censors": list(matched), "timed_out": list(timed_out), **(about or {})},
         persona=persona if persona == Persona.SUBCONSCIOUS else "",
     )
-    changes_record(
-        change_draft("censor.triggered", agent, persona, "censor", censor_id, {"verdict": verdict})
+    feed_changes_record(
+        feed_change_draft("censor.triggered", agent, persona, "censor", censor_id, {"verdict": verdict})
         for censor_id in matched
     )
 

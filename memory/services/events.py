@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
@@ -265,8 +265,8 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
     with connection.cursor() as cursor:
         cursor.execute(_LOOPS_EXTEND, [agent.pk, persona, LoopSummary.ClosedBy.OUTPUT.value, *columns, now])
         rows = cursor.fetchall()
-    changes_record(
-        change_draft("loop.closed", agent, persona, "loopsummary", loop_id, {"closed_by": "output"})
+    feed_changes_record(
+        feed_change_draft("loop.closed", agent, persona, "loopsummary", loop_id, {"closed_by": "output"})
         for _, loop_id, _, closes in rows
         if closes
     )

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.censoring.injection import scan_text
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
@@ -76,8 +76,10 @@ def _close_idle(agent_id: int, persona: str, horizon: datetime) -> list[int]:
             found = [row.pk for row in rows]
             own = LoopSummary.objects.filter(agent=agent_id, pk__in=found)
             own.update(closed_at=clock.now(), closed_by=LoopSummary.ClosedBy.IDLE)
-            changes_record(
-                change_draft("loop.closed", row.agent, row.persona, "loopsummary", row.loop_id, {"closed_by": "idle"})
+            feed_changes_record(
+                feed_change_draft(
+                    "loop.closed", row.agent, row.persona, "loopsummary", row.loop_id, {"closed_by": "idle"}
+                )
                 for row in rows
             )
         closed += found

@@ -1,1 +1,1 @@
-"""Who gets in: tokens, sessions, roles and log-ins."""
+"""Access: tokens, sessions, roles and log-ins."""

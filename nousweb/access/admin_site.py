@@ -1,7 +1,8 @@
-"""The stock admin, closed: the product's rows are shown, accounts are a superuser's, and all the rest is out of reach.
+"""Django's admin, restricted: it shows the product's rows, only superusers change accounts, and all the rest is hidden.
 
-Django's own site lets anybody with a right to users make themselves superuser, and anybody with a right to django-q's
-schedules run any function. Here no right opens those: only a superuser enters, who is made on the command line.
+Django's own site lets anybody with a permission for users make themselves superuser, and anybody with a permission for
+django-q's schedules run any function. Here no permission allows that: only superusers enter, and they are created on
+the command line.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ OWN_APPS = frozenset({"identity", "memory", "context"})
 """Apps whose rows staff may look at by the rights of their role, and nobody changes here."""
 
 EDITED_BY_SUPERUSERS = frozenset({"auth.user"})
-"""All that can be changed here: nousweb/access/roles.py declares roles, nousweb/queue/schedules.py schedules."""
+"""All models that can be changed here: nousweb/access/roles.py declares roles, nousweb/queue/schedules.py schedules."""
 
 
 class SuperuserOnly:
-    """Shown to superusers and to nobody else, whatever rights somebody was given."""
+    """Shown to superusers only, whatever permissions anybody has."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return _is_superuser(request)
@@ -47,7 +48,7 @@ class EditedBySuperusers(SuperuserOnly):
 
 
 class ClosedAdminSite(AdminSite):
-    """Decides for each model, also for those that other people's apps register, who sees and who changes it."""
+    """Decides for each model, including those that third-party apps register, who sees and who changes it."""
 
     def has_permission(self, request: HttpRequest) -> bool:
         """For owners, and staff whose role is for all agents: rows of all of them stand here beside each other."""

@@ -1,4 +1,4 @@
-"""Who calls the API: an agent's bearer token, or a person's session with its CSRF token."""
+"""Authentication of the API: an agent's bearer token, or a person's session with its CSRF token."""
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -12,7 +12,7 @@ from nousweb.lib.errors import NotAllowed
 from nousweb.middleware.replica_reads import token_reads
 
 AUTHENTICATED_CALLER = "authenticated_caller"
-"""Attribute of a request that another channel, such as MCP, makes for a caller whom it has authenticated.
+"""Attribute of a request that another channel, such as MCP, makes for a caller that it has authenticated.
 
 No header can set it.
 """
@@ -24,7 +24,7 @@ class CsrfRefused(NotAllowed):
 
 
 def authenticated_caller(request: HttpRequest) -> Principal | None:
-    """Whoever another channel has authenticated."""
+    """The caller that another channel has authenticated."""
     return getattr(request, AUTHENTICATED_CALLER, None)
 
 
@@ -32,7 +32,8 @@ class TokenAuth(HttpBearer):
     channel = "api"
 
     def resource(self, request: HttpRequest) -> str:
-        """For what a token that opens one resource only must have been issued; "" where none of those is taken."""
+        """The resource for which a token must have been issued if it opens one resource only; "" if no such token is
+        accepted."""
         return ""
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
@@ -53,7 +54,7 @@ class PersonAuth(APIKeyCookie):
 
     def __call__(self, request: HttpRequest) -> Principal | None:
         # A request that names a token is judged by that token alone, never by a session beside it. Only a
-        # session is asked for its CSRF token: whoever has none is not signed in, which is the better answer.
+        # session needs a CSRF token: without a session, "not signed in" is the better response.
         if "Authorization" in request.headers or not request.user.is_authenticated:
             return None
         if check_csrf(request):

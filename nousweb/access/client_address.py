@@ -7,10 +7,10 @@ from nousweb.lib.caller_identity import network_of
 
 
 def client_address(request: HttpRequest) -> str:
-    """The client's address, an IPv6 one as its network of 64 bits, all of which one client has.
+    """The client's address; for IPv6 its /64 network, which belongs to one client.
 
-    Behind a proxy that is trusted (NOUS_TRUST_PROXY) it is the last one of X-Forwarded-For, which that proxy wrote;
-    what a client says of itself there is not believed. "0.0.0.0" stands for an address that makes no sense.
+    Behind a trusted proxy (NOUS_TRUST_PROXY) it is the last address of X-Forwarded-For, which that proxy wrote; the
+    client's own entries are ignored. "0.0.0.0" stands for an invalid address.
     """
     said = request.META.get("REMOTE_ADDR", "")
     if settings.TRUST_PROXY:

@@ -1,7 +1,7 @@
-"""Who guesses passwords is stopped for a while: on the console's log-in and on that of Django's admin.
+"""Throttling of password guessing, on the console's log-in and on that of Django's admin.
 
-A name is stopped at one address only, so that nobody locks somebody else out from everywhere; an address is stopped as
-a whole after many more failures, whichever names it tried.
+A name is locked at one address only, so that nobody can lock out somebody else everywhere. An address is locked as a
+whole after many more failures, whatever the names.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ LONGEST_NAME = 150
 
 
 class LoginLock(AxesStandaloneBackend):
-    """Refuses who is locked. Where there is no request, as in a shell, there is nobody to lock."""
+    """Refuses locked callers. Without a request, as in a shell, nothing is locked."""
 
     def authenticate(self, request: HttpRequest | None, *args: Any, **credentials: Any) -> None:
         if request is not None:
@@ -48,8 +48,8 @@ class LoginGuard(AxesDatabaseHandler):
         return by_both
 
     def reset_user_attempts(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
-        """Forget the failures of who has just signed in, at this address, and of nobody else: an account of one's own
-        must not be a way to go on guessing."""
+        """Forget the failures of the person who has just signed in, at this address only: an account of one's own must
+        not be a way to continue guessing."""
         by_both, _ = self.filter_user_attempts(request, credentials)
         return by_both.delete()[0]
 

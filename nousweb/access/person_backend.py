@@ -1,4 +1,4 @@
-"""Who is signed in, read in one statement with what every request has to know of them."""
+"""Load the signed-in person in one statement, with everything that each request needs."""
 
 from typing import Any
 

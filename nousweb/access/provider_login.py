@@ -1,8 +1,8 @@
-"""Log-in at a provider of OpenID Connect: what it says of a person becomes an account with a role, or a refusal.
+"""Log-in at an OpenID Connect provider: its claims about a person lead to an account with a role, or to a refusal.
 
-The package `allauth` speaks the protocol: authorization code with PKCE and state, issuer, audience and time of the id
-token; the nonce, which it knows nothing of, is sent and compared here. It has no say in who may come in:
-`pre_social_login` ends each log-in with an answer of ours.
+The package `allauth` implements the protocol: authorization code with PKCE and state, issuer, audience and time of the
+id token. The nonce, which it does not support, is sent and compared here. It does not decide who may come in:
+`pre_social_login` ends each log-in with a response of ours.
 """
 
 import secrets
@@ -35,9 +35,9 @@ log = structlog.get_logger(__name__)
 
 PROVIDER_ID = "oidc"
 CONNECT = "provider_connect"
-"""In the session of somebody who is signed in and wants the provider's log-in for their account."""
+"""In the session of a signed-in person who wants to connect the provider's log-in to their account."""
 NONCE = "provider_nonce"
-"""In the session: what the id token has to carry, so that one of another browser's log-in is of no use in this one."""
+"""In the session: the nonce that the id token must carry, so that one of another browser's log-in is useless here."""
 NONCE_BYTES = 16
 RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
 
@@ -82,26 +82,26 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
             raise ImmediateHttpResponse(_refusal(request, error.detail, error.status)) from error
         raise ImmediateHttpResponse(_signed_in(request, person, sociallogin, linked=linked_to is not None))
 
-    def on_authentication_error(self, request: HttpRequest, provider: Any, **known: Any) -> None:
-        """Raises ImmediateHttpResponse with a page of ours; why it failed is for the log."""
+    def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:
+        """Raises ImmediateHttpResponse with a page of ours; the reason of the failure is logged."""
         log.warning(
-            "provider_login_failed", error=str(known.get("error")), exception=type(known.get("exception")).__name__
+            "provider_login_failed", error=str(details.get("error")), exception=type(details.get("exception")).__name__
         )
-        said = f"The log-in at {settings.OIDC_NAME} did not succeed, or took too long. Try it once more."
-        raise ImmediateHttpResponse(_refusal(request, said, 401))
+        message = f"The log-in at {settings.OIDC_NAME} did not succeed, or took too long. Try it once more."
+        raise ImmediateHttpResponse(_refusal(request, message, 401))
 
 
 @require_GET
 def provider_login(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Send the browser to the provider."""
-    # Kept until it is used: a second tab that goes there takes nothing from the first.
+    # The nonce stays until it is used, so that a second tab does not invalidate the first.
     request.session.setdefault(NONCE, secrets.token_urlsafe(NONCE_BYTES))
     return _answered(request, views.login)
 
 
 @require_GET
 def provider_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Where the provider sends the browser back to."""
+    """The address to which the provider sends the browser back."""
     return _answered(request, views.callback)
 
 
@@ -112,16 +112,16 @@ def _answered(request: HttpRequest, view: Any) -> HttpResponse:
         return view(request, PROVIDER_ID)
     except (RequestException, OAuth2Error, KeyError, ValueError) as error:
         log.warning("provider_unreachable", exception=type(error).__name__)
-        said = f"{settings.OIDC_NAME} cannot be reached, or says what cannot be understood. Try again later."
-        return _refusal(request, said, 503)
+        message = f"{settings.OIDC_NAME} cannot be reached, or says what cannot be understood. Try again later."
+        return _refusal(request, message, 503)
 
 
-def _claims(said: dict[str, Any], nonce: str) -> dict[str, Any]:
-    """What the provider says of a person, by the user info and the id token together.
+def _claims(response: dict[str, Any], nonce: str) -> dict[str, Any]:
+    """The claims about a person, from the user info and the id token together.
 
-    Raises OAuth2Error where they are about different people, or are another issuer's or another log-in's.
+    Raises OAuth2Error if they are about different people, or of another issuer or log-in.
     """
-    token, info = said.get("id_token") or {}, said.get("userinfo") or {}
+    token, info = response.get("id_token") or {}, response.get("userinfo") or {}
     if not token.get("sub") or info.get("sub", token["sub"]) != token["sub"]:
         raise OAuth2Error("The user info is about somebody else than the id token.")
     if str(token.get("iss", "")).rstrip("/") != settings.OIDC_ISSUER:
@@ -137,10 +137,10 @@ def _signed_in(request: HttpRequest, person: User, sociallogin: SocialLogin, *, 
     login(request, person, backend=BACKEND)
     proof_set(request, PROVIDER)
     request.session.set_expiry(settings.OIDC_SESSION_HOURS * 3600)
-    wanted = str(sociallogin.state.get("next") or "")
-    safe = url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()})
-    return HttpResponseRedirect(wanted if safe else resolve_url("home"))
+    target = str(sociallogin.state.get("next") or "")
+    safe = url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()})
+    return HttpResponseRedirect(target if safe else resolve_url("home"))
 
 
-def _refusal(request: HttpRequest, said: str, status: int) -> HttpResponse:
-    return render(request, "registration/provider_refused.html", {"said": said}, status=status)
+def _refusal(request: HttpRequest, message: str, status: int) -> HttpResponse:
+    return render(request, "registration/provider_refused.html", {"said": message}, status=status)

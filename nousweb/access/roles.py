@@ -58,7 +58,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "memory.import_memory",
     ),
 }
-"""What each role may do beyond the role before it. None holds a right over accounts: those are for superusers."""
+"""The permissions of each role beyond those of the role before it. None includes accounts: those are for superusers."""
 
 
 def roles_sync() -> None:
@@ -78,7 +78,7 @@ def roles_sync() -> None:
 
 
 OWNER = "Owner"
-"""Who manages people: a superuser."""
+"""The role that manages people: a superuser."""
 
 
 def role_of(user: object) -> str:

@@ -1,7 +1,7 @@
-"""The second step of a log-in, and what a session proves: nobody is signed in before their second factor was checked.
+"""The second step of a log-in, and the proofs in a session: nobody is signed in before their second factor is verified.
 
-A person who has a second factor is nobody in a session without the proof of a code. One whose role requires a second
-factor and who has none sees the page on which it is set up, and nothing else.
+A person with a second factor is not signed in by a session without the proof of a code. A person whose role requires a
+second factor but who has none sees only the page to set it up.
 """
 
 import time
@@ -28,8 +28,8 @@ SETUP_PATHS = ("/account/second-factor/", "/logout/")
 
 
 class SecondStepMiddleware:
-    """Lets `request.user` be nobody for whom the second step is still due; `request.setup_due` says that they have to
-    set a second factor up first. It costs nothing where nobody asks who is signed in."""
+    """Sets `request.user` to AnonymousUser until the second factor is verified. `request.setup_due`: the person must
+    set up a second factor first. Costs nothing unless a view reads the user."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -67,7 +67,7 @@ def proof_set(request: HttpRequest, way: str) -> None:
 
 
 def is_fresh(request: HttpRequest) -> bool:
-    """Whether a code was given a short while ago; also for who has no second factor to give a code of."""
+    """Whether a code was given a short while ago; also true for people without a second factor."""
     if not getattr(request.user, "has_second_factor", False):
         return True
     proof = request.session.get(PROOF, {})
@@ -75,7 +75,8 @@ def is_fresh(request: HttpRequest) -> bool:
 
 
 class FreshCodeMiddleware:
-    """What cannot be undone asks whoever has a second factor for a code of the last minutes; the form stays typed."""
+    """Requires a recent code for irreversible actions, from people who have a second factor; the form keeps its
+    values."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -107,7 +108,8 @@ def login_hold(request: HttpRequest, person: User, next_page: str) -> None:
 
 
 def login_held(request: HttpRequest) -> tuple[User, str] | None:
-    """Who gave the right password in this session, and the page that they wanted; None when that was too long ago."""
+    """The person who gave the right password in this session, and the page that they wanted; None if that was too long
+    ago."""
     held = request.session.get(PENDING)
     if not held or time.time() - held["at"] > LOGIN_MINUTES * 60:
         return None

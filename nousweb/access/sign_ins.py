@@ -13,7 +13,7 @@ BROWSERS = (
     ("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("FxiOS/", "Firefox"), ("CriOS/", "Chrome"),
     ("Chrome/", "Chrome"), ("Safari/", "Safari"), ("curl/", "curl"),
 )  # fmt: skip
-"""Marks in what browsers say of themselves; many name others too, so the first that is found counts."""
+"""Marks in user agents of browsers; many contain those of others too, so the first match counts."""
 SYSTEMS = (
     ("Windows", "Windows"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Mac OS X", "macOS"),
     ("Linux", "Linux"),
@@ -38,7 +38,7 @@ def sign_in_note(request: HttpRequest, person: User) -> None:
 
 
 def browser_name(user_agent: str) -> str:
-    """What a browser says of itself in two words, "Firefox on Linux"; the beginning of it where it is no known one."""
+    """A user agent in a few words, "Firefox on Linux"; its beginning if it is unknown."""
     browser = next((name for mark, name in BROWSERS if mark in user_agent), "")
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     return f"{browser} on {system}" if browser and system else browser or user_agent[:80]

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class ConsoleConfig(AppConfig):
-    """All that people see. It has no models: its rows are those of the apps below it."""
+    """The console. It has no models of its own."""
 
     name = "nousweb.console"
     label = "console"

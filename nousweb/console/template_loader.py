@@ -53,7 +53,7 @@ def visible_source(source: str) -> str:
 
 
 def _rewritten(source: str) -> Iterator[str]:
-    """The pieces of `source`, keeping count of what each stands in: elements, a tag, a quoted value, a block."""
+    """Split `source` into pieces, keeping track of their context: elements, a tag, a quoted value, a block."""
     elements: list[str] = []
     blocks: list[str] = []
     tag = quote = ""

@@ -1,1 +1,1 @@
-"""Django's backend of PostgreSQL, with limits to what a statement may take, by what it is for."""
+"""Django's PostgreSQL backend, with limits on statements by the kind of work."""

@@ -1,10 +1,11 @@
-"""The backend. A new connection comes with the limits of the work at hand; one that is used again gets them with the
-question whether it still works, which Django asks once a request anyway. A server that ends a connection says so or
-closes it, and either can be seen here: where nothing has come, and no limits are to be set, no round trip is made.
+"""The database backend. A new connection gets the limits of the present work. A reused connection gets them together
+with the check that it still works, which Django makes once per request anyway. A server that ends a connection reports
+it or closes the connection, and both are visible here: if nothing has arrived, and no limits are to be set, no round
+trip is made.
 
-Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set: what one client sets
-there, another has. The limits are then the role's own (docs/operations.md). Nor are rows read from a cursor of the
-server outside of a transaction, which would stay on one connection while the program is given another.
+Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set, since other clients
+would get the settings. The limits are then the role's own (docs/operations.md). Nor are rows read from a server-side
+cursor outside of a transaction, which would stay on one connection while the program gets another.
 """
 
 import select

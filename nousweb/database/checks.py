@@ -1,4 +1,4 @@
-"""What `manage.py check` says of this installation, beside Django's own checks."""
+"""Checks of this installation for `manage.py check`, besides Django's own."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -18,7 +18,8 @@ class NotDistributable(Exception):
 
 @dataclass(slots=True)
 class Distribution:
-    """What was done; names of tables and keys, and rows moved by table; `emptied` were the coordinator's copies."""
+    """The result: names of distributed tables and changed keys, and rows moved by table; `emptied` are the
+    coordinator's copies."""
 
     distributed: list[str] = field(default_factory=list)
     reference: list[str] = field(default_factory=list)
@@ -30,9 +31,9 @@ class Distribution:
 
 
 def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Distribution:
-    """Distribute what is not distributed yet, in one transaction: either all of it or nothing changes.
+    """Distribute the tables that are not distributed yet, in one transaction: either all or none.
 
-    Nobody may write meanwhile. Raises NotDistributable.
+    No other client may write meanwhile. Raises NotDistributable.
     """
     _check(connection)
     done = Distribution()
@@ -147,7 +148,7 @@ def _keys_widen(connection: psycopg.Connection[Any], table: str, done: Distribut
 
 
 def _parts(definition: str) -> tuple[str, str, str]:
-    """What stands before the columns of an index, they themselves, and what follows."""
+    """An index definition before its columns, its columns, and the rest."""
     before, _, rest = definition.partition("(")
     inside, _, after = rest.partition(")")
     return before, inside, after

@@ -1,8 +1,8 @@
-"""The owner's functions, as they have to be where Citus distributes the tables.
+"""The owner's database functions in the form that Citus needs.
 
-A setting of the transaction reaches the servers of a table by `SET LOCAL`, not by `set_config`. A trigger that runs on
-a part of a table sees no other table, so the functions note themselves which sealed rows they take out: what the
-triggers of memory/migrations/0038_seals.py do elsewhere. Made of the functions' own text: nothing is said twice.
+A setting of the transaction reaches the servers of a table by `SET LOCAL`, not by `set_config`. A trigger on a part of
+a table sees no other table, so the functions themselves record the sealed rows that they delete: elsewhere the triggers
+of memory/migrations/0038_seals.py do that. Derived from the functions' own text, so that nothing is duplicated.
 """
 
 # ruff: noqa: S608 - names of our own tables and functions.
@@ -39,7 +39,7 @@ _NAMING_ROWS = """FOR written IN SELECT c.* FROM memory_factchange c WHERE"""
 
 
 class FunctionChanged(Exception):
-    """A function no longer reads as what is replaced in it expects."""
+    """The text of a function no longer matches the replacements."""
 
 
 def functions_rewrite(connection: psycopg.Connection[Any]) -> list[str]:

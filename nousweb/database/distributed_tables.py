@@ -1,8 +1,8 @@
-"""Which tables Citus distributes by their agent, declared as data; `manage.py distribute` does it.
+"""The tables that Citus distributes by their agent, declared as data for `manage.py distribute`.
 
-Citus (https://github.com/citusdata/citus) is PostgreSQL whose tables lie on several servers, each in parts. A unique
+Citus (https://github.com/citusdata/citus) is PostgreSQL whose tables are spread over several servers in parts. A unique
 key of a distributed table, and a foreign key between two of them, must contain the column by which they are
-distributed. What does not is replaced by one that does, or dropped: docs/operations.md, "Citus", says what that means.
+distributed. Keys that do not are replaced, or dropped: docs/operations.md, "Citus", explains the consequences.
 """
 
 COLUMN = "agent_id"
@@ -42,7 +42,7 @@ DISTRIBUTED = (
     "identity_changeproposal",
     "identity_change",
 )
-"""What belongs to one agent: its memory, what it was shown, who it is, and what changed."""
+"""Tables whose rows belong to one agent: its memory, its prompts, its identity, and its changes."""
 
 REFERENCE = ("identity_agent", "memory_embeddingmodel", "context_contextprofile", "context_contextprofileversion")
 """Small tables that statements read together with those: each server has a copy. All others stay on the coordinator:

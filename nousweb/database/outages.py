@@ -1,4 +1,4 @@
-"""Which errors of the database mean "not now" instead of "a mistake of ours", and what is answered to them."""
+"""Database errors that mean "not now" instead of a bug of ours, and the responses to them."""
 
 import logging
 import sys
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Outage:
-    """What a caller gets: a code of the problem document, one sentence, and seconds to wait."""
+    """The response to a caller: a code of the problem document, one sentence, and seconds to wait."""
 
     code: str
     detail: str
@@ -40,7 +40,7 @@ OUTAGES = {
 }
 """By SQLSTATE."""
 CLASSES = {"08": AWAY, "53": Outage("exhausted", "The database is out of a resource.", 10), "57": AWAY}
-"""By the first two characters, for what is not listed itself. What 57 is left with tells of a server that ends."""
+"""By the first two characters, for codes that are not listed. The rest of class 57 means a server that stops."""
 
 
 def outage_of(error: BaseException) -> Unavailable | None:
@@ -48,7 +48,7 @@ def outage_of(error: BaseException) -> Unavailable | None:
     outage = _outage(error) if isinstance(error, Error) else None
     if outage is None:
         return None
-    # What the driver says may name hosts and users: it goes to the log only.
+    # The driver's message may name hosts and users: it is only logged.
     log.warning("database_outage", code=outage.code, error=str(error))
     return Unavailable(outage.detail, retry_after=outage.retry_after, code=outage.code)
 
@@ -75,7 +75,7 @@ def outage_page(request: HttpRequest, outage: Unavailable) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler of what nothing else has caught, such as a lost database while a session is looked up."""
+    """Django's handler of uncaught exceptions, such as a lost database while a session is looked up."""
     error = sys.exc_info()[1]
     outage = outage_of(error) if error else None
     if outage is None:

@@ -36,7 +36,7 @@ def as_owner(alias: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     before = connection.settings_dict
     options = {name: value for name, value in before["OPTIONS"].items() if name != "assume_role"}
     owner = {name: settings.DATABASE_OWNER.get(name, "") for name in CREDENTIALS}
-    # The database stays the product's: what is migrated is what is used.
+    # The database stays the product's: migrations and the product use the same one.
     options |= settings.DATABASE_OWNER.get("OPTIONS", {})
     connection.close()
     connection.settings_dict = before | owner | {"OPTIONS": options}

@@ -1,8 +1,8 @@
-"""What the running product may do in its database, declared as data, and how that is granted.
+"""The database privileges of the running product, declared as data, and their granting.
 
-Two roles: the owner makes and changes tables (migrations, indexes); the product reads and writes rows, and cannot
-take history away. Rows of append-only tables are added by the product and removed by nobody but the functions of
-an erasure, which belong to the owner and leave a receipt.
+Two roles: the owner creates and changes tables (migrations, indexes); the product reads and writes rows, and cannot
+delete history. The product only inserts into append-only tables. Only the functions of an erasure delete from them,
+which belong to the owner and leave a receipt.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 ROWS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"})
-"""What the product may do with an ordinary table. A new table gets this from the next `migrate`."""
+"""Privileges of the product on an ordinary table. The next `migrate` grants them for a new table."""
 
 APPEND_ONLY: dict[str, tuple[str, ...]] = {
     "identity_auditevent": (),
@@ -26,7 +26,7 @@ KEPT_FOR_A_TIME = {
     "identity_change": frozenset({"SELECT", "INSERT", "DELETE"}),
     "identity_changestream": frozenset({"SELECT", "DELETE"}),
 }
-"""Tables of which the product changes no row: it deletes what has reached its age, or is of an agent that is erased."""
+"""Tables of which the product updates no row: it only deletes old rows, and rows of erased agents."""
 
 WRITTEN_ONCE = {
     "identity_logseal": frozenset({"SELECT", "INSERT"}),
@@ -49,7 +49,7 @@ OWNERS_FUNCTIONS = (
 """Functions that run with the owner's rights; nobody but the product may call them."""
 
 WITNESS = "identity_auditevent"
-"""Who may change this table may change history."""
+"""A role that may change this table may change history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class _Table:
 
 
 def privileges_grant(connection: psycopg.Connection, product: str) -> None:
-    """Bring the rights of role `product` on everything in the current schema in line with this module.
+    """Grant the declared privileges to the role `product` on everything in the current schema, and revoke others.
 
-    As the owner of the tables (or a superuser), in one transaction. Does nothing for a role that is the owner
-    itself. What already is as declared is not touched.
+    Run it as the owner of the tables (or a superuser), in one transaction. Does nothing for a role that is the owner
+    itself. Privileges that match already are not touched.
     """
     if _may_become_owner(connection, product):
         return
@@ -139,7 +139,7 @@ def _may_become_owner(connection: psycopg.Connection, product: str) -> bool:
 
 
 def _tables(connection: psycopg.Connection, product: str) -> list[_Table]:
-    """Tables and sequences of the current schema, with what `product` holds on each."""
+    """Tables and sequences of the current schema, with the privileges of `product` on each."""
     rows = connection.execute(
         """
         SELECT c.relname, c.relkind::text, coalesce(array_agg(a.privilege_type) FILTER (WHERE a.grantee = r.oid), '{}')

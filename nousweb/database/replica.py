@@ -1,9 +1,9 @@
-"""Reads from a replica (DATABASE_REPLICA_URL), where it is far enough: whoever has written reads what they wrote.
+"""Reads from a replica (DATABASE_REPLICA_URL) that has replayed enough: clients always read their own writes.
 
-Each answer to a change notes the place of the primary's log: for the agent whose token wrote, or for everybody where a
-person did. A read compares the notes that concern it with how far the replica is, and with its age; where it is
-behind, away or promoted, the primary is read. The connection called "default" is the replica's meanwhile, so that all
-that is read follows without knowing of it. Who calls is always looked up at the primary.
+Each response to a change records the position of the primary's log: for the agent whose token wrote, or for everybody
+if a person did. A read compares the records that concern it with the replica's position and age; if the replica is
+behind, unreachable or promoted, the primary is read. The connection "default" is the replica's meanwhile, so that all
+reads use it without any change. The caller is always looked up at the primary.
 """
 
 import threading
@@ -20,7 +20,7 @@ from nousweb.database.base import DatabaseWrapper
 
 log = structlog.get_logger(__name__)
 PEOPLE = "people"
-"""The note of what people wrote, which everybody reads."""
+"""The record of writes by people, which concerns everybody."""
 
 _NOTE = """
 INSERT INTO identity_writemark (key, position)
@@ -38,8 +38,8 @@ SELECT pg_is_in_recovery(), coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '
 
 
 class _Thread(threading.local):
-    """What this thread has: its connection to the replica, that to the primary while the other is used, and whether the
-    work at hand may read from the replica."""
+    """State of this thread: its connection to the replica, that to the primary while the other is used, and whether the
+    present work may read from the replica."""
 
     replica: DatabaseWrapper | None = None
     primary: Any = None
@@ -50,12 +50,12 @@ _thread = _Thread()
 
 
 def agent_key(agent_id: int) -> str:
-    """The key of the note of what an agent's tokens wrote."""
+    """The key of the record of writes by an agent's tokens."""
     return f"agent:{agent_id}"
 
 
 def write_note(key: str) -> None:
-    """Note that something was written and committed, before whoever wrote it is answered."""
+    """Record that something was written and committed, before the response is sent."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute(_NOTE, [key])
 

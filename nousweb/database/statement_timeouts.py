@@ -1,4 +1,4 @@
-"""How long statements may run, and wait for locks, by the kind of work that sends them."""
+"""Timeouts of statements and locks, by the kind of work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,10 +32,10 @@ LIMITS = {
     "probe": TimeLimits(statement=3, lock=1, idle=10),
     # The queue ends a task after 120 s.
     "job": TimeLimits(statement=110, lock=20, idle=150),
-    # Whoever runs a command, a migration above all, watches it; but waiting for a lock keeps others waiting.
+    # The user of a command, such as a migration, watches it; but waiting for a lock delays others.
     "command": TimeLimits(statement=0, lock=60, idle=0),
 }
-"""Lower than what gunicorn, the queue or a proxy would wait, so that the caller learns what has happened."""
+"""Lower than the timeouts of gunicorn, the queue or a proxy, so that the caller gets the reason."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = ("/readyz", "/metrics")
 
@@ -56,7 +56,7 @@ def work_at_hand() -> str:
 
 @contextmanager
 def work(kind: str) -> Iterator[None]:
-    """Whatever connects to the database here has the limits of `kind`."""
+    """Connections of the block get the limits of `kind`."""
     token = _at_hand.set(kind)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Eight weeks in the life of Marlow, an on-call assistant: what was proposed, by whom, and what became of it."""
+"""Eight weeks of Marlow, an on-call assistant: proposed changes of its identity, their authors, and the decisions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -117,10 +117,10 @@ VALUES_PROPOSED = VALUES_4 + "\n5. Never let a page repeat without a note on why
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One wish: how long ago (in days), by whom, which section, and what became of it.
+class StoryChange:
+    """One change of the identity: how many days ago, by whom, of which section, and how it was decided.
 
-    `then` is what a person did: "approve" or "reject" with `comment`; "" leaves it waiting or applied.
+    `decision` of a person: "approve" or "reject" with `comment`; "" leaves it pending or applied.
     """
 
     days_ago: float
@@ -128,9 +128,9 @@ class Change:
     section: str
     content: str
     reason: str
-    then: Literal["", "approve", "reject", "keep"] = ""
+    decision: Literal["", "approve", "reject", "keep"] = ""
     comment: str = ""
-    hours_to_decide: float = 5
+    decision_hours: float = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +141,30 @@ class Rollback:
     reason: str
 
 
-STORY: tuple[Change | Rollback, ...] = (
-    Change(55.0, "admin", "values", VALUES_1, "First version, agreed in the team."),
-    Change(54.9, "admin", "protocols", PROTOCOLS_1, "What we do today, written down."),
-    Change(54.8, "admin", "boundaries", BOUNDARIES_1, "Replaces the seeded placeholder."),
-    Change(41.0, "reviewer", "character", CHARACTER_2, "Night answers buried the finding in the third paragraph."),
-    Change(33.0, "agent", "protocols", PROTOCOLS_2, "Two rollbacks in a row had used up no error budget.", "approve"),
-    Change(
+STORY: tuple[StoryChange | Rollback, ...] = (
+    StoryChange(55.0, "admin", "values", VALUES_1, "First version, agreed in the team."),
+    StoryChange(54.9, "admin", "protocols", PROTOCOLS_1, "What we do today, written down."),
+    StoryChange(54.8, "admin", "boundaries", BOUNDARIES_1, "Replaces the seeded placeholder."),
+    StoryChange(41.0, "reviewer", "character", CHARACTER_2, "Night answers buried the finding in the third paragraph."),
+    StoryChange(
+        33.0, "agent", "protocols", PROTOCOLS_2, "Two rollbacks in a row had used up no error budget.", "approve"
+    ),
+    StoryChange(
         27.0, "agent", "values", VALUES_2, "Engineers often ask for a faster answer.", "approve",
         "Let us try it for a week.",
     ),
     Rollback(19.0, "values", 1, "Quick answers sent Bob after the wrong replica twice."),
-    Change(
+    StoryChange(
         16.0, "agent", "boundaries", BOUNDARIES_PROPOSED, "Restarts are the answer to one page in five.", "reject",
         "Not before restarts leave a record. Propose again when they do.", 20,
     ),
-    Change(13.0, "agent", "preferences", PREFERENCES_2, "Learned in the first weeks of pages."),
-    Change(12.0, "reviewer", "values", VALUES_4, "Back to the first text, made sharper."),
-    Change(6.0, "agent", "environment", ENVIRONMENT_PROPOSED, "I was asked what I can see, and had to guess."),
-    Change(2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday."),
-    Change(0.9, "agent", "values", VALUES_PROPOSED, "The same page came back four nights running."),
-    Change(0.3, "agent", "preferences", PREFERENCES_3, "Charlie joined the rota."),
-    Change(0.1, "agent", "protocols", PROTOCOLS_PROPOSED, "Asked for in the last review of an incident."),
+    StoryChange(13.0, "agent", "preferences", PREFERENCES_2, "Learned in the first weeks of pages."),
+    StoryChange(12.0, "reviewer", "values", VALUES_4, "Back to the first text, made sharper."),
+    StoryChange(6.0, "agent", "environment", ENVIRONMENT_PROPOSED, "I was asked what I can see, and had to guess."),
+    StoryChange(2.2, "agent", "character", CHARACTER_PROPOSED, "The data team's pages reach me since Monday."),
+    StoryChange(0.9, "agent", "values", VALUES_PROPOSED, "The same page came back four nights running."),
+    StoryChange(0.3, "agent", "preferences", PREFERENCES_3, "Charlie joined the rota."),
+    StoryChange(0.1, "agent", "protocols", PROTOCOLS_PROPOSED, "Asked for in the last review of an incident."),
 )  # fmt: skip
 
 PROFILE_FACTS: tuple[tuple[float, str, str, str, float], ...] = (

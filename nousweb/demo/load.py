@@ -40,7 +40,7 @@ LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrat
 
 
 def demo_file() -> Path:
-    """Where the demo's generated secrets are kept, readable by their owner only, to be shown at each start."""
+    """The file of the demo's generated secrets, readable by its owner only, which are shown at each start."""
     return Path(settings.DATA_DIR) / "demo.json"
 
 
@@ -49,7 +49,7 @@ class DemoInProduction(RuntimeError):
 
 
 def demo_check() -> None:
-    """Raise DemoInProduction, in words for whoever asked for the demo, where NOUS_PRODUCTION is on."""
+    """Raise DemoInProduction if NOUS_PRODUCTION is on."""
     if settings.PRODUCTION:
         raise DemoInProduction(
             "The demo makes log-ins whose passwords are printed, so it is not for production: start without --demo, or"
@@ -130,7 +130,7 @@ def _fact_step(agent: Agent, fact: tuple[float, str, str, str, float], by: Princ
 
 
 def _identity_steps(
-    agent: Agent, entry: story.Change | story.Rollback, actors: dict[str, Principal]
+    agent: Agent, entry: story.StoryChange | story.Rollback, actors: dict[str, Principal]
 ) -> list[tuple[float, Callable[[], Any]]]:
     if isinstance(entry, story.Rollback):
         rollback = entry
@@ -153,9 +153,9 @@ def _identity_steps(
         made.append(result.proposal)
 
     def decide() -> None:
-        DECISIONS[change.then](proposal=made[0], by=actors["reviewer"], comment=change.comment)
+        DECISIONS[change.decision](proposal=made[0], by=actors["reviewer"], comment=change.comment)
 
     steps: list[tuple[float, Callable[[], Any]]] = [(change.days_ago, propose)]
-    if change.then:
-        steps.append((change.days_ago - change.hours_to_decide / 24, decide))
+    if change.decision:
+        steps.append((change.days_ago - change.decision_hours / 24, decide))
     return steps

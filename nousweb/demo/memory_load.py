@@ -39,7 +39,7 @@ class Caller:
 
 
 def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Principal, agent: Agent) -> list[Step]:
-    """What happened and when, in days before `start`."""
+    """The events and their times, in days before `start`."""
     events: dict[str, list[int]] = {}
     facts: list[str] = []
     steps: list[Step] = []
@@ -166,7 +166,7 @@ def _working(actor: Caller) -> None:
 
 def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callable[[], None]:
     def ask() -> None:
-        # What was learned until now has to be searchable, as it would have been.
+        # Earlier facts must be searchable, as they would have been.
         embed_pending_rows()
         run = actor("POST", "/context", {"session_id": session, "input": asked})
         actor("POST", f"/context/{run['id']}/response", {"response": said})
@@ -176,7 +176,7 @@ def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callab
 
 
 def memory_finish() -> None:
-    """What the worker would have done since: vectors and the loops that went idle."""
+    """The work that the worker would have done since: vectors, and loops that went idle."""
     embed_pending_rows()
     loops_close_idle()
 

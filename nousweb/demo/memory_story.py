@@ -1,4 +1,4 @@
-"""What Marlow lived through in seven weeks: incidents as loops of events, and what was learned from them."""
+"""Seven weeks of Marlow: incidents as loops of events, and the facts learned from them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -193,7 +193,7 @@ CHAIN: tuple[tuple[float, str], ...] = (
     (44.0, "The carts of checkout expire after 24 hours."),
     (20.5, "The carts of checkout expire after 30 minutes."),
 )
-"""One belief and what replaced it, twice."""
+"""One belief and its two replacements."""
 
 SUBCONSCIOUS_FACTS: tuple[tuple[float, str, str], ...] = (
     (30.0, "team", "Most pages follow a deployment by less than three hours."),
@@ -219,4 +219,4 @@ QUESTIONS: tuple[tuple[float, str, str, str], ...] = (
      "Archive first if the disk is short; partition by month this week."),
     (0.2, "handover", "What happened yesterday?", "Disk of orders-1 reached 91 %; the volume was extended by 100 GB."),
 )  # fmt: skip
-"""Days ago, session, what the agent was asked, and its answer."""
+"""Days ago, session, the agent's input, and its answer."""

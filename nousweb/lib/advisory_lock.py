@@ -1,4 +1,4 @@
-"""Work that one process at a time does, by an advisory lock of PostgreSQL."""
+"""Advisory locks of PostgreSQL, for work that only one process may do at a time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,34 +9,34 @@ from django.db import connection
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """Whether this process has the turn at the work called `name`, until the end of the block. Nobody waits for it.
+    """Try to take the advisory lock `name` for the block; yields False at once if another process holds it.
 
-    Outside of any transaction. The lock is the connection's own. Behind a pooler that shares connections between
-    transactions it is that of a transaction, on a connection of its own.
+    Do not use it in a transaction. The lock belongs to the connection. Behind a pooler that shares connections between
+    transactions it belongs to a transaction on a separate connection.
     """
-    with _of_connection(name) if settings.DB_PREPARE else _of_transaction(name) as mine:
-        yield mine
+    with _of_connection(name) if settings.DB_PREPARE else _of_transaction(name) as acquired:
+        yield acquired
 
 
 @contextmanager
 def _of_connection(name: str) -> Iterator[bool]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [name])
-        mine = bool(cursor.fetchone()[0])
+        acquired = bool(cursor.fetchone()[0])
         try:
-            yield mine
+            yield acquired
         finally:
-            if mine:
+            if acquired:
                 cursor.execute("SELECT pg_advisory_unlock(hashtext(%s))", [name])
 
 
 @contextmanager
 def _of_transaction(name: str) -> Iterator[bool]:
-    beside = connection.copy()
+    separate = connection.copy()
     try:
-        beside.set_autocommit(False)
-        with beside.cursor() as cursor:
-            # It waits while the work goes on.
+        separate.set_autocommit(False)
+        with separate.cursor() as cursor:
+            # The transaction is idle during the block.
             cursor.execute(
                 "SELECT set_config('idle_in_transaction_session_timeout', '0', true),"
                 " pg_try_advisory_xact_lock(hashtext(%s))",
@@ -44,4 +44,4 @@ def _of_transaction(name: str) -> Iterator[bool]:
             )
             yield bool(cursor.fetchone()[1])
     finally:
-        beside.close()
+        separate.close()

@@ -26,18 +26,18 @@ def trees_packed(trees: Sequence[Mapping[str, Any]]) -> str:
 
 
 def trees_unpacked(packed: str) -> list[dict[str, list[float]]]:
-    """What `trees_packed` was given, as BoostedTrees reads it."""
+    """Unpack the result of `trees_packed` for BoostedTrees."""
     rows = np.frombuffer(b64decode(packed), PACKED)
     return [{name: row[name].tolist() for name in PACKED.names or ()} for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class BoostedTrees:
-    """Trees of depth DEPTH: node n goes on to 2n + 1, or to 2n + 2 where its condition holds.
+    """Trees of depth DEPTH: node n continues at 2n + 1, or at 2n + 2 if its condition holds.
 
     A condition is that a feature is above a threshold; `features` and `thresholds` have each condition once, however
-    many trees ask it. `nodes` has a row for each of the NODES with the place of its condition in each tree: the first
-    trees of all pairs, then the second. `pairs` has what the two trees of a pair say together, a row for each pair, a
+    many trees use it. `nodes` has a row for each of the NODES with the position of its condition in each tree: the
+    first trees of all pairs, then the second. `pairs` has the sums of the two trees of a pair: a row for each pair, a
     column for each leaf of the first with each of the second.
     """
 
@@ -62,7 +62,7 @@ class BoostedTrees:
         )
 
     def sums(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each row of `matrix`, which has a column for each feature, the sum of what the trees say."""
+        """For each row of `matrix`, which has a column per feature, the sum of the trees' values."""
         if len(matrix) > ROWS:
             return np.concatenate([self.sums(matrix[begin : begin + ROWS]) for begin in range(0, len(matrix), ROWS)])
         holds = (matrix.T[self.features] > self.thresholds[:, None]).view(np.uint8)

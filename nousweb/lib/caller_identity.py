@@ -1,12 +1,12 @@
-"""Who sends a request, as far as it can be known before the application has looked: a token that has been accepted
-before, or else an address. Made-up tokens are their address's."""
+"""The caller of a request, before the application has checked it: a token that has been accepted before, or else an
+address. Requests with an unknown token are counted per address."""
 
 import hashlib
 import ipaddress
 from threading import Lock
 
-MOST = 10_000
-"""Tokens that are remembered, the latest."""
+MAX_TOKENS = 10_000
+"""Maximum number of remembered tokens; the oldest are forgotten."""
 
 _accepted: dict[bytes, None] = {}
 _lock = Lock()
@@ -19,7 +19,7 @@ def caller_accepted(authorization: str) -> None:
         return
     with _lock:
         _accepted[name] = None
-        while len(_accepted) > MOST:
+        while len(_accepted) > MAX_TOKENS:
             del _accepted[next(iter(_accepted))]
 
 
@@ -30,7 +30,7 @@ def caller_refused(authorization: str) -> None:
 
 
 def caller_of(authorization: bytes, address: str) -> tuple[str, bool]:
-    """A name for whoever sends this, and whether it is that of an accepted token."""
+    """A name for the caller, and whether it is that of an accepted token."""
     if authorization:
         name = _name(authorization)
         if name in _accepted:
@@ -39,7 +39,7 @@ def caller_of(authorization: bytes, address: str) -> tuple[str, bool]:
 
 
 def network_of(address: str) -> str:
-    """`address` as far as it tells clients apart."""
+    """The part of `address` that distinguishes clients: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -51,7 +51,7 @@ def network_of(address: str) -> str:
 
 
 def _name(authorization: bytes) -> bytes:
-    # By the secret alone: "Bearer" has as many spellings as a caller would like to have names.
+    # By the secret alone: a caller could spell "Bearer" in many ways to get many names.
     secret = authorization.strip().partition(b" ")[2].strip()
-    # Tokens themselves are kept nowhere.
+    # The tokens themselves are not stored.
     return hashlib.sha256(secret).digest()

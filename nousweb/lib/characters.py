@@ -1,8 +1,8 @@
-"""Characters that do not show, or that move what stands beside them: which they are, what they are called, where.
+"""Characters that are invisible, or that reorder their neighbours: their detection, names and positions.
 
-One definition serves all who ask: identity refuses them, prompts leave them out, pages put a mark in their place.
-A character is hidden by where it stands: a joiner between two letters of Persian is part of the word, between two
-Latin letters it is a hiding place.
+One definition for all: identity refuses them, prompts omit them, pages show a mark instead. Whether a character is
+hidden depends on its context: a joiner between two letters of Persian is part of the word, between two Latin letters it
+is not.
 """
 
 import re
@@ -100,8 +100,8 @@ _OTHER_NAMES = {"\x7f": "DELETE", "\x85": "NEXT LINE"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One character of a text and where it stands: `index` from 0, `line` and `column` from 1."""
+class CharacterPosition:
+    """One character of a text and its position: `index` from 0, `line` and `column` from 1."""
 
     character: str
     index: int
@@ -123,27 +123,27 @@ def character_code(character: str) -> str:
 
 
 def character_name(character: str) -> str:
-    """ "RIGHT-TO-LEFT OVERRIDE"; a word for its kind where Unicode gives a character no name."""
+    """ "RIGHT-TO-LEFT OVERRIDE"; the name of its category if Unicode gives the character no name."""
     if ord(character) < len(_CONTROL_NAMES):
         return _CONTROL_NAMES[ord(character)]
     known = _OTHER_NAMES.get(character) or unicodedata.name(character, "")
     return known or _CATEGORY_NAMES.get(unicodedata.category(character), "CHARACTER WITHOUT A NAME")
 
 
-def place_of(text: str, index: int) -> Place:
-    """The place of the character at `index`."""
-    return Place(text[index], index, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+def position_of(text: str, index: int) -> CharacterPosition:
+    """The position of the character at `index`."""
+    return CharacterPosition(text[index], index, text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
 
 
 def shows_all(text: str) -> bool:
-    """Whether `text` surely holds no hidden character: fast, and it may say no of a text that holds none."""
+    """Whether `text` certainly has no hidden character. Fast; it may return False for a text without any."""
     if text.isascii():
         return text.isprintable() or not _ASCII_CONTROL.search(text)
     return (text.isprintable() or text.translate(_BREAKS).isprintable()) and not _LOOKED_AT.search(text)
 
 
 def hidden_indices(text: str) -> Iterator[int]:
-    """Where the characters of `text` stand that do not show where they stand, or that reorder what does."""
+    """Indices of the characters of `text` that are invisible, or that reorder visible ones."""
     if shows_all(text):
         return
     flags: set[int] | None = None
@@ -159,25 +159,25 @@ def hidden_indices(text: str) -> Iterator[int]:
         yield index
 
 
-def hidden_places(text: str, most: int = 1_000) -> list[Place]:
-    """The first `most` hidden characters of `text`, with line and column."""
-    places = []
+def invisible_characters(text: str, limit: int = 1_000) -> list[CharacterPosition]:
+    """The first `limit` hidden characters of `text`, with line and column."""
+    positions = []
     for index in hidden_indices(text):
-        places.append(place_of(text, index))
-        if len(places) == most:
+        positions.append(position_of(text, index))
+        if len(positions) == limit:
             break
-    return places
+    return positions
 
 
 def without_hidden(text: str) -> str:
-    """`text` without its hidden characters. What it returns has none: a joiner between two of them goes as well."""
+    """`text` without its hidden characters. The result has none: a joiner between two of them is removed as well."""
     while hidden := set(hidden_indices(text)):
         text = "".join(character for index, character in enumerate(text) if index not in hidden)
     return text
 
 
 def plain_text(text: str) -> str:
-    """`text` with one kind of line break and without characters that do not show where they stand."""
+    """`text` with one kind of line break and without invisible characters."""
     if shows_all(text):
         return text
     return without_hidden(_LINE_BREAKS.sub("\n", text))
@@ -204,10 +204,10 @@ def _hides(text: str, index: int) -> bool:
 
 
 def _joins(text: str, index: int) -> bool:
-    """Whether the joiner at `index` stands between parts of an emoji, or inside a word of a script that uses it.
+    """Whether the joiner at `index` is between parts of an emoji, or inside a word of a script that uses it.
 
-    In a word it has to show: in Arabic it parts two letters that would join, elsewhere it stands beside a virama, or
-    once in a word. What may stand anywhere and changes nothing is a way to write unseen.
+    In a word it must be visible: in Arabic it separates two letters that would join, elsewhere it is beside a virama,
+    or occurs once in a word. A joiner that may occur anywhere without effect could hide text.
     """
     before, after = text[index - 1 : index] if index else "", text[index + 1 : index + 2]
     if not before or before in _JOINERS:
@@ -231,7 +231,7 @@ def _joins(text: str, index: int) -> bool:
 
 
 def _parts(text: str, index: int) -> bool:
-    """Whether the letter before `index`, under whatever marks, would join the next one."""
+    """Whether the letter before `index`, whatever its marks, would join the next one."""
     base = index - 1
     while base > 0 and unicodedata.category(text[base]) == "Mn":
         base -= 1

@@ -16,7 +16,7 @@ WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MAX_TAGS = 20
 """On one memory, and of one request."""
 MAX_KEY_CHARACTERS = 100
-"""Of the key by which writers name a project or a task."""
+"""Maximum length of the key of a project or a task."""
 MAX_CURSOR_CHARACTERS = 400
 """Ours have about 110, and up to 330 where a run's own name is in them; a longer one is not even parsed."""
 
@@ -31,9 +31,9 @@ class OneOf:
         return core_schema.literal_schema([*self.choices])
 
 
-def text(limit: int, *, least: int = 0) -> StringConstraints:
-    """Annotates text of `least` to `limit` characters, counted without white space at its ends."""
-    return StringConstraints(strip_whitespace=True, min_length=least or None, max_length=limit)
+def text(limit: int, *, min_length: int = 0) -> StringConstraints:
+    """Annotates text of `min_length` to `limit` characters, counted without white space at its ends."""
+    return StringConstraints(strip_whitespace=True, min_length=min_length or None, max_length=limit)
 
 
 def entry(limit: int) -> WithJsonSchema:

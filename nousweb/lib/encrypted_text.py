@@ -1,4 +1,4 @@
-"""Text that the database holds for a program to read again, encrypted with a key made of the installation's secret."""
+"""Encrypt text for the database, with a key that is derived from the installation's secret."""
 
 import base64
 import hashlib
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 MARK, SHORTEST = "gAAAAA", 100
-"""How each encrypted text begins: a version byte, and a moment that begins with zeros until the year 2106."""
+"""The beginning of each encrypted text: a version byte, and a time that begins with zeros until the year 2106."""
 
 
 def text_encrypt(text: str, *, secret: str, purpose: str) -> str:
-    """`text` as only `text_decrypt` with the same secret and purpose reads it."""
+    """Encrypt `text`; only `text_decrypt` with the same secret and purpose decrypts it."""
     return _cipher(secret, purpose).encrypt(text.encode()).decode()
 
 
 def text_decrypt(encrypted: str, *, secrets: Iterable[str], purpose: str) -> str:
-    """What was encrypted by one of `secrets`. Raises ValueError where secret or purpose is another, or the text was
+    """Decrypt a text of one of `secrets`. Raises ValueError if the secret or the purpose differs, or the text was
     changed."""
     try:
         ciphers = MultiFernet([_cipher(secret, purpose) for secret in secrets])

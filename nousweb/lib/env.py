@@ -126,7 +126,7 @@ def broker(raw: str) -> str:
 
 
 def shown_text(raw: str) -> str:
-    """Parse a text for prompts, all of whose characters people can see."""
+    """Parse a text for prompts; all its characters must be visible."""
     if why := unapprovable_reason(raw):
         raise ValueError(why)
     return raw

@@ -18,7 +18,7 @@ from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 _HASHES = ("#", "＃", "﹟")
 _QUOTES = (">", "＞", "﹥")
 _LINE_MARKS = "".join(_QUOTES) + "*+-＊﹡＋﹢－﹣"
-"""What may stand before a heading in its line, as a reader sees it: full-width and small forms too."""
+"""Characters that may precede a heading in its line, as a reader sees it: full-width and small forms too."""
 _RULE = re.compile(r"[=＝]+|-+")
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _LIST_MARK = re.compile(r"[-+*](?=\s|$)")
@@ -85,19 +85,18 @@ def fence_line(text: str) -> str:
 
 
 def fence_block(text: str, *, level: int) -> str:
-    """`text` as a block under a heading of `level` (1 to 6), with its own headings kept below that level.
+    """Format `text` as a block under a heading of `level` (1 to 6), with its own headings below that level.
 
-    Headings deeper than 2 are moved down by `level - 2` (sections are written as if under a level 2
-    heading); shallower ones are escaped, and so are underlined headings. An unclosed code fence is closed, and
-    marks of chat templates are broken; tags of another kind may stand, since blocks are what people approved.
-    At level 2, fencing twice changes nothing more.
+    Headings deeper than 2 are moved down by `level - 2` (sections are written as if under a level 2 heading); shallower
+    ones are escaped, and so are underlined headings. An unclosed code fence is closed, and marks of chat templates are
+    broken; other tags may stay, since people approve blocks. At level 2, fencing twice has no further effect.
     """
     text = escape_chat_marks(plain_text(text).strip())
     return _close_code("\n".join(_fence_heading(line, level) for line in text.split("\n")))
 
 
 def fence_label(text: str) -> str:
-    """`text` in brackets before a line, fenced; the brackets are part of what is made harmless."""
+    """Fence `text` in brackets before a line; the brackets are part of the fenced text."""
     if _DATE.fullmatch(text):
         return f"[{text}]"
     return escape_markup(f"[{fence_line(text)}]")
@@ -134,7 +133,7 @@ def _begins_plainly(line: str) -> bool:
 
 
 def _heading_start(line: str) -> int:
-    """Where a heading would begin, behind marks of quotes and lists and numbers of lists."""
+    """The position where a heading would begin, after marks of quotes and lists and numbers of lists."""
     start = _first_ink(line, passing=_LINE_MARKS)
     while number := _LIST_NUMBER.match(line, start):
         start = _first_ink(line, number.end(), passing=_LINE_MARKS)
@@ -142,7 +141,7 @@ def _heading_start(line: str) -> int:
 
 
 def _first_ink(line: str, start: int = 0, *, passing: str = "") -> int:
-    """Where the first character stands that shows and is not in `passing`; the end of `line` for none."""
+    """The position of the first visible character that is not in `passing`; the end of `line` if there is none."""
     for place in range(start, len(line)):
         if not _unseen(line[place]) and line[place] not in passing:
             return place
@@ -170,7 +169,7 @@ def _close_code(text: str) -> str:
 
 
 def chat_mark_indices(text: str) -> list[int]:
-    """Where a backslash has to go so that no mark of a chat template is left in `text`."""
+    """The positions where a backslash is needed so that no mark of a chat template is left in `text`."""
     if not _BEGINNING.search(text):
         return []
     return _chat_places(_folded(text))

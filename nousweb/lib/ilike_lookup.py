@@ -1,8 +1,8 @@
-"""`column__ilike="words"`: rows whose text holds these words, in capitals or not.
+"""`column__ilike="words"`: rows whose text contains these words, case-insensitively.
 
-As Django's `icontains`, but for how PostgreSQL sees it: it knows from its statistics of the column how many rows to
-expect, and so whether the first of an ordered list are found sooner along its index. Of an expression, as `icontains`
-makes of each column, it assumes that hardly any has the words.
+Like Django's `icontains`, but PostgreSQL can use the statistics of the column to estimate the number of rows, and so to
+decide whether the first rows of an ordered list are found sooner along its index. For an expression, which `icontains`
+makes of each column, it assumes that hardly any row matches.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where this installation has its files: beside the code in a clone, inside the package when it was installed."""
+"""The location of this installation's files: beside the code in a clone, inside the package if it was installed."""
 
 from pathlib import Path
 

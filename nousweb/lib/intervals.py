@@ -1,4 +1,4 @@
-"""How sure a share is that was counted on few cases."""
+"""Confidence intervals of shares that were counted on few cases."""
 
 from math import sqrt
 

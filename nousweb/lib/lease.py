@@ -15,10 +15,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeasePolicy:
-    """How long work is held and how often it is tried.
+    """Times of leases and retries.
 
-    After `lease` without a sign of life, which is given every `renew_every`, another worker may take it over. After a
-    failed attempt it waits for `backoff_initial`, then twice as long each time up to `backoff_max`; after
+    A worker renews its lease every `renew_every`; after `lease` without renewal, another worker may take the work over.
+    After a failed attempt it waits for `backoff_initial`, then twice as long each time up to `backoff_max`; after
     `max_attempts` it is given up.
     """
 
@@ -29,7 +29,7 @@ class LeasePolicy:
     backoff_max: timedelta
 
     def backoff(self, attempts: int) -> timedelta:
-        """How long work waits after its n-th failed attempt."""
+        """The waiting time after the n-th failed attempt."""
         return min(self.backoff_initial * 2 ** min(attempts - 1, 20), self.backoff_max)
 
     @contextmanager

@@ -1,6 +1,6 @@
-"""What a reader may take for something else: words that mix scripts whose letters look alike, mixed directions.
+"""Lookalikes: words that mix scripts with similar letters, and mixed directions.
 
-These are not refused, since names and units mix scripts honestly; they are pointed out to whoever approves.
+They are not refused, since names and units mix scripts legitimately; they are pointed out to the person who approves.
 """
 
 import re
@@ -13,11 +13,11 @@ from itertools import groupby
 
 import re2
 
-from nousweb.lib.characters import character_code, character_name, hidden_places
+from nousweb.lib.characters import character_code, character_name, invisible_characters
 from nousweb.lib.visible import mixes_directions
 
-MOST = 20
-"""So many warnings a text gets; more tell a reader nothing new."""
+MAX_WARNINGS = 20
+"""Maximum number of warnings for a text."""
 
 _WORD = re.compile(r"\w+")
 _SCRIPTS = ("Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Lisu", "Deseret", "Osage", "Georgian")
@@ -30,16 +30,17 @@ _LATIN_OF_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳαγικνορτυχ
 _AS_LATIN = str.maketrans(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK | dict(zip("ɑɡıɩ", "agii", strict=True)))
 _DRAWN_ALIKE = str.maketrans("I10", "llo")
 _HOMELY = {latin: letter for letter, latin in _LATIN_OF_CYRILLIC.items()} | _LATIN_OF_CYRILLIC | _LATIN_OF_GREEK
-"""What a strange letter passes for: for a Latin one in a Latin word, for a Cyrillic one in a Cyrillic word."""
+"""The letters that foreign ones look like: Latin ones in a Latin word, Cyrillic ones in a Cyrillic word."""
 _LIKE_LATIN = frozenset(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK)
 _LATIN_LETTER = re.compile("[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
 class TextWarning:
-    """Something to look at twice: `code` is "look_alike", "mixed_direction" or "hidden_character".
+    """A warning: `code` is "look_alike", "mixed_direction" or "hidden_character".
 
-    `line` and `column` count from 1; `parts` are the pieces of `word` with whether each is what is meant.
+    `line` and `column` count from 1; `parts` are the pieces of `word`, each with whether it is what the warning is
+    about.
     """
 
     code: str
@@ -51,11 +52,11 @@ class TextWarning:
 
 
 def warnings_of(text: str) -> list[TextWarning]:
-    """Warnings for a reader of `text`, in the order of the text, at most MOST."""
-    if text.isascii() and not hidden_places(text, 1):
+    """Warnings for a reader of `text`, in the order of the text, at most MAX_WARNINGS."""
+    if text.isascii() and not invisible_characters(text, 1):
         return []
     found = (*_hidden(text), *_look_alikes(text), *_directions(text))
-    return sorted(found, key=lambda one: (one.line, one.column))[:MOST]
+    return sorted(found, key=lambda one: (one.line, one.column))[:MAX_WARNINGS]
 
 
 def lookalike_fold(text: str) -> str:
@@ -71,14 +72,14 @@ def lookalike_fold(text: str) -> str:
 
 
 def as_latin(text: str) -> str:
-    """`text` with every letter that passes for a Latin one as that one, whatever words it stands in."""
+    """`text` with every letter that looks like a Latin one replaced by that one, whatever its word."""
     return text.translate(_AS_LATIN)
 
 
 def name_skeletons(name: str) -> frozenset[str]:
-    """What `name` passes for when it stands alone; two names are taken for one another when they share one of these.
+    """The texts that `name` looks like by itself; two names are confusable if they share one of these.
 
-    A name is one word and often short, so that nothing around it tells its script: every letter counts as the Latin one
+    A name is one word and often short, so that nothing around it shows its script: every letter counts as the Latin one
     that it looks like, besides those that many typefaces draw alike, such as I, l and 1.
     """
     # Before, too: composing turns some letters into ones that look otherwise.
@@ -102,7 +103,7 @@ def _usual_script(text: str) -> str:
 
 
 def _hidden(text: str) -> Iterator[TextWarning]:
-    for number, places in groupby(hidden_places(text), lambda place: place.line):
+    for number, places in groupby(invisible_characters(text), lambda place: place.line):
         held = list(places)
         names = ", ".join(dict.fromkeys(f"{place.code} {place.name}" for place in held))
         message = f"{names}: does not show, or reorders others; {len(held):,} of them in this line."
@@ -129,7 +130,8 @@ def _look_alikes(text: str) -> Iterator[TextWarning]:
 
 
 def _strange(word: str, usual: str) -> set[int]:
-    """Where the characters of `word` stand that pass for another one; `usual` is the script of most of the text."""
+    """The positions of the characters of `word` that look like another one; `usual` is the script of most of the
+    text."""
     if word.isascii():
         return set()
     scripts = [_script(character) for character in word]

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 LEAF, NODE = b"\x00", b"\x01"
-"""What is hashed begins with one of these, so that no node of a tree can be taken for a leaf."""
+"""Prefixes of hashed data, so that no node of a tree can be taken for a leaf."""
 
 
 def leaf_hash(data: bytes) -> bytes:

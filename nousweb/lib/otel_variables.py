@@ -1,4 +1,4 @@
-"""What the standard OTEL_ variables ask for. Reads the environment only: no package of OpenTelemetry is imported."""
+"""The standard OTEL_ variables. Reads the environment only: no package of OpenTelemetry is imported."""
 
 import os
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
 def signals_wanted(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Which of SIGNALS are to be exported: those whose exporter is `otlp`, or that have an endpoint and no other
-    exporter. OTEL_SDK_DISABLED=true ends all."""
+    """The SIGNALS to export: those whose exporter is `otlp`, or that have an endpoint and no other exporter. None with
+    OTEL_SDK_DISABLED=true."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return frozenset()
     return frozenset(signal for signal in SIGNALS if _wanted(signal, environment))
@@ -24,7 +24,7 @@ def signals_exported(environment: Mapping[str, str] = os.environ) -> frozenset[s
 
 
 def obstacle(environment: Mapping[str, str] = os.environ) -> str:
-    """Why what is wanted cannot be exported, in one sentence; empty when it can."""
+    """The reason why the signals cannot be exported, in one sentence; empty if they can."""
     for signal in sorted(signals_wanted(environment)):
         protocol = _of_signal("PROTOCOL", signal, environment) or PROTOCOL
         if protocol != PROTOCOL:

@@ -1,4 +1,4 @@
-"""What a query needs to know of whoever asks."""
+"""Protocol of anything that holds permissions: a person, a token or the product itself."""
 
 from typing import Protocol, TypeVar
 
@@ -8,7 +8,7 @@ Row = TypeVar("Row", bound=Model)
 
 
 class PermissionHolder(Protocol):
-    """A person, a token or the product itself, of whom only rights matter."""
+    """A person, a token or the product itself, with its permissions and nothing else."""
 
     @property
     def agents(self) -> frozenset[int] | None:
@@ -18,6 +18,6 @@ class PermissionHolder(Protocol):
         """Whether it holds `permission` ("app.codename")."""
 
 
-def of_seen_agents(rows: QuerySet[Row], by: PermissionHolder, agent: str = "agent_id") -> QuerySet[Row]:
-    """Those of `rows` whose agent, the column `agent`, `by` may know of; for all that lists several agents' rows."""
+def for_visible_agents(rows: QuerySet[Row], by: PermissionHolder, agent: str = "agent_id") -> QuerySet[Row]:
+    """Limit `rows` to the agents that `by` may see. `agent` is the column of the agent's key."""
     return rows if by.agents is None else rows.filter(**{f"{agent}__in": by.agents})

@@ -23,7 +23,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class PreparedCursor:
-    """What is sent over a connection without Django's or psycopg's reading of each statement again."""
+    """Sends statements without parsing them again in Django or psycopg."""
 
     __slots__ = ("_own", "_raw")
 
@@ -56,15 +56,15 @@ class PreparedCursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement read or wrote."""
+        """The number of rows that the statement read or wrote."""
         return self._raw.rowcount
 
 
 cursor_type: type[PreparedCursor] = PreparedCursor
-"""What sends prepared statements; telemetry sets one that makes a span of each."""
+"""The class of cursors for prepared statements; telemetry sets one that creates a span for each."""
 
 Kind = Literal["text", "binary", "arrays"]
-"""How rows are sent: as text, in binary, or in binary with arrays of numbers as numpy's."""
+"""The format of rows: text, binary, or binary with arrays of numbers as numpy's."""
 
 
 def _cursor_of(raw: Any, kind: Kind) -> RawCursor[Any]:
@@ -82,7 +82,7 @@ def prepared_cursor(*, kind: Kind = "text") -> PreparedCursor | CursorWrapper:
     plain from its place. Django's own cursors put the parameters into the text.
     """
     own: Any = connections[DEFAULT_DB_ALIAS]
-    # What Django's own cursors do first: a connection that broke since the last request is replaced.
+    # As Django's own cursors do: replace a connection that broke since the last request.
     own.close_if_health_check_failed()
     own.ensure_connection()
     # A prepared statement cannot say what was sent, so where queries are logged or watched Django's cursor sends them.
@@ -133,25 +133,25 @@ def instance_insert(
     durable: bool = True,
     where: str = "",
     values: Mapping[str, Any] | None = None,
-    beside: Model | None = None,
+    also_insert: Model | None = None,
 ) -> bool:
-    """Insert an instance by one prepared statement; no signal is sent. Returns whether it was inserted.
+    """Insert an instance by one prepared statement, without signals. Returns whether it was inserted.
 
-    It is not where the condition `where` does not hold, SQL with `values` for its own parameters. Outside of a
-    transaction what is not `durable` is not waited for until it is on disk: a crash of PostgreSQL may lose the last
-    half second of it, never a part of a row. `beside` is inserted with it, by the same statement, or not at all. A row
-    that the database numbers does not learn its number.
+    It is inserted only if the condition `where` holds: SQL, with `values` for its own parameters. Without `durable`,
+    and outside of a transaction, the statement does not wait for the disk: a crash of PostgreSQL may lose the rows of
+    the last half second, never a part of a row. `also_insert` is inserted by the same statement, if `row` is. The
+    instance does not get a number that the database assigned.
     """
     columns, given = _insertion(type(row), row.pk is None, "")
     parameters = _values(row, "")
     condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
     statement = f"INSERT INTO {columns} SELECT {given}{hurried}{condition}"
-    if beside is not None:
-        columns, given = _insertion(type(beside), beside.pk is None, "beside_")
+    if also_insert is not None:
+        columns, given = _insertion(type(also_insert), also_insert.pk is None, "also_")
         follows = f"INSERT INTO {columns} SELECT {given} FROM inserted"  # noqa: S608  (names of our own tables)
         statement = f"WITH inserted AS ({statement} RETURNING 1) {follows}"
-        parameters |= _values(beside, "beside_")
+        parameters |= _values(also_insert, "also_")
     with prepared_cursor() as cursor:
         cursor.execute(statement, parameters | dict(values or {}))
         inserted = bool(cursor.rowcount)
@@ -181,7 +181,7 @@ def _values(row: Model, prefix: str) -> dict[str, Any]:
     for field in _fields(type(row), row.pk is None):
         value = field.pre_save(row, True)
         if value is not None and _is_json(field):
-            # The largest of what is inserted, and written several times as fast as by Python's own encoder.
+            # The largest inserted values; this encodes them several times as fast as Python's own encoder.
             value = to_json(value).decode()
         elif type(value) is not str or not isinstance(field, (CharField, TextField)):
             value = field.get_db_prep_save(value, own)
@@ -195,10 +195,10 @@ def _is_json(field: "Field[Any, Any]") -> bool:
 
 
 class CachedQuery:
-    """A queryset that is asked again and again for other values, written to SQL once and prepared.
+    """A queryset that is repeated with other values, compiled to SQL once and prepared.
 
     `build` makes it for a shape (whatever changes the SQL itself) from `stand_ins`: for each value that changes from
-    call to call one of its type that occurs nowhere else in the query. Rows come as the columns of the SELECT, without
+    call to call, one of its type that occurs nowhere else in the query. Rows are the columns of the SELECT, without
     Django's conversions.
     """
 
@@ -232,7 +232,7 @@ class CachedQuery:
             value = next(given)
             if isinstance(value, (int, str)) and value in names:
                 return f"%({names[value]})s"
-            # A plan that is made once for all values knows only of what is written out how many rows it means.
+            # A generic plan can estimate the number of rows only from literals.
             return quote(value, connection.connection).replace("%", "%%")
 
         return re.sub("%%|%s", placed, text)
@@ -240,29 +240,31 @@ class CachedQuery:
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A cached query with the values that it is asked for. Values of one name are the same in all that are asked for
-    together; columns come as JSON has them: keys and moments as text, JSONB as Python's values."""
+    """A cached query with its values. Queries that are fetched together must have equal values for equal names.
+
+    Columns come in their JSON form: keys and moments as text, JSONB as Python values.
+    """
 
     query: CachedQuery
     shape: Any
     values: Mapping[str, Any]
 
     def rows(self) -> Rows:
-        """Its rows, by themselves."""
-        return rows_together({"rows": self})["rows"]
+        """Fetch the rows of this query alone."""
+        return fetch_combined({"rows": self})["rows"]
 
 
-def rows_together(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
-    """The rows of several queries, by their names, in one statement: a few short ones cost more in sending than in
-    reading. None is answered where one fails."""
-    statement = _together(tuple((one.query, one.shape) for one in queries.values()))
+def fetch_combined(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
+    """Fetch the rows of several queries, by their names, in one statement: sending a few short queries costs more than
+    running them. If one fails, all fail."""
+    statement = _combined_statement(tuple((one.query, one.shape) for one in queries.values()))
     values = {name: value for one in queries.values() for name, value in one.values.items()}
     [found] = rows_prepared(statement, values)
     return {name: [tuple(row.values()) for row in rows or ()] for name, rows in zip(queries, found, strict=True)}
 
 
 @lru_cache(maxsize=256)
-def _together(queries: tuple[tuple[CachedQuery, Any], ...]) -> str:
+def _combined_statement(queries: tuple[tuple[CachedQuery, Any], ...]) -> str:
     parts = (f"(SELECT json_agg(to_json(part)) FROM ({query.text(shape)}) AS part)" for query, shape in queries)  # noqa: S608
     return f"SELECT {', '.join(parts)}"
 
@@ -273,7 +275,7 @@ def columns_of(model: type[Model], alias: str) -> str:
 
 
 def instance_of(model: type[Row], values: Sequence[Any]) -> Row:
-    """The instance that Django would make of a row with `columns_of` the model."""
+    """Build the instance of a row with `columns_of` the model, as Django would."""
     names, converters = _conversion(model)
     python = list(values)
     for place, convert in converters:
@@ -283,18 +285,18 @@ def instance_of(model: type[Row], values: Sequence[Any]) -> Row:
 
 @cache
 def _conversion(model: type[Model]) -> tuple[list[str], list[tuple[int, Callable[..., Any]]]]:
-    """The attributes of a model in the order of its columns, and what Django does to the values at some places."""
+    """The attributes of a model in the order of its columns, and Django's converters by the position of the column."""
     fields = model._meta.concrete_fields
     return [field.attname for field in fields], [
         (place, convert) for place, field in enumerate(fields) for convert in field.get_db_converters(connection)
     ]
 
 
-def session_tuned(name: str, settings: Mapping[str, str]) -> None:
-    """Make settings of PostgreSQL hold for what follows: once a connection or, in a transaction, until its end.
+def session_settings_set(name: str, settings: Mapping[str, str]) -> None:
+    """Apply settings of PostgreSQL to the following statements: once per connection, or until the end of a transaction.
 
-    `name` says what has been set, and is remembered with the connection. Outside of a transaction nothing is set
-    behind a pooler that shares connections (NOUS_DB_PREPARE=0): another would have it.
+    `name` identifies the settings, and is remembered with the connection. Outside of a transaction nothing is set
+    behind a pooler that shares connections (NOUS_DB_PREPARE=0), since other clients would get the settings.
     """
     own = connections[DEFAULT_DB_ALIAS]
     own.ensure_connection()
@@ -310,12 +312,12 @@ def session_tuned(name: str, settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def statements_tuned(name: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Make settings of PostgreSQL hold for the statements of the block where `session_tuned`, called before, could not:
-    behind a pooler that shares connections the block is a transaction."""
+def statement_settings(name: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """Apply settings of PostgreSQL to the statements of the block, if `session_settings_set`, called before, could not:
+    behind a pooler that shares connections the block becomes a transaction."""
     if django_settings.DB_PREPARE:
         yield
         return
     with transaction.atomic():
-        session_tuned(name, settings)
+        session_settings_set(name, settings)
         yield

@@ -10,7 +10,7 @@ PROGRAM_PATHS = ("/api/", "/oauth/token", "/oauth/revoke", "/oauth/register")
 
 
 def for_programs(request: HttpRequest) -> bool:
-    """Whether a program asks, which reads problem documents, and not a person, who reads pages."""
+    """Whether the client is a program, which reads problem documents, and not a browser, which shows pages."""
     return request.path == "/mcp" or request.path.startswith(PROGRAM_PATHS)
 
 

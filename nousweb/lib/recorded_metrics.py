@@ -1,4 +1,4 @@
-"""What is counted and timed as it happens, declared once for Prometheus and for OpenTelemetry."""
+"""Counters and histograms that are recorded as events happen, declared once for Prometheus and OpenTelemetry."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 @dataclass(frozen=True)
 class Measure:
-    """`name` is Prometheus's, `otel` that of OpenTelemetry, empty where another one holds the count; `unit` is of UCUM.
+    """A metric. `name` is its name in Prometheus, `otel` in OpenTelemetry (empty if another metric has its count).
 
-    A counter counts, a histogram sorts values into `buckets`. `labels` are named as in Prometheus, `attributes` are
-    their names in OpenTelemetry. `otel_only` labels would multiply Prometheus's series of buckets.
+    `unit` is a UCUM unit. A counter counts, a histogram sorts values into `buckets`. `labels` are named as in
+    Prometheus, `attributes` are their names in OpenTelemetry. `otel_only` labels would multiply Prometheus's series of
+    buckets.
     """
 
     name: str
@@ -54,26 +55,26 @@ _recorders: list[Recorder] = []
 
 
 def recorder_add(recorder: Recorder) -> None:
-    """Let `recorder` have each value that is measured in this process from now on."""
+    """Pass each value that is measured in this process to `recorder` from now on."""
     _recorders.append(recorder)
 
 
 def recorder_remove(recorder: Recorder) -> None:
-    """End that."""
+    """Stop passing values to `recorder`."""
     _recorders.remove(recorder)
 
 
 def record(measure: Measure, value: float, *labels: str) -> None:
-    """A value was measured; `labels` in the order of the measure's."""
+    """Record a value; `labels` are in the order of the measure's labels."""
     for recorder in _recorders:
         recorder(measure, value, labels)
 
 
 def observe_request(method: str, route: str, status: int, seconds: float) -> None:
-    """Count an answered request.
+    """Count a request.
 
-    `route` is the URL *pattern*, empty when none matched: a label for each address would let anybody
-    fill the memory, and so would a made-up method.
+    `route` is the URL *pattern*, empty if none matched: a label for each address would let any client fill the memory,
+    and so would invented methods.
     """
     labels = (method if method in METHODS else "OTHER", route or "(none)", str(status))
     record(HTTP_REQUESTS, 1, *labels)

@@ -4,16 +4,16 @@ import re
 from urllib.parse import urlsplit
 
 _PLAIN = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+")
-"""What an address may hold: no fragment, and nothing that could end an attribute."""
+"""Characters that an address may contain: no fragment, and nothing that could end an attribute."""
 
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(/.*)?")
 _APP_SCHEME = re.compile(r"[a-z][a-z0-9+\-]*(?:\.[a-z0-9+\-]+)+")
 
 
 def redirect_uri_problem(uri: str, *, app_schemes: frozenset[str] = frozenset()) -> str:
-    """Why a client may not register `uri`, in a sentence; "" where it may.
+    """The reason why a client must not register `uri`, as a sentence; "" if it may.
 
-    It may be https, http on the client's own machine, or a scheme of a program: one with a dot, or of `app_schemes`.
+    Allowed are https, http on the client's own machine, and schemes of programs: with a dot, or of `app_schemes`.
     """
     if not _PLAIN.fullmatch(uri):
         return "It holds characters that an address for redirects may not hold, such as spaces or a fragment."
@@ -33,16 +33,16 @@ def redirect_uri_problem(uri: str, *, app_schemes: frozenset[str] = frozenset())
     return "Its scheme is neither https nor one of a program, such as com.example.app."
 
 
-def redirect_uri_matches(asked: str, registered: str) -> bool:
-    """Whether `asked` is `registered`, letter for letter; on the client's own machine the port may differ."""
-    if asked == registered:
+def redirect_uri_matches(requested: str, registered: str) -> bool:
+    """Whether `requested` equals `registered`; on the client's own machine the port may differ."""
+    if requested == registered:
         return True
-    one, other = _LOOPBACK.fullmatch(asked), _LOOPBACK.fullmatch(registered)
+    one, other = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
     return one is not None and other is not None and one.groups() == other.groups()
 
 
 def redirect_place(uri: str) -> str:
-    """Where `uri` leads, for people: "this computer", a host, or the scheme of a program."""
+    """The target of `uri`, for people: "this computer", a host, or the scheme of a program."""
     parts = urlsplit(uri)
     if _LOOPBACK.fullmatch(uri):
         return f"this computer ({parts.netloc})"

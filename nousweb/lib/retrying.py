@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def transaction_retried(work: Callable[[], T]) -> T:
-    """What `work` returns, a whole transaction, tried again after a deadlock or a serialization failure.
+    """Run `work`, a whole transaction, and retry it after a deadlock or a serialization failure; returns its result.
 
-    Inside of another transaction it is tried once, since that one has ended with it. Raises the OperationalError of the
-    last of ATTEMPTS tries, which is answered as 503.
+    Inside of another transaction it runs once, since the error has ended that one too. Raises the OperationalError of
+    the last of ATTEMPTS tries, which leads to a 503.
     """
     if connection.in_atomic_block:
         return work()

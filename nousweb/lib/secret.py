@@ -1,4 +1,4 @@
-"""The installation's secret, kept in the data folder and made when something is first signed."""
+"""The installation's secret: a file in the data folder, created on first use."""
 
 import os
 import secrets
@@ -8,19 +8,19 @@ from pathlib import Path
 from django.utils.functional import SimpleLazyObject
 
 
-class KeptSecret(SimpleLazyObject):
-    """The text in a file, read or made on first use: a command that only shows its help leaves no data folder."""
+class FileSecret(SimpleLazyObject):
+    """The secret in a file, read or created on first use: a command that only shows its help creates no data folder."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(lambda: load_secret(path))
 
     def __bool__(self) -> bool:
-        # Django asks whether there is one before anybody uses it.
+        # Django tests whether there is one before anything uses it.
         return True
 
 
 def former_secrets(path: Path) -> list[str]:
-    """The secrets that `secret_change` replaced and `former_secrets_forget` has not forgotten, the latest first."""
+    """The secrets that `secret_change` replaced and `former_secrets_forget` has not deleted, the latest first."""
     try:
         return _former(path).read_text().split()
     except FileNotFoundError:
@@ -28,9 +28,9 @@ def former_secrets(path: Path) -> list[str]:
 
 
 def secret_change(path: Path) -> None:
-    """Keep a new secret in `path`, and the one of now beside it with the former ones.
+    """Write a new secret to `path`, and add the present one to the former ones in the file beside it.
 
-    What is killed in the middle leaves the secret of now in use, and perhaps among the former ones as well.
+    If the process is killed in between, the present secret stays in use, and may be among the former ones as well.
     """
     former = former_secrets(path)
     now = load_secret(path)
@@ -39,7 +39,7 @@ def secret_change(path: Path) -> None:
 
 
 def former_secrets_forget(path: Path) -> None:
-    """Forget the former secrets."""
+    """Delete the former secrets."""
     _former(path).unlink(missing_ok=True)
 
 
@@ -58,7 +58,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def load_secret(path: Path) -> str:
-    """Return the secret kept in `path`, making it on first use, readable by its owner only. All get the same one."""
+    """Return the secret in `path`, creating it on first use, readable by its owner only. All callers get the same."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def load_secret(path: Path) -> str:
     try:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_urlsafe(64))
-        # Complete from the moment that it is there; whoever comes second uses the first one's.
+        # The file is complete from the moment that it exists; a second process uses the first one's.
         os.link(made, path)
     except FileExistsError:
         pass

@@ -1,6 +1,6 @@
-"""Whether this process is about to end, for whoever waits in it for something that may not come."""
+"""Event that is set on shutdown, so that long waits can stop early."""
 
 from threading import Event
 
 stopping = Event()
-"""Set once, by whoever runs the process."""
+"""Set once, by the server of the process."""

@@ -1,4 +1,4 @@
-"""How long the stages of a piece of work take; each is a span too where traces are collected."""
+"""Durations of the stages of a piece of work; each is a span too if traces are collected."""
 
 import time
 from contextlib import AbstractContextManager

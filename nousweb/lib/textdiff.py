@@ -42,7 +42,7 @@ RowKind = Literal["equal", "added", "removed", "changed", "gap"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DiffSpan:
     """A piece of one line. ``added`` occurs only on the new side, ``removed`` only on the old."""
 
     text: str
@@ -56,8 +56,8 @@ class Row:
     kind: RowKind
     old_no: int | None = None
     new_no: int | None = None
-    old_spans: tuple[Span, ...] = ()
-    new_spans: tuple[Span, ...] = ()
+    old_spans: tuple[DiffSpan, ...] = ()
+    new_spans: tuple[DiffSpan, ...] = ()
     hidden_rows: "tuple[Row, ...]" = ()
 
 
@@ -156,14 +156,14 @@ class _RowBuilder:
         self.word_budget = WORD_BUDGET
 
     def equal(self, old_index: int, new_index: int) -> None:
-        spans = (Span(self.old[old_index]),)
+        spans = (DiffSpan(self.old[old_index]),)
         self.rows.append(Row("equal", old_index + 1, new_index + 1, spans, spans))
 
     def removed(self, index: int) -> None:
-        self.rows.append(Row("removed", index + 1, None, (Span(self.old[index], "removed"),)))
+        self.rows.append(Row("removed", index + 1, None, (DiffSpan(self.old[index], "removed"),)))
 
     def added(self, index: int) -> None:
-        self.rows.append(Row("added", None, index + 1, (), (Span(self.new[index], "added"),)))
+        self.rows.append(Row("added", None, index + 1, (), (DiffSpan(self.new[index], "added"),)))
 
     def changed(self, old_index: int, new_index: int) -> None:
         old_spans, new_spans = self._word_spans(self.old[old_index], self.new[new_index])
@@ -212,8 +212,8 @@ class _RowBuilder:
                 i, j = i + 1, j + 1
         return pairs
 
-    def _word_spans(self, old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        whole = (Span(old, "removed"),), (Span(new, "added"),)
+    def _word_spans(self, old: str, new: str) -> tuple[tuple[DiffSpan, ...], tuple[DiffSpan, ...]]:
+        whole = (DiffSpan(old, "removed"),), (DiffSpan(new, "added"),)
         if max(len(old), len(new)) > MAX_WORD_LINE:
             return whole
         old_words, new_words = _Words(old), _Words(new)
@@ -222,8 +222,8 @@ class _RowBuilder:
             return whole
         self.word_budget -= cost
 
-        old_spans: list[Span] = []
-        new_spans: list[Span] = []
+        old_spans: list[DiffSpan] = []
+        new_spans: list[DiffSpan] = []
 
         def put(old_text: str, new_text: str, *, equal: bool) -> None:
             _append(old_spans, old_text, "equal" if equal else "removed")
@@ -273,13 +273,13 @@ class _Words:
         return self.before(start, stop)[len(self.blanks[start]) :]
 
 
-def _append(spans: list[Span], text: str, kind: SpanKind) -> None:
+def _append(spans: list[DiffSpan], text: str, kind: SpanKind) -> None:
     if not text:
         return
     if spans and spans[-1].kind == kind:
-        spans[-1] = Span(spans[-1].text + text, kind)
+        spans[-1] = DiffSpan(spans[-1].text + text, kind)
     else:
-        spans.append(Span(text, kind))
+        spans.append(DiffSpan(text, kind))
 
 
 def _word_counts(line: str) -> Counter[str]:

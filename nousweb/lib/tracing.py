@@ -1,7 +1,7 @@
-"""Spans of what the product does, for whoever collects traces (docs/operations.md, "Traces and metrics").
+"""Spans of requests and tasks, for installations that collect traces (docs/operations.md, "Traces and metrics").
 
 OpenTelemetry is not imported here. While no tracer is set, which is the usual case, a span is one shared object that
-does nothing. Attributes hold names, numbers and ids: never a memory, a prompt, a query or a secret.
+does nothing. Attributes contain names, numbers and ids: never a memory, a prompt, a query or a secret.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,31 +14,31 @@ Result = TypeVar("Result")
 
 
 class Span(Protocol):
-    """A piece of work that is under way."""
+    """An open span."""
 
     def set_attributes(self, attributes: Mapping[str, Value]) -> None:
-        """Add what is known only now."""
+        """Add attributes that were not known when the span began."""
         ...
 
 
 class Tracer(Protocol):
-    """Makes spans within requests and tasks; what goes on outside of these makes none."""
+    """Creates spans within requests and tasks; code outside of these creates none."""
 
     def span(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
-        """A span around a block of code, which is within the span that is under way."""
+        """A span around a block of code, a child of the open span."""
         ...
 
     def carried(self, function: Callable[..., Result]) -> Callable[..., Result]:
-        """`function` for another thread, where its spans belong to the span that is under way here."""
+        """Wrap `function` for another thread, so that its spans are children of the span that is open here."""
         ...
 
     def trace_id(self) -> str:
-        """The id of the trace under way, 32 hexadecimal digits; empty when nothing of it is collected."""
+        """The id of the current trace, 32 hexadecimal digits; empty if it is not collected."""
         ...
 
 
 class _Nothing:
-    """The span and the context manager where nothing is collected."""
+    """The span and the context manager without a tracer."""
 
     def __enter__(self) -> "_Nothing":
         return self
@@ -56,12 +56,12 @@ _tracer: Tracer | None = None
 
 
 def tracer_set(tracer: Tracer | None) -> None:
-    """Let `tracer` make the spans of this process; None ends that."""
+    """Set the tracer of this process; None removes it."""
     global _tracer
     _tracer = tracer
 
 
-def tracer_in_force() -> Tracer | None:
+def configured_tracer() -> Tracer | None:
     """The tracer of this process, if it has one."""
     return _tracer
 
@@ -74,15 +74,15 @@ def traced() -> bool:
 def span(
     name: str, attributes: Mapping[str, Value] = _NONE, *, kind: Kind = "internal"
 ) -> AbstractContextManager[Span]:
-    """A span around a block of code. An error that leaves the block is named by its class, without its words."""
+    """A span around a block of code. It records the class of an error that leaves the block, without its message."""
     return NOTHING if _tracer is None else _tracer.span(name, kind, attributes)
 
 
 def carried(function: Callable[..., Result]) -> Callable[..., Result]:
-    """`function`, to be called in another thread for what is under way here."""
+    """Wrap `function` for another thread, so that its spans belong to the current trace."""
     return function if _tracer is None else _tracer.carried(function)
 
 
 def trace_id() -> str:
-    """The id of the trace under way; empty where none is collected."""
+    """The id of the current trace; empty if none is collected."""
     return "" if _tracer is None else _tracer.trace_id()

@@ -1,6 +1,7 @@
-"""Checks of values that callers give: each returns the value as it is stored, or raises Invalid naming its field.
+"""Validation of callers' values: each function returns the value as it is stored, or raises Invalid naming its field.
 
-And why a text cannot be stored, says nothing, or cannot be approved: people approve only what they see all of.
+Others give the reason why a text cannot be stored, is empty, or cannot be approved: people approve only texts that they
+see completely.
 """
 
 import json
@@ -10,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nousweb.lib import clock
-from nousweb.lib.characters import hidden_places, place_of, plain_text
+from nousweb.lib.characters import invisible_characters, plain_text, position_of
 from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
 from nousweb.lib.fencing import chat_mark_indices, mark_at
 
 _NAMED = 3
-"""So many hidden characters a reason names."""
+"""Maximum number of hidden characters that a reason names."""
 
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Controls, format characters (zero-width and bidirectional ones among them) and white space of every kind."""
@@ -41,7 +42,7 @@ def text_check(field: str, value: str, limit: int, *, required: bool = False) ->
 
 
 def visible_text_check(field: str, value: str, limit: int, *, required: bool = False) -> str:
-    """Text that is compared with what people decided: what nobody sees of it is not stored."""
+    """Validate a text that is compared with people's decisions: invisible characters are not stored."""
     value = visible_text(text_check(field, value, limit, required=required))
     # Composed characters may be more of them than what they are composed from.
     return text_check(field, value, limit, required=required)
@@ -168,18 +169,19 @@ def first_unstorable(value: Any) -> str | None:
 
 
 def unapprovable_reason(text: str) -> str | None:
-    """Why `text` may not become part of an identity, or None: what is approved has to be what a prompt says.
+    """The reason why `text` may not become part of an identity, or None: the prompt must contain exactly what was
+    approved.
 
-    It names each character that does not show and each mark of a chat template, with its line and column.
+    It names each invisible character and each mark of a chat template, with its line and column.
     """
-    if hidden := hidden_places(text):
+    if hidden := invisible_characters(text):
         named = "; ".join(f"{one.code} {one.name} (line {one.line}, column {one.column})" for one in hidden[:_NAMED])
         more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
         return f"It holds characters that do not show or that reorder others: {named}{more}."
     if marks := chat_mark_indices(text):
-        place = place_of(text, marks[0])
+        position = position_of(text, marks[0])
         return (
-            f"It holds {mark_at(text, marks[0])!r} near line {place.line}, column {place.column}, which a language "
-            "model may take for a change of speaker or for markup; write it in other words."
+            f"It holds {mark_at(text, marks[0])!r} near line {position.line}, column {position.column}, which a"
+            " language model may take for a change of speaker or for markup; write it in other words."
         )
     return None

@@ -1,8 +1,8 @@
-"""Untrusted text as people may safely see it: what does not show gets a mark, and no text reorders its neighbours.
+"""Show untrusted text safely: invisible characters get a mark, and no text reorders its neighbours.
 
-A mark stands in the very place of its character, so that the order of the page is the order of the text. Text with
-letters of a right-to-left script is isolated, and runs in the direction of most of its letters: by the first letter
-alone, one Hebrew letter could turn around a sentence of English words.
+A mark replaces its character, so that the order on the page is the order of the text. Text with letters of a
+right-to-left script is isolated, and runs in the direction of most of its letters: by the first letter alone, one
+Hebrew letter could reverse a sentence of English words.
 """
 
 import re
@@ -17,7 +17,7 @@ from nousweb.lib.characters import character_code, character_name, hidden_indice
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _LETTER = re.compile(r"[^\W\d_]")
 RUN = 6
-"""Of a longer run of hidden characters the first three are marked, and the others counted."""
+"""In a longer run of hidden characters, the first three are marked and the others counted."""
 
 
 def direction(text: str) -> str:
@@ -29,7 +29,7 @@ def direction(text: str) -> str:
 
 
 def mixes_directions(line: str) -> bool:
-    """Whether a line holds letters of both directions, so that its order on screen is not its order in reading."""
+    """Whether a line has letters of both directions, so that its order on screen differs from its order in memory."""
     backwards = _RIGHT_TO_LEFT.findall(line)
     return bool(backwards) and len(_LETTER.findall(line)) > sum(map(str.isalpha, backwards))
 

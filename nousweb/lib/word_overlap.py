@@ -1,6 +1,6 @@
-"""How much of one text another repeats, by words. Source: seed 005.1, D3, by containment instead of Jaccard.
+"""The share of one text's words that another repeats. Source: seed 005.1, D3, by containment instead of Jaccard.
 
-A prompt of 2,000 words and an answer that quotes 100 of them share 5 % by Jaccard and yet the answer used them; so
+A prompt of 2,000 words and an answer that quotes 100 of them share 5 % by Jaccard although the answer used them; so
 each item is compared by itself, by the share of the smaller set of words that the other contains.
 """
 

@@ -7,7 +7,7 @@ PREFIX, SUFFIX = "=?base64?", "?="
 
 
 def decoded(value: str | None) -> str | None:
-    """What the header says; None where it is absent or its base64 is broken."""
+    """The decoded header; None if it is absent or its base64 is broken."""
     if value is None or not (value.startswith(PREFIX) and value.endswith(SUFFIX)):
         return value
     try:

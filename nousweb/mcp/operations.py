@@ -34,7 +34,7 @@ class Operation:
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
-        """Of the path and the query, without `agent`: a token belongs to one agent."""
+        """Parameters of the path and the query, without `agent`: a token belongs to one agent."""
         return [one for one in self.document.get("parameters", []) if one["name"] != "agent"]
 
     @property
@@ -51,9 +51,9 @@ class Operation:
         return _object(responses[status]["content"]["application/json"]["schema"])
 
     def call(self, by: Principal, arguments: Mapping[str, Any]) -> "Answer":
-        """What the API answers to `by`; each argument goes where the operation takes it, unknown ones to the body.
+        """Call the operation for `by`; each argument goes where the operation takes it, unknown ones into the body.
 
-        Raises ValueError for an argument of path or query that is an object: an address cannot hold it.
+        Raises ValueError for an argument of path or query that is an object: an address cannot contain it.
         """
         places = {one["name"]: one["in"] for one in self.parameters}
         nested = [
@@ -72,7 +72,7 @@ class Operation:
             if part is not None
         ]
         rest = {name: value for name, value in arguments.items() if name not in places}
-        # What an operation without a body does not know would be dropped in silence.
+        # An operation without a body would silently drop unknown arguments.
         if rest and self.body is None:
             raise ValueError(f"{next(iter(rest))}: there is no such argument.")
         missing = [one["name"] for one in self.parameters if one["in"] == "path" and one["name"] not in path]
@@ -85,7 +85,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an operation answered: its status, its body, and its headers."""
+    """The response of an operation: its status, its body, and its headers."""
 
     status: int
     body: Any
@@ -97,7 +97,7 @@ class Answer:
 
 
 def self_contained(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema` with what it refers to beneath `$defs`, readable without the OpenAPI document."""
+    """`schema` with all references included in `$defs`, readable without the OpenAPI document."""
     found: dict[str, Any] = {}
 
     def rewritten(node: Any) -> Any:

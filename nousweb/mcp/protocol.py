@@ -1,7 +1,7 @@
-"""A message of MCP, answered: the same over HTTP and stdio, in both eras of the protocol.
+"""Process a message of MCP: the same over HTTP and stdio, in both eras of the protocol.
 
-Until 2025-11-25 a client introduces itself with `initialize`; since 2026-07-28 each request carries what it needs. No
-session is kept for either: a token says who calls, each time.
+Until 2025-11-25 a client introduces itself with `initialize`; since 2026-07-28 each request carries what it needs.
+There is no session in either: a token identifies the caller each time.
 """
 
 from collections.abc import Callable, Mapping
@@ -120,7 +120,7 @@ def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str,
     result = handler(by, parsed.params)
     data = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(result, types.CallToolResult) and result.structured_content is not None:
-        # What an operation answers says null where it means it.
+        # Operations return explicit nulls, which are kept.
         data["structuredContent"] = result.structured_content
     shaped = serialize_server_result(request.method, version, data)
     if version in MODERN_PROTOCOL_VERSIONS:
@@ -142,7 +142,7 @@ def error_message(request: JSONRPCRequest | None, error: ProtocolError) -> dict[
 
 
 def unexpected_error() -> ProtocolError:
-    """What a client learns of a fault on our side."""
+    """The error that a client gets for a fault on our side."""
     return ProtocolError("Something went wrong on our side; the request id finds it in the log.")
 
 

@@ -1,4 +1,4 @@
-"""The resources: what a client can read without calling a tool."""
+"""The resources that a client can read without calling a tool."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -25,7 +25,7 @@ class MemoryResource:
 
     @property
     def argument(self) -> str:
-        """What the template leaves open; "" where it leaves nothing."""
+        """The variable of the template; "" if it has none."""
         return self.uri.partition("{")[2].rstrip("}")
 
     def match(self, uri: str) -> dict[str, str] | None:

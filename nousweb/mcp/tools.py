@@ -17,9 +17,10 @@ RETRIED = (429, 503)
 
 @dataclass(frozen=True)
 class MemoryTool:
-    """A tool: what it is called, the operation that it calls, and when a model should use it.
+    """A tool: its name, the operation that it calls, and when a model should use it.
 
-    `fixed` are arguments that are not the model's to choose. `destructive` and `idempotent` speak of tools that write.
+    `fixed` are arguments that the model does not choose. `destructive` and `idempotent` are hints about tools that
+    write.
     """
 
     name: str
@@ -32,7 +33,7 @@ class MemoryTool:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def definition(self) -> types.Tool:
-        """What `tools/list` says of it."""
+        """The tool in `tools/list`."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -49,7 +50,8 @@ class MemoryTool:
         )
 
     def call(self, by: Principal, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """What the operation answers to `by`. A refusal is a result that says why, for the model to mend its call."""
+        """Call the operation for `by`. A refusal is a result with its reason, so that the model can correct its
+        call."""
         chosen = next((name for name in self.fixed if name in arguments), None)
         if chosen is not None:
             return _refused(f"{chosen}: there is no such argument.")
@@ -222,7 +224,7 @@ TOOLS = (
 
 @cache
 def definitions() -> tuple[types.Tool, ...]:
-    """What `tools/list` says; made once, since the API does not change while it runs."""
+    """The result of `tools/list`; built once, since the API does not change while the process runs."""
     return tuple(tool.definition() for tool in TOOLS)
 
 

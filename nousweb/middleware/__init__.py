@@ -1,1 +1,1 @@
-"""What surrounds every request; `MIDDLEWARE` in nousweb/settings.py has the order."""
+"""The middleware; `MIDDLEWARE` in nousweb/settings.py has the order."""

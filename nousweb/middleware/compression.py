@@ -7,12 +7,12 @@ from nousweb.lib.problem_documents import for_programs
 
 
 class PageCompressionMiddleware(GZipMiddleware):
-    """Compresses what people read, for browsers that can.
+    """Compresses pages, for browsers that accept it.
 
-    Compressed sizes tell of what a page holds beside what an attacker puts into its address (BREACH). Django masks the
-    CSRF token again in every answer and pads each answer by a random number of bytes, here up to 100, and the session's
-    cookie comes with no request that another site's page makes. Answers to programs stay as they are: they mostly cross
-    a short way, and compressing would take longer than it saves.
+    Compressed sizes can reveal secrets of a page that also contains text from its address (BREACH). Django masks the
+    CSRF token again in each response and pads each response by a random number of bytes, here up to 100, and the
+    session's cookie is not sent with requests from other sites. Responses to programs stay as they are: they mostly
+    travel a short way, and compressing would take longer than it saves.
     """
 
     max_random_bytes = 100

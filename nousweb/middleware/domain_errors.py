@@ -21,7 +21,7 @@ class DomainErrorMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         if response.status_code == 405 and request.method in ("GET", "HEAD") and _from_address_bar(request):
-            # What only takes forms has no page: reloaded, or opened after a login, it leads to the one above it.
+            # An address that only takes forms has no page: on reload, or after a login, it redirects to its parent.
             query = request.META.get("QUERY_STRING", "")
             return redirect(page_above(request.path) + (f"?{query}" if query else ""))
         if response.status_code not in (404, 405) or not for_programs(request):

@@ -1,4 +1,4 @@
-"""What cannot be a request is refused before anything else reads it."""
+"""Reject malformed requests before anything else reads them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What browsers and proxies may keep of an answer."""
+"""Caching of responses by browsers and proxies."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ from django.http import HttpRequest, HttpResponse
 
 
 class NoStoreMiddleware:
-    """Lets nobody keep an answer that says nothing about it itself, as static files do.
+    """Forbids caching of responses that do not set it themselves, as static files do.
 
-    So neither a shared proxy nor the back button after signing out shows what was read.
+    So neither a shared proxy nor the back button after signing out shows earlier pages.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -1,4 +1,4 @@
-"""Tells services who acts: the person who is signed in."""
+"""Set the acting principal for services: the signed-in person."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from identity.principal import Principal, acting
 
 
 class PrincipalMiddleware:
-    """Sets `request.principal`, the signed-in person as services know them, as whoever acts while it is answered."""
+    """Sets `request.principal`, the signed-in person, as the acting principal of the request."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,4 +1,4 @@
-"""Which addresses of the site visitors reach without signing in."""
+"""Addresses of the site that visitors reach without signing in."""
 
 PUBLIC_PATHS = (
     "/login/",

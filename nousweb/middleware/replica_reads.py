@@ -14,8 +14,8 @@ HEADER = "Nous-Read-From"
 
 
 class ReplicaReadsMiddleware:
-    """The innermost: only what a view asks is read from the replica, and answered once more by the primary where the
-    replica cannot, since it is away meanwhile or the view writes."""
+    """The innermost middleware: only reads of views use the replica. If the replica fails meanwhile or the view writes,
+    the request is repeated on the primary."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response

@@ -20,7 +20,7 @@ from whitenoise.responders import StaticFile
 
 YEAR = 365 * 24 * 3600
 DIGEST_LENGTH = 12
-LEAST_COMPRESSED = 500
+MIN_COMPRESSED_BYTES = 500
 """Bytes; compressing fewer wins nothing."""
 
 _compressor = Compressor(quiet=True)
@@ -38,7 +38,7 @@ def digest_of(path: str) -> str:
 
 
 def hashed_name(name: str, path: str) -> str:
-    """ "css/layout.css" as "css/layout.f3ea4bcc2a11.css", by what stands in the file at `path`."""
+    """ "css/layout.css" as "css/layout.f3ea4bcc2a11.css", by the content of the file at `path`."""
     pure = PurePosixPath(name)
     return str(pure.with_name(f"{pure.stem}.{digest_of(path)}{pure.suffix}"))
 
@@ -68,7 +68,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
 @lru_cache(maxsize=4)
 def _hashed_files(prefix: str, names: tuple[str, ...]) -> dict[str, StaticFile]:
-    """The answers by the addresses of hashed names; listed once, whatever number of threads serve them."""
+    """The responses by the addresses of hashed names; built once, whatever the number of threads."""
     found: dict[str, StaticFile] = {}
     kinds = MediaTypes()
     for name in names:
@@ -89,7 +89,7 @@ def _hashed_files(prefix: str, names: tuple[str, ...]) -> dict[str, StaticFile]:
 
 def _compressed(path: str) -> Path | None:
     """The compressed copy of a file, made when there is none yet; None where it would not help."""
-    if not _compressor.should_compress(path) or os.stat(path).st_size < LEAST_COMPRESSED:
+    if not _compressor.should_compress(path) or os.stat(path).st_size < MIN_COMPRESSED_BYTES:
         return None
     folder = Path(settings.STATIC_ROOT).with_name("static-compressed")
     copy = folder / f"{digest_of(path)}.gz"

@@ -15,8 +15,8 @@ PROBE_BYTES = 64 * 1024
 
 
 def disks_checked() -> dict[str, str]:
-    """What there is to say of the data folder's disk and of the embedded database's; that of another server is its
-    own affair."""
+    """The state of the data folder's disk and of the embedded database's; that of another database server is not
+    checked."""
     folder = _database_folder()
     return {
         "data_disk": _room(settings.DATA_DIR) or _writable(settings.DATA_DIR) or OK,
@@ -25,7 +25,7 @@ def disks_checked() -> dict[str, str]:
 
 
 def _database_folder() -> Path | None:
-    """Where the embedded server keeps its database; None when another server is used."""
+    """The folder of the embedded server's database; None if another server is used."""
     server = settings.DATABASES["default"]
     host = server.get("HOST") or server.get("OPTIONS", {}).get("host", "")
     if not str(host).startswith("/"):

@@ -92,7 +92,7 @@ def _queue() -> dict[Gauge, Values]:
 
 
 def _waiting(length: Gauge, age: Gauge, rows: "QuerySet[Model]", since: str) -> dict[Gauge, Values]:
-    """How many rows wait, and for how long the oldest."""
+    """The number of waiting rows, and the waiting time of the oldest."""
     found = rows.aggregate(count=Count("pk"), oldest=Min(since))
     seconds = (timezone.now() - found["oldest"]).total_seconds() if found["oldest"] else 0.0
     return {length: {"": found["count"]}, age: {"": seconds}}

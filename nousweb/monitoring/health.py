@@ -58,7 +58,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
         else:
             checks["log"] = _log_state()
     except Error as error:
-        # What the driver says may name hosts and users: it goes to the log only.
+        # The driver's message may name hosts and users: it is only logged.
         log.warning("readyz_database_failed", error=str(error))
         checks |= {"database": "unreachable", "migrations": "unknown"}
         failing.append("database")
@@ -80,7 +80,7 @@ def _database_role() -> str:
 
 
 def _log_state() -> str:
-    """What the last verification of the log found, in a word or two."""
+    """The findings of the last verification of the log, in a word or two."""
     made = apps.get_model("identity", "LogVerification")._default_manager.filter(status="done")
     problems = made.order_by("-id").values_list("problems", flat=True).first()
     if problems is None:
@@ -89,7 +89,8 @@ def _log_state() -> str:
 
 
 def unapplied_migrations() -> int:
-    """How many migrations wait. Once none does, that is remembered: this process's code will not change."""
+    """The number of unapplied migrations. Once there is none, that is remembered: this process's code will not
+    change."""
     global _migrated
     if _migrated:
         return 0

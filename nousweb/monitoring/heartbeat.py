@@ -1,4 +1,4 @@
-"""Where the background worker reports its state."""
+"""The background worker's report of its state."""
 
 from typing import Any
 

@@ -22,7 +22,7 @@ from nousweb.lib.recorded_metrics import MEASURES, Measure, recorder_add
 from nousweb.monitoring.gauges import gauges_read
 
 WEB_SERVER = "nous_http_"
-"""What the figures of the web server begin with; the others tell of agents."""
+"""Prefixes of the web server's figures; the others are about agents."""
 
 
 def _made(measure: Measure) -> Counter | Histogram:
@@ -52,8 +52,8 @@ recorder_add(_recorded)
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Everything that can be scraped, for whoever has NOUS_METRICS_TOKEN; a client on this machine without it gets the
-    figures of the web server, and none of what agents have: agents run on this machine too."""
+    """All metrics, for callers with NOUS_METRICS_TOKEN. A client on this machine without it gets only the figures of
+    the web server, not those about agents: agents run on this machine too."""
     if not (trusted := _has_token(request)) and not _is_local(request):
         return HttpResponse("Metrics are for local clients or the bearer of NOUS_METRICS_TOKEN.\n", status=403)
     registry = CollectorRegistry()
@@ -64,7 +64,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class _Measured(Collector):
-    """The figures of all web processes, for who is not `trusted` those of the web server alone."""
+    """The figures of all web processes; for callers that are not `trusted`, those of the web server alone."""
 
     def __init__(self, trusted: bool) -> None:
         self._trusted = trusted
@@ -87,7 +87,7 @@ def _has_token(request: HttpRequest) -> bool:
 
 def _is_local(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN and "Authorization" in request.headers:
-        # Whoever shows a token is judged by that alone.
+        # A caller with a token is judged by that alone.
         return False
     # Behind a proxy on this machine every client looks local.
     if settings.TRUST_PROXY or "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:

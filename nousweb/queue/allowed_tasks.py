@@ -1,8 +1,8 @@
-"""What the worker may run: a list, so that a row of the queue or of the schedules is never a way to any function.
+"""The list of functions that the worker may run, so that no row of the queue or the schedules can call any other.
 
-django-q runs whatever dotted path a task names, calls the "hook" of a task when it is done, starts the next of its
-"chain", and runs a "sync" task on the spot. None of that is used here. What asks for it, or names a function that is
-not listed, is turned into a call of `task_refused` when it is queued, and dropped when it is taken from the queue.
+django-q runs any dotted path that a task names, calls the "hook" of a finished task, starts the next task of its
+"chain", and runs a "sync" task at once. None of that is used here. A task that uses it, or names a function that is
+not listed, is replaced by a call of `task_refused` when it is queued, and dropped when it is taken from the queue.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ TASKS = frozenset(
 """Dotted paths of every function that the worker runs."""
 
 FORBIDDEN_OPTIONS = ("hook", "chain", "sync", "iter_count", "iter_cached")
-"""Options of a task that would run something besides it, or elsewhere than in a worker."""
+"""Options of a task that would run something else, or outside of a worker."""
 
 
 def task_allowed(task: Any) -> bool:
-    """Whether an unpacked task names a function of the list, as text, and asks for nothing besides."""
+    """Whether an unpacked task names a function of the list, as text, and uses no forbidden option."""
     if not isinstance(task, dict):
         return False
     function = task.get("func")
@@ -36,22 +36,22 @@ def task_allowed(task: Any) -> bool:
 
 
 def task_check(*, task: dict[str, Any], **signal: Any) -> None:
-    """Receiver of django-q's `pre_enqueue`: replace what may not run by a refusal that the worker writes down.
+    """Receiver of django-q's `pre_enqueue`: replace a forbidden task by `task_refused`.
 
-    It does not raise: the scheduler queues all that is due in one transaction, where one bad row would stop the others.
+    It does not raise: the scheduler queues all due tasks in one transaction, which one bad row would stop.
     """
     if task_allowed(task):
         return
-    asked = function_name(task.get("func"))
-    log.error("task_refused", function=asked)
+    function = function_name(task.get("func"))
+    log.error("task_refused", function=function)
     for name in FORBIDDEN_OPTIONS:
         task.pop(name, None)
-    # Done once, also where it fails.
-    task.update(func=REFUSED, args=(asked,), kwargs={}, ack_failure=True)
+    # The task is removed from the queue even if it fails.
+    task.update(func=REFUSED, args=(function,), kwargs={}, ack_failure=True)
 
 
-def task_refused(asked: str) -> int:
-    """Leave a record that `asked` was not run, and pause every schedule that is not on the list; returns how many."""
+def task_refused(function: str) -> int:
+    """Record that `function` was not run, and pause every schedule that is not on the list; returns how many."""
     worker = Principal.of_system("worker")
     paused = 0
     for schedule in Schedule.objects.exclude(func__in=TASKS).exclude(repeats=0):
@@ -68,22 +68,22 @@ def task_refused(asked: str) -> int:
         )
         paused += 1
     if not paused:
-        refusal_record(asked)
+        refusal_record(function)
     return paused
 
 
-def refusal_record(asked: str) -> None:
-    """Leave a record that the worker was asked to run `asked` and did not."""
+def refusal_record(function: str) -> None:
+    """Record that the worker refused to run `function`."""
     audit_record(
         by=Principal.of_system("worker"),
         action="task.refuse",
-        target=Task(id=asked[:32]),
+        target=Task(id=function[:32]),
         agent=None,
-        label=asked,
+        label=function,
         message="It is not one of the functions that the worker may run.",
     )
 
 
 def function_name(function: object) -> str:
-    """What a task calls its function, for a record, whatever it is."""
+    """The function of a task as text for a record, whatever its type."""
     return function[:200] if isinstance(function, str) else repr(function)[:200]

@@ -1,4 +1,4 @@
-"""What the worker does by the clock, declared as data."""
+"""Periodic tasks of the worker, as data."""
 
 SCHEDULES: dict[str, tuple[str, int]] = {
     "Expire proposals nobody decided": ("identity.tasks.expire_proposals", 60),
@@ -31,7 +31,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {
 
 
 def schedules_sync() -> None:
-    """Create the schedules that are missing and drop those no longer declared; pauses of others are kept."""
+    """Create missing schedules and delete those that are no longer declared; pauses of others stay."""
     from django_q.models import Schedule
 
     for name, (path, minutes) in SCHEDULES.items():

@@ -1,8 +1,8 @@
 """A backup as a folder, taken while everything runs, and its restoration into an empty database.
 
-The dump and the counts beside it are of one snapshot of the database: all that was committed before its moment is in
-it, and nothing else. The installation's secret goes with it, and the former ones, since what they encrypt cannot be
-read without.
+The dump and the counts beside it are of one snapshot of the database: they include everything that was committed before
+its moment, and nothing else. The installation's secret is included, and the former ones, since encrypted texts cannot
+be read without them.
 """
 
 import json
@@ -33,7 +33,8 @@ class BackupProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What was taken: the moment of its snapshot, rows in all tables, bytes of the dump, seconds it took."""
+    """The result of a backup: the moment of its snapshot, rows in all tables, bytes of the dump, duration in
+    seconds."""
 
     moment: datetime
     rows: int
@@ -42,9 +43,9 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """What was restored: the moment of its snapshot where the backup tells it, rows in all tables, whether the secret
-    came with it, and seconds it took."""
+class RestoreResult:
+    """The result of a restoration: the moment of the snapshot if the backup has it, rows in all tables, whether the
+    secret was restored too, and duration in seconds."""
 
     moment: datetime | None
     rows: int
@@ -89,7 +90,7 @@ def backup_take(folder: Path, *, url: str, data_folder: Path) -> Backup:
     return Backup(row[1], sum(rows.values()), size, time.monotonic() - began)
 
 
-def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bool) -> Restored:
+def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bool) -> RestoreResult:
     """Restore a backup, or a dump of the custom format alone, into the empty database at `url`, as its owner.
 
     The tables are as they were then, and need `migrate`. The secret is put into the data folder unless one is there, or
@@ -123,7 +124,7 @@ def backup_restore(source: Path, *, url: str, data_folder: Path, keep_secret: bo
         wrong = sorted(name for name in {*rows, *about["rows"]} if rows.get(name) != about["rows"].get(name))
         raise BackupProblem(f"The backup is not whole: other counts of rows in {', '.join(wrong)}.")
     moment = datetime.fromisoformat(about["moment"]) if about is not None else None
-    return Restored(moment, sum(rows.values()), with_secret, time.monotonic() - began)
+    return RestoreResult(moment, sum(rows.values()), with_secret, time.monotonic() - began)
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _counts(connection: psycopg.Connection) -> dict[str, int]:
-    """Rows by table of the product's schema; partitions count, what they are parts of does not."""
+    """Rows by table of the product's schema; partitions count, but not their parents."""
     tables = connection.execute(
         "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relkind = 'r'"
         " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid"

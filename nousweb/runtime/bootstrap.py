@@ -26,9 +26,9 @@ BYTES_NEEDED = 1_500_000_000
 
 
 class Program(NamedTuple):
-    """What some tests need beside Python: any of these commands, the best first.
+    """A requirement of some tests besides Python: any of these commands, the best first.
 
-    Debian's packages are tried in their order until there is the first command, or at least one.
+    Debian's packages are tried in order until the first command exists, or at least one.
     """
 
     names: "tuple[str, ...]"
@@ -64,7 +64,7 @@ def say(line: str) -> None:
 
 
 def digest(lock_name: str) -> str:
-    """What the stamp holds after a complete install of `requirements/<lock_name>`."""
+    """The content of the stamp after a complete install of `requirements/<lock_name>`."""
     content = (PROJECT / "requirements" / lock_name).read_bytes()
     return lock_name + " " + hashlib.sha256(content).hexdigest()
 
@@ -109,7 +109,7 @@ def make_environment() -> None:
 
 
 def install(lock_name: str) -> None:
-    """Install exactly what the lock names, checking every hash."""
+    """Install exactly the packages of the lock, checking every hash."""
     lock = PROJECT / "requirements" / lock_name
     total = len(re.findall(r"^[A-Za-z0-9]", lock.read_text(), re.MULTILINE))
     if shutil.which("uv"):
@@ -164,7 +164,7 @@ def failure(output: str) -> str:
 
 
 def ensure_installed(dev: bool) -> None:
-    """Install what is missing. Two runs at once take turns."""
+    """Install what is missing. Two concurrent runs wait for each other."""
     wanted = ("dev.lock",) if dev else ("run.lock", "dev.lock")
     if sys.version_info >= LOWEST_PYTHON and installed(wanted):
         return
@@ -222,7 +222,7 @@ def debian(*arguments: str) -> None:
 
 
 def main() -> int:
-    """Do what the arguments ask for; return the exit code."""
+    """Run the command of the arguments; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     parser.add_argument(

@@ -17,7 +17,7 @@ _port = read("NOUS_PORT", whole(1, 65535), 8000)
 
 wsgi_app = "nousweb.wsgi:application"
 bind = f"[{_host}]:{_port}" if ":" in _host else f"{_host}:{_port}"
-worker_class = "nousweb.runtime.web_worker.worker.FrontWorker"
+worker_class = "nousweb.runtime.web_worker.worker.BufferingThreadWorker"
 workers = read("NOUS_WEB_WORKERS", whole(1, 64), 2)
 threads = read("NOUS_WEB_THREADS", whole(1, 64), 8)
 limits = limits_read(threads=threads)
@@ -36,7 +36,7 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # Whether the request came over TLS is decided in one place only: NOUS_TRUST_PROXY in the settings.
 forwarded_allow_ips = ""
 GARBAGE_OBJECTS = 20_000
-"""So many more objects than were freed are looked through for garbage: some megabytes."""
+"""After this many more objects than were freed, the garbage collector runs: some megabytes."""
 # A second way in, through a file in the home folder, that nobody asked for.
 control_socket_disable = True
 
@@ -47,9 +47,10 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Load what the first requests would otherwise wait a second for: all views here, the local model beside them.
+    """Load what the first requests would otherwise wait a second for: all views here, the local model in the
+    background.
 
-    Traces and metrics begin here and not in the server: its threads would not outlive the fork.
+    Traces and metrics start here and not in the server: its threads would not survive the fork.
     """
     from django.conf import settings
     from django.urls import get_resolver
@@ -59,7 +60,7 @@ def post_worker_init(worker: Any) -> None:
 
         telemetry_start()
     get_resolver().url_patterns  # noqa: B018
-    # What was imported stays, and needs not be looked through again and again.
+    # Imported objects stay, so the garbage collector need not scan them.
     gc.freeze()
     # Little of what a request makes refers to itself: counting references frees it, and looking for the rest more often
     # takes a fiftieth of the time.
@@ -74,13 +75,13 @@ def _warm_up() -> None:
 
     name = configured_name()
     if name.startswith("local:"):
-        # Searches say what is wrong with an embedder where somebody reads it.
+        # Searches report errors of an embedder where people see them.
         with contextlib.suppress(EmbeddingFailed):
             embedder_named(name).embed_query("warm-up")
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Send what is left of traces and metrics."""
+    """Send the rest of traces and metrics."""
     from django.conf import settings
 
     if settings.TELEMETRY:

@@ -29,13 +29,13 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ("screen",): (("screen",), "read stored texts again by the rules of the poisoning gate"),
     ("doctor",): (("doctor",), "check this installation and say what to do"),
 }
-"""What is typed after `nous`, the management command that does it, and what it is for."""
+"""The words after `nous`, their management commands, and their descriptions."""
 
 USAGE = "Usage: nous COMMAND …    (nous COMMAND --help says more)"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was typed; a management command goes by its own name too."""
+    """Run the typed command; a management command is known by its own name too."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
     if not typed or typed[0] in ("-h", "--help", "help"):
         print(usage())  # noqa: T201

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 CODE = Path(__file__).resolve().parents[2]
-"""Where programs find the package, also in a clone that nobody installed."""
+"""The folder where programs find the package, also in a clone that is not installed."""
 READY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 POLL_SECONDS = 0.1
@@ -61,8 +61,8 @@ class Child:
         if self.process and self.process.poll() is None:
             self.process.terminate()
 
-    def sweep(self) -> None:
-        """Kill whatever the program, ended or not, has left in its process group."""
+    def kill_remaining(self) -> None:
+        """Kill all processes that the program, ended or not, has left in its process group."""
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -121,7 +121,7 @@ class Supervisor:
             if child.process is None and now >= child.restart_at:
                 child.start()
             elif code is not None:
-                child.sweep()
+                child.kill_remaining()
                 if child.vital:
                     raise LaunchProblem(f"The {child.name} has ended ({_ending(code)}).")
                 if now - child.started > STABLE_SECONDS:
@@ -139,7 +139,7 @@ class Supervisor:
                 break
             time.sleep(0.02)
         for child in self.children:
-            child.sweep()
+            child.kill_remaining()
 
 
 def _ending(code: int) -> str:

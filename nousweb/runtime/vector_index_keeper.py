@@ -15,7 +15,7 @@ EVERY_SECONDS = 60.0
 
 
 def keep_indexes(stop: threading.Event, every: float = EVERY_SECONDS) -> None:
-    """Look every so many seconds until `stop` is set. Whatever the database says, the next look comes."""
+    """Check at intervals until `stop` is set. An error of the database does not end it."""
     while not stop.wait(every):
         try:
             with as_owner():

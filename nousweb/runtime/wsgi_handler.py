@@ -1,4 +1,4 @@
-"""What hands requests to the middleware, and how they are read."""
+"""The handler that passes requests to the middleware, and the reading of requests."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from nousweb.database.statement_timeouts import work_usual
 
 
 class Request(WSGIRequest):
-    """A request whose addresses and text are UTF-8, whatever the header of its body says.
+    """A request whose addresses and text are UTF-8, whatever the header of its body.
 
-    Django reads addresses by that header too, and knows encodings that are none of text.
+    Django decodes addresses by that header too, and accepts encodings that are not text encodings.
     """
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:

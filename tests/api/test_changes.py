@@ -12,8 +12,14 @@ from identity.models import AuditEvent, Change, ChangeStream
 from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION, NOT_IN_FEED
 from identity.principal import Principal
 from identity.services.agents import agent_update
-from identity.services.change_cursor import places_decode, places_encode
-from identity.services.change_feed import Place, change_record, changes_purge, stream_publish, streams_publish
+from identity.services.change_cursor import cursor_decode, cursor_encode
+from identity.services.change_feed import (
+    StreamPosition,
+    changes_purge,
+    feed_change_record,
+    stream_publish,
+    streams_publish,
+)
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.tokens import token_create
 from memory.services.censors import censor_check, censor_create
@@ -23,7 +29,7 @@ from nousweb.lib.shutdown import stopping
 
 
 def record(agent, object_id="x", persona="actor", kind="fact.learned"):
-    change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
+    feed_change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
 
 
 def page(caller, **query):
@@ -211,8 +217,8 @@ class TestCursors:
         assert caller.get("/changes", {"after": cursor}).status_code in (200, 422)
 
     def test_round_trip(self):
-        places = {"actor": Place(17, "00ff00ff"), "subconscious": Place(0, "")}
-        assert places_decode(places_encode(places)) == places
+        positions = {"actor": StreamPosition(17, "00ff00ff"), "subconscious": StreamPosition(0, "")}
+        assert cursor_decode(cursor_encode(positions)) == positions
 
     def test_older_than_what_is_kept(self, caller, ada):
         first = page(caller, limit=1)["next"]
@@ -234,9 +240,9 @@ class TestCursors:
 
     def test_of_another_database(self, caller, ada):
         end = page(caller)["next"]
-        places = places_decode(end)
-        ahead = places_encode({"actor": Place(places["actor"].position + 5, "")})
-        other = places_encode({"actor": Place(places["actor"].position, "0badcafe")})
+        positions = cursor_decode(end)
+        ahead = cursor_encode({"actor": StreamPosition(positions["actor"].number + 5, "")})
+        other = cursor_encode({"actor": StreamPosition(positions["actor"].number, "0badcafe")})
         assert caller.get("/changes", {"after": ahead}).status_code == 410
         assert caller.get("/changes", {"after": other}).status_code == 410
 
@@ -352,12 +358,12 @@ class TestAtTheSameTime:
 
         def read(number):
             def work():
-                place, caller = cursor, api.as_token(actor_token)
+                position, caller = cursor, api.as_token(actor_token)
                 while True:
                     last = stop.is_set()
-                    found = page(caller, after=place, limit=7)
+                    found = page(caller, after=position, limit=7)
                     seen[number] += [item["object_id"] for item in found["items"]]
-                    place = found["next"]
+                    position = found["next"]
                     if last and not found["items"]:
                         return
 

@@ -18,9 +18,9 @@ from identity.models import AuditEvent, Change, Webhook, WebhookDelivery
 from identity.policy.webhooks import AT_ONCE, CHANGES_IN_A_MESSAGE, CHANGES_WITH_BODIES, DELIVERY, DISABLED_AFTER
 from identity.principal import Principal
 from identity.services.agents import agent_update
-from identity.services.change_feed import change_draft, change_record, changes_record, streams_publish
+from identity.services.change_feed import feed_change_draft, feed_change_record, feed_changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
-from identity.services.webhook_delivery import signature_of, webhook_serve, webhooks_due
+from identity.services.webhook_delivery import webhook_serve, webhook_signature, webhooks_due
 from identity.services.webhook_runner import webhooks_look
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
 from memory.services.erasure import agent_erase, fact_erase
@@ -86,12 +86,12 @@ def admin(charlie):
 
 
 def record(agent, object_id, persona="actor", kind="fact.learned"):
-    change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
+    feed_change_record(kind=kind, agent=agent, persona=persona, object_type="fact", object_id=object_id)
 
 
 def record_many(agent, count):
     made = [str(uuid.uuid4()) for _ in range(count)]
-    changes_record(change_draft("fact.learned", agent, "actor", "fact", one) for one in made)
+    feed_changes_record(feed_change_draft("fact.learned", agent, "actor", "fact", one) for one in made)
     return made
 
 
@@ -114,9 +114,9 @@ def test_what_happens_is_sent_signed_and_once(ada, admin, receiver):
     delivery = WebhookDelivery.objects.get()
     assert headers["X-Nous-Delivery"] == message["delivery"] == str(delivery.pk)
     moment, signature = (part.partition("=")[2] for part in headers["X-Nous-Signature"].split(","))
-    assert signature == signature_of(secret, int(moment), receiver.got[0])
+    assert signature == webhook_signature(secret, int(moment), receiver.got[0])
     assert abs(int(moment) - timezone.now().timestamp()) < 60
-    assert signature != signature_of(secret, int(moment) + 1, receiver.got[0])
+    assert signature != webhook_signature(secret, int(moment) + 1, receiver.got[0])
     assert (delivery.status, delivery.attempts, delivery.answer_status) == ("delivered", 1, 200)
 
 

@@ -11,8 +11,8 @@ from context.engine.assembly import list_item
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
-from context.what_if.impact import blast_radius
-from context.what_if.scenarios import question_overrides
+from context.what_if.impact import impact_of
+from context.what_if.scenarios import resolution_overrides
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview
@@ -332,7 +332,7 @@ def test_contested_fact_as_of_before_it_replaced_the_other_is_marked_as_then(ada
 @pytest.mark.parametrize("answer", ["replace", "new_wrong", "both"])
 def test_contested_facts_in_a_blast_radius_are_what_the_answer_leaves(ada, actor, pair, asked, reviewer, answer):
     asked()
-    (row,) = blast_radius(agent=ada, overrides=question_overrides(pair, answer), by=reviewer).rows
+    (row,) = impact_of(agent=ada, overrides=resolution_overrides(pair, answer), by=reviewer).rows
     assert NEW_LINE in row.before
     assert "contested" not in row.after
     review_resolve(review=pair, resolution=answer, by=reviewer)

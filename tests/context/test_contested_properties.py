@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.assembly import ContestedCandidate, FixedSection, Item, SearchedSection, assemble, list_item
-from context.engine.assembly.contested import Contests
+from context.engine.assembly.contested import ContestedGroups
 from tests.context.engine_inputs import NOW, candidate, resolved_request
 
 ORDERS = list(ContestedOrder)
@@ -102,8 +102,8 @@ def test_contested_facts_are_never_told_as_equals(made, policy, budgets, total, 
     by_id = {one.id: one for one in facts}
     place = {item.id: number for number, item in enumerate(items)}
     assert len(place) == len(items), "none stands there twice"
-    contests = Contests([one for one in facts if one.partners], resolved_request())
-    core = {key for group in contests.core_groups for key in group}
+    groups = ContestedGroups([one for one in facts if one.partners], resolved_request())
+    core = {key for group in groups.core_groups for key in group}
     orders = {policy.order, *policy.categories.values()}
     for item in items:
         one = by_id[item.id]

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from context.expectations.jobs import checks_queue
-from context.expectations.selectors import expectations_of, result_of, standing_of
+from context.expectations.selectors import expectation_totals, expectations_of, result_of
 from context.expectations.services import (
     expectation_create,
     expectation_retire,
@@ -20,7 +20,7 @@ from context.expectations.services import (
 from context.models import Expectation, ExpectationResult, ExpectationWatch
 from context.services.agent_settings import settings_update
 from context.services.pins import context_pin, context_unpin
-from context.what_if.impact import blast_radius
+from context.what_if.impact import impact_of
 from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
@@ -171,7 +171,7 @@ def test_expectation_that_cannot_run_is_neither_passed_nor_failed(ada, reviewer,
     result = checked(absent, reviewer)
     assert (result.state, result.code) == ("error", "error")
     found = list(expectations_of(ada, reviewer).active())
-    assert standing_of(found).state == "error"
+    assert expectation_totals(found).state == "error"
 
 
 def test_expectation_of_an_erased_memory_is_decided_and_quotes_are_gone(ada, billing, reviewer, charlie):
@@ -367,7 +367,7 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     expect(ada, reviewer, "absent", target="text", text="MariaDB")
     hidden = expect(ada, Principal.of_system("tests"), **about(billing), persona="subconscious")
     change = fact_overrides(billing, "The billing service uses the database MariaDB.")
-    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    found = impact_of(agent=ada, overrides=change, by=reviewer).expectations
     assert (found.total, found.checked, len(found.broken)) == (3, 3, 2)
     assert {check.after.outcome.code for check in found.broken} == {"replaced", "text_found"}
     assert not found.errors
@@ -378,7 +378,7 @@ def test_expectations_are_checked_by_the_blast_radius_before_a_decision(ada, bil
     pair = signed_in(bob).get(f"/agents/ada/context/blast/?fact={billing.pk}&expectation={kept.pk}")
     assert b"It would be retired." in pair.content
     Expectation.objects.filter(pk=kept.pk).update(request={**kept.request, "profile": "gone"})
-    found = blast_radius(agent=ada, overrides=change, by=reviewer).expectations
+    found = impact_of(agent=ada, overrides=change, by=reviewer).expectations
     assert (len(found.broken), len(found.errors)) == (1, 1)
 
 
@@ -434,7 +434,7 @@ def test_expectation_that_nothing_can_check_passes_none(ada, billing, reviewer, 
     expectations_verify(agent=ada, by=reviewer)
     assert {name: kept(one).state for name, one in wanted.items()} == dict.fromkeys(wanted, "error")
     assert kept(fine).passed, "what stops one stops no other"
-    assert standing_of(list(expectations_of(ada, reviewer))).state == "error"
+    assert expectation_totals(list(expectations_of(ada, reviewer))).state == "error"
 
 
 def _unavailable(self: object, text: str) -> None:
@@ -491,7 +491,7 @@ def test_expectation_pass_of_days_ago_is_no_pass(ada, billing, reviewer, api, bo
     assert checked(one, reviewer).passed
     ExpectationResult.objects.update(checked_at=clock.now() - timedelta(days=2))
     found = list(expectations_of(ada, reviewer))
-    assert (standing_of(found).unchecked, standing_of(found).state) == (1, "error")
+    assert (expectation_totals(found).unchecked, expectation_totals(found).state) == (1, "error")
     people = api.as_person(bob)
     for state, number in (("passed", 0), ("unchecked", 1)):
         page = people.get("/expectations", {"agent": "ada", "state": state}).json()

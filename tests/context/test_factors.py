@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from context.engine.assembly.filters import candidates_judge, score_of
+from context.engine.assembly.filters import candidates_filter, score_of
 from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved_request
 
 PLAIN = candidate("plain", "The parser reads a line.")
@@ -34,7 +34,7 @@ def test_score_factors_raise_or_lower_it_and_are_named(name, factor, changes, re
     assert factors == ((name, pytest.approx(factor)),)
     assert score == pytest.approx(0.5 * factor)
     better = raised if factor > 1 else candidate_with(PLAIN, happened_at=NOW)
-    passed, _ = candidates_judge([PLAIN, raised] if factor > 1 else [raised, better], resolved)
+    passed, _ = candidates_filter([PLAIN, raised] if factor > 1 else [raised, better], resolved)
     assert passed[0].candidate == better
 
 
@@ -42,7 +42,7 @@ def test_score_factors_are_multiplied_and_pass_no_filter():
     """A threshold is held against the relevance itself: what is preferred and irrelevant stays out."""
     both = candidate_with(PLAIN, kinds=frozenset({"code"}), tags=("bugfix",), boost=1.5, score=0.2)
     resolved = resolved_request(limits=LIMITS, preferred_kinds=("code",), tags=("bugfix",))
-    passed, (refused,) = candidates_judge([both], resolved)
+    passed, (refused,) = candidates_filter([both], resolved)
     assert not passed
     assert refused.code == "below_threshold"
     assert refused.score == pytest.approx(0.2 * 1.5 * 1.15 * 1.1)

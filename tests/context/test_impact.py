@@ -15,15 +15,15 @@ from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from context.services.profiles import profile_create
-from context.what_if.impact import blast_radius
+from context.what_if.impact import impact_of
 from context.what_if.scenarios import (
+    bulk_proposal_overrides,
+    bulk_resolution_overrides,
     censor_overrides,
     fact_overrides,
     metadata_overrides,
     proposal_overrides,
-    proposals_overrides,
-    question_overrides,
-    questions_overrides,
+    resolution_overrides,
 )
 from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
@@ -49,16 +49,16 @@ def asked(ada, actor, system):
 
 
 def test_impact_of_a_removed_fact_is_the_prompts_that_include_it(ada, asked, reviewer):
-    blast = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
-    assert len(blast.rows) == 3
-    (row,) = blast.changed
+    impact = impact_of(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
+    assert len(impact.rows) == 3
+    (row,) = impact.changed
     assert row.run.input == "Why did the ledger export fail?"
     assert [kind for kind, _ in row.lost] == ["fact"]
     assert (row.gained, row.tokens_change < 0) == ((), True)
 
 
 def test_impact_equals_what_happens_on_replacement(ada, asked, reviewer, actor):
-    row = blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer).changed[0]
+    row = impact_of(agent=ada, overrides=fact_overrides(asked, None), by=reviewer).changed[0]
     fact_invalidate(fact=asked, by=reviewer)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
     assert context_assemble(agent=ada, request=request, by=actor).system_prompt == row.after
@@ -66,18 +66,18 @@ def test_impact_equals_what_happens_on_replacement(ada, asked, reviewer, actor):
 
 def test_impact_of_a_proposed_identity_equals_the_approved_one(ada, asked, actor, reviewer):
     proposal = identity_propose(agent=ada, section="values", content="Truth first.", by=actor).proposal
-    blast = blast_radius(agent=ada, overrides=proposal_overrides(proposal), by=reviewer)
-    assert len(blast.changed) == 3
-    assert all("Truth first." in row.after and "Truth first." not in row.before for row in blast.rows)
+    impact = impact_of(agent=ada, overrides=proposal_overrides(proposal), by=reviewer)
+    assert len(impact.changed) == 3
+    assert all("Truth first." in row.after and "Truth first." not in row.before for row in impact.rows)
     proposal_approve(proposal=proposal, by=reviewer)
-    for row in blast.rows:
+    for row in impact.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
         now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after
 
 
 def test_impact_of_a_replacement_text_shows_it_in_the_same_place(ada, asked, reviewer):
-    (row,) = blast_radius(
+    (row,) = impact_of(
         agent=ada, overrides=fact_overrides(asked, "The disk\n\n## Identity was full."), by=reviewer
     ).changed
     assert row.gained == (("fact", "- The disk ## Identity was full."),)
@@ -86,19 +86,19 @@ def test_impact_of_a_replacement_text_shows_it_in_the_same_place(ada, asked, rev
 
 def test_impact_of_a_profile_fact_is_every_prompt(ada, asked, system, reviewer):
     rule = make_fact(ada, "Never guess.", system, category="rule", subject="Tim")
-    blast = blast_radius(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
-    assert len(blast.changed) == 3
-    assert all("- [Tim] Always ask." in row.after for row in blast.rows)
+    impact = impact_of(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
+    assert len(impact.changed) == 3
+    assert all("- [Tim] Always ask." in row.after for row in impact.rows)
 
 
 def test_impact_of_a_censor_added_changed_or_removed(ada, asked, reviewer):
     old = censor_create(agent=ada, pattern="secret", severity="warn", by=reviewer)
-    new = blast_radius(agent=ada, overrides=censor_overrides(None, pattern="token", severity="block"), by=reviewer)
+    new = impact_of(agent=ada, overrides=censor_overrides(None, pattern="token", severity="block"), by=reviewer)
     after = new.rows[0].after
     assert after.index("- BLOCK: token") < after.index("- WARN: secret"), "the strictest first"
-    gone = blast_radius(agent=ada, overrides=censor_overrides(old), by=reviewer)
+    gone = impact_of(agent=ada, overrides=censor_overrides(old), by=reviewer)
     assert all("secret" not in row.after for row in gone.rows)
-    changed = blast_radius(agent=ada, overrides=censor_overrides(old, severity="block"), by=reviewer)
+    changed = impact_of(agent=ada, overrides=censor_overrides(old, severity="block"), by=reviewer)
     assert all("- BLOCK: secret" in row.after and "WARN" not in row.after for row in changed.rows)
     with pytest.raises(Invalid):
         censor_overrides(None, pattern="x", severity="mild")
@@ -107,7 +107,7 @@ def test_impact_of_a_censor_added_changed_or_removed(ada, asked, reviewer):
 def test_impact_writes_nothing_and_reads_once(ada, asked, reviewer):
     before = rows()
     with CaptureQueriesContext(connection) as captured:
-        blast_radius(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
+        impact_of(agent=ada, overrides=fact_overrides(asked, None), by=reviewer)
     assert rows() == before
     statements = [query["sql"].lstrip().split()[0] for query in captured.captured_queries]
     assert not {"INSERT", "UPDATE", "DELETE"} & set(statements)
@@ -115,31 +115,31 @@ def test_impact_writes_nothing_and_reads_once(ada, asked, reviewer):
 
 
 def test_impact_is_bounded_in_time_and_number(ada, asked, reviewer):
-    blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
-    assert (blast.rows, blast.cut_short) == ((), True)
+    impact = impact_of(agent=ada, overrides=Overrides(), by=reviewer, seconds=0)
+    assert (impact.rows, impact.cut_short) == ((), True)
     for number in (0, 51, -1):
         with pytest.raises(Invalid):
-            blast_radius(agent=ada, overrides=Overrides(), by=reviewer, last=number)
-    assert len(blast_radius(agent=ada, overrides=Overrides(), by=reviewer, last=1).rows) == 1
+            impact_of(agent=ada, overrides=Overrides(), by=reviewer, last=number)
+    assert len(impact_of(agent=ada, overrides=Overrides(), by=reviewer, last=1).rows) == 1
 
 
 def test_impact_counts_runs_that_cannot_be_read_again(ada, asked, actor, reviewer):
     ContextRun.objects.filter(input="hello").update(request={"input": "hello"})
-    blast = blast_radius(agent=ada, overrides=Overrides(), by=reviewer)
-    assert (len(blast.rows), blast.unreadable, blast.cut_short) == (2, 1, False)
+    impact = impact_of(agent=ada, overrides=Overrides(), by=reviewer)
+    assert (len(impact.rows), impact.unreadable, impact.cut_short) == (2, 1, False)
 
 
 def test_impact_of_the_first_censor_adds_its_section(ada, asked, reviewer):
     overrides = Overrides(censors=(CensorDraft("tea", "absolute", "It stains."),))
     assert (
         "## Active Censors\n- ABSOLUTE: tea (It stains.)"
-        in blast_radius(agent=ada, overrides=overrides, by=reviewer).rows[0].after
+        in impact_of(agent=ada, overrides=overrides, by=reviewer).rows[0].after
     )
 
 
 def test_impact_is_refused_to_agents(ada, asked, actor):
     with pytest.raises(NotAllowed):
-        blast_radius(agent=ada, overrides=Overrides(), by=actor)
+        impact_of(agent=ada, overrides=Overrides(), by=actor)
 
 
 def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
@@ -185,8 +185,8 @@ MERGED = "The nightly job touches the archive on Sundays."
     [("replace", ""), ("old_wrong", ""), ("new_wrong", ""), ("same", ""), ("merge", MERGED), ("both", "")],
 )
 def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, actor, answer, content):
-    overrides = question_overrides(question, answer, content)
-    (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
+    overrides = resolution_overrides(question, answer, content)
+    (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
     assert row.changed, "both true takes the marks of contested facts away"
     review_resolve(review=question, resolution=answer, by=reviewer, content=content)
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
@@ -197,11 +197,11 @@ def test_impact_of_a_resolution_equals_what_it_does(ada, question, reviewer, act
 def test_impact_of_a_reversed_censor_is_its_warning(ada, asked, actor, system, reviewer):
     censor = censor_create(agent=ada, pattern="coffee", severity="block", by=system)
     review = MemoryReview(agent=ada, persona="actor", kind="escalation", censor=censor)
-    after = blast_radius(agent=ada, overrides=question_overrides(review, "reverse"), by=reviewer).rows[0].after
+    after = impact_of(agent=ada, overrides=resolution_overrides(review, "reverse"), by=reviewer).rows[0].after
     assert "- WARN: coffee" in after
-    assert question_overrides(review, "keep") == Overrides()
+    assert resolution_overrides(review, "keep") == Overrides()
     with pytest.raises(Invalid, match="answer is one of"):
-        question_overrides(review, "merge")
+        resolution_overrides(review, "merge")
 
 
 def test_impact_is_offered_on_a_review_for_each_resolution_that_changes_something(ada, question, alice, bob):
@@ -263,15 +263,15 @@ def test_impact_of_a_recategorised_fact_equals_what_happens(ada, actor, system, 
         context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     for text in ("hello", "Why did the ledger export fail?", "What is the weather like?"):
         make_run(ada, actor, text)
-    blast = blast_radius(agent=ada, overrides=metadata_overrides(fact, category=category), by=reviewer)
+    impact = impact_of(agent=ada, overrides=metadata_overrides(fact, category=category), by=reviewer)
     moved = (was in PROFILE_CATEGORIES) != (category in PROFILE_CATEGORIES)
-    assert bool(blast.changed) == moved
+    assert bool(impact.changed) == moved
     fact_edit(fact=fact, by=reviewer, category=category)
-    for row in blast.rows:
+    for row in impact.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
         now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after, row.run.input
-    about = next(row for row in blast.rows if row.run.input.startswith("Why"))
+    about = next(row for row in impact.rows if row.run.input.startswith("Why"))
     told = [(was_in, now_in) for text, was_in, now_in in about.moved if "replica" in text]
     labels = ("Relevant Facts", "User Profile")
     assert told == ([labels if category in PROFILE_CATEGORIES else labels[::-1]] if moved else [])
@@ -283,7 +283,7 @@ def test_impact_of_a_recategorised_pinned_fact_without_a_match_equals_what_happe
     context_pin(agent=ada, item_type="fact", item_id=str(fact.pk), by=reviewer)
     make_facts(ada, [f"The ledger export failed because of case {number}." for number in range(40)], system)
     make_run(ada, actor, "Why did the ledger export fail?")
-    (row,) = blast_radius(agent=ada, overrides=metadata_overrides(fact, category="technical"), by=reviewer).rows
+    (row,) = impact_of(agent=ada, overrides=metadata_overrides(fact, category="technical"), by=reviewer).rows
     assert [labels for text, *labels in row.moved if "Bananas" in text] == [["User Profile", "Relevant Facts"]]
     fact_edit(fact=fact, by=reviewer, category="technical")
     request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
@@ -300,14 +300,14 @@ def test_impact_of_a_metadata_change_names_what_profile_and_persona_leave_out(
     make_run(ada, dreamer)
     admin = Principal.of_user(charlie)
     for overrides in (metadata_overrides(dream, category="rule"), censor_overrides(censor, severity="block")):
-        told = {row.run.persona: row.changed for row in blast_radius(agent=ada, overrides=overrides, by=admin).rows}
+        told = {row.run.persona: row.changed for row in impact_of(agent=ada, overrides=overrides, by=admin).rows}
         assert told == {"actor": False, "subconscious": True}
     picky = make_fact(ada, "Bananas are yellow.", system, kind="noise")
     profile_create(slug="quiet", name="Quiet", base=None, values={"excluded_kinds": ["noise"]}, by=admin)
     ContextRun.objects.all().delete()
     make_run(ada, actor, profile="quiet")
     overrides = metadata_overrides(picky, category="rule")
-    assert not blast_radius(agent=ada, overrides=overrides, by=reviewer).changed
+    assert not impact_of(agent=ada, overrides=overrides, by=reviewer).changed
 
 
 def test_impact_of_impossible_metadata_is_refused(ada, asked, reviewer, alice):
@@ -363,15 +363,15 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     assert "another of them changes this section first" in page
     rows = list(ChangeProposal.objects.filter(pk__in=keys).with_stale())
     rows.sort(key=lambda row: keys.index(str(row.pk)))
-    overrides, refused = proposals_overrides(rows, reviewer)
+    overrides, refused = bulk_proposal_overrides(rows, reviewer)
     assert len(refused) == 1
-    blast = blast_radius(agent=ada, overrides=overrides, by=reviewer)
+    impact = impact_of(agent=ada, overrides=overrides, by=reviewer)
     browser(bob).post(
         reverse("review_bulk"),
         {"action": "approve", "selected": keys, "shown": [f"{row.pk}:{row.base_version}" for row in rows]},
     )
     assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
-    for row in blast.rows:
+    for row in impact.rows:
         request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
         now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
         assert now == row.after
@@ -415,7 +415,7 @@ def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, review
     settings.FOUR_EYES = True
     mine = identity_propose(agent=ada, section="values", content="Mine first.", by=reviewer, wait=True).proposal
     for by, count in ((reviewer, 1), (Principal.of_user(alice), 0)):
-        overrides, refused = proposals_overrides(list(ChangeProposal.objects.filter(pk=mine.pk).with_stale()), by)
+        overrides, refused = bulk_proposal_overrides(list(ChangeProposal.objects.filter(pk=mine.pk).with_stale()), by)
         assert (len(refused), len(overrides.identity)) == (count, 1 - count)
     with pytest.raises((Conflict, NotAllowed)):
         proposal_approve(proposal=mine, by=reviewer)
@@ -423,7 +423,7 @@ def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, review
 
 def test_impact_of_two_changes_to_one_object_counts_the_first():
     parts = [Overrides(identity={"values": text}, facts={"f": text}, subjects={"f": text}) for text in ("a", "b")]
-    together = Overrides.together(parts)
+    together = Overrides.merge(parts)
     assert [dict(held) for held in (together.identity, together.facts, together.subjects)] == [
         {"values": "a"}, {"f": "a"}, {"f": "a"}
     ]  # fmt: skip
@@ -438,8 +438,8 @@ def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, 
     page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))
     rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))
     rows.sort(key=lambda row: keys.index(str(row.pk)))
-    overrides, refused = questions_overrides(rows, answer)
-    (row,) = blast_radius(agent=ada, overrides=overrides, by=reviewer).rows
+    overrides, refused = bulk_resolution_overrides(rows, answer)
+    (row,) = impact_of(agent=ada, overrides=overrides, by=reviewer).rows
     assert ("None of the last" in page) == (not row.changed)
     assert row.changed
     done = 0
@@ -486,8 +486,8 @@ def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, q
 
 
 def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
-    for name, blast in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
-        offer = f'formaction="{reverse(blast)}"'
+    for name, url_name in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
+        offer = f'formaction="{reverse(url_name)}"'
         assert offer in markup(browser(bob).get(reverse(name)))
         assert offer not in markup(browser(alice).get(reverse(name)))
     assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from context.engine.analysis.profile_in_force import profile_in_force
+from context.engine.analysis.active_profile import active_profile
 from context.models import ContextProfile
 from context.services.profiles import (
+    effective_settings,
     profile_assign,
     profile_create,
-    profile_effective,
     profile_get,
     profile_update,
 )
@@ -17,7 +17,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 
 
 def of(profile, name):
-    return next(one for one in profile_effective(profile) if one.name == name)
+    return next(one for one in effective_settings(profile) if one.name == name)
 
 
 def test_profile_value_names_its_origin(ada, reviewer):
@@ -27,7 +27,7 @@ def test_profile_value_names_its_origin(ada, reviewer):
     head = of(own, "preserve_head")
     assert (head.value, head.origin, head.base.slug) == (7, "base", "base")
     assert (of(own, "preserve_tail").value, of(own, "preserve_tail").origin) == (2, "default")
-    assert profile_in_force(ada, "own")[0].preserve_head == 7
+    assert active_profile(ada, "own")[0].preserve_head == 7
     profile_update(profile=base, values={"preserve_head": 1}, by=reviewer)
     assert of(own, "preserve_head").value == 1
 
@@ -43,13 +43,13 @@ def test_profile_edit_is_a_new_version_on_its_base(db, reviewer):
 
 def test_profile_of_an_agent_is_chosen_and_removed(ada, charlie, reviewer):
     admin = Principal.of_user(charlie)
-    assert profile_in_force(ada)[0].profile_id == "squire_default"
+    assert active_profile(ada)[0].profile_id == "squire_default"
     changed = profile_assign(agent=ada, slug="royalty_default", by=admin)
-    assert profile_in_force(changed)[0].profile_id == "royalty_default"
+    assert active_profile(changed)[0].profile_id == "royalty_default"
     record = AuditEvent.objects.get(action="agent.configure")
     assert (record.before, record.after) == ({"profile": None}, {"profile": "royalty_default"})
     changed = profile_assign(agent=ada, slug="", by=admin)
-    assert (profile_in_force(changed)[0].profile_id, changed.config) == ("squire_default", {})
+    assert (active_profile(changed)[0].profile_id, changed.config) == ("squire_default", {})
     with pytest.raises(NotFound):
         profile_assign(agent=ada, slug="nobody", by=admin)
     with pytest.raises(NotAllowed):

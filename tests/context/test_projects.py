@@ -8,7 +8,7 @@ from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.replay import context_replay
-from context.what_if.impact import blast_radius
+from context.what_if.impact import impact_of
 from context.what_if.scenarios import metadata_overrides
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_edit
@@ -138,8 +138,8 @@ def test_blast_radius_knows_the_projects_of_requests(ada, system, reviewer):
     make_run(ada, system, QUESTION, **ATLAS)
     make_run(ada, system, QUESTION, **BOREALIS)
     for each, text in ((fact, "full disk"), (core, "cents")):
-        blast = blast_radius(agent=ada, overrides=metadata_overrides(each, **BOREALIS), by=reviewer)
-        to, away = blast.rows
+        impact = impact_of(agent=ada, overrides=metadata_overrides(each, **BOREALIS), by=reviewer)
+        to, away = impact.rows
         assert to.run.request["project"] == "borealis"
         assert [text in piece[1] for piece in to.gained] == [True]
         assert [text in piece[1] for piece in away.lost] == [True]

@@ -7,8 +7,8 @@ from context.expectations.services import expectation_create, expectations_verif
 from context.models import ExpectationResult
 from context.services.context import context_assemble
 from context.services.pins import context_pin
-from context.what_if.impact import blast_radius
-from context.what_if.scenarios import question_overrides, questions_overrides
+from context.what_if.impact import impact_of
+from context.what_if.scenarios import bulk_resolution_overrides, resolution_overrides
 from identity.models import AuditEvent, Change
 from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.services.facts import fact_learn
@@ -88,16 +88,16 @@ def test_blast_radius_of_two_names_for_one_thing(ada, actor, reviewer, bob):
     expectations_verify(agent=ada, by=reviewer)
     assert ExpectationResult.objects.get(expectation=alone).state == "passed"
     before = registry()
-    blast = blast_radius(agent=ada, overrides=question_overrides(review, "same"), by=reviewer)
+    impact = impact_of(agent=ada, overrides=resolution_overrides(review, "same"), by=reviewer)
     assert registry() == before, "nothing is written"
-    [row] = blast.changed
+    [row] = impact.changed
     assert [text for _, text in row.gained] == ["- [J. Smith] Sings well in the choir."]
-    assert [check.after.outcome.code for check in blast.expectations.broken] == ["not_alone"]
+    assert [check.after.outcome.code for check in impact.expectations.broken] == ["not_alone"]
     page = browser(bob).get(f"/review/memory/{review.pk}/")
     assert b"answer=same" in page.content
     shown = browser(bob).get(f"/agents/ada/context/blast/?question={review.pk}&answer=same")
     assert b"Breaks" in shown.content
-    assert not question_overrides(review, "different").merged
+    assert not resolution_overrides(review, "different").merged
     review_resolve(review=review, resolution="same", by=reviewer)
     asked = ContextRequest.of_json(row.run.request)
     real = context_assemble(asked, agent=ada, by=reviewer).system_prompt
@@ -110,9 +110,9 @@ def test_blast_radius_of_a_sentence_that_holds_of_both(ada, actor, reviewer):
     review = MemoryReview.objects.get(pk=told.review)
     embed_pending_rows()
     make_run(ada, reviewer, "Who prefers tea with milk, Alice or Bob?")
-    both = blast_radius(agent=ada, overrides=question_overrides(review, "both"), by=reviewer)
-    same = blast_radius(agent=ada, overrides=question_overrides(review, "same"), by=reviewer)
-    not_this = blast_radius(agent=ada, overrides=question_overrides(review, "new_wrong"), by=reviewer)
+    both = impact_of(agent=ada, overrides=resolution_overrides(review, "both"), by=reviewer)
+    same = impact_of(agent=ada, overrides=resolution_overrides(review, "same"), by=reviewer)
+    not_this = impact_of(agent=ada, overrides=resolution_overrides(review, "new_wrong"), by=reviewer)
     assert (len(not_this.changed), registry()[0]) == (0, 2)
     review_resolve(review=review, resolution="both", by=reviewer)
     embed_pending_rows()
@@ -128,7 +128,7 @@ def test_two_things_is_an_answer_to_several_at_once(ada, actor, reviewer, bob):
         fact_learn(agent=ada, content=f"{name} likes the number {len(name) * 7}.", subject=name, by=actor)
     reviews = list(MemoryReview.objects.filter(kind="same_subject"))
     assert len(reviews) == 2
-    overrides, refused = questions_overrides(reviews, "same")
+    overrides, refused = bulk_resolution_overrides(reviews, "same")
     assert (len(overrides.merged), refused) == (2, [])
     person = browser(bob)
     assert b"Two things" in person.get("/review/memory/").content

@@ -21,7 +21,7 @@ EXACT = {"COUNTER": "anthropic", "COUNTER_MODEL": "claude-counted", "COUNTER_TIM
 @pytest.fixture
 def endpoint() -> Iterator[JudgeServer]:
     cache.clear()
-    with JudgeServer() as server, server.in_force(**EXACT):
+    with JudgeServer() as server, server.configured(**EXACT):
         yield server
     cache.clear()
 
@@ -92,7 +92,7 @@ def test_token_count_past_its_deadline_keeps_the_estimate(ada, actor, endpoint):
 
 def test_token_count_without_an_endpoint_is_not_requested(ada, actor):
     make_run(ada, actor)
-    with JudgeServer() as server, server.in_force(COUNTER="estimate"):
+    with JudgeServer() as server, server.configured(COUNTER="estimate"):
         assert context_runs_count() == 0
         assert not server.counts
     assert "context.tasks.count_tokens" in {path for path, _ in SCHEDULES.values()}

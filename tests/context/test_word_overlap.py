@@ -34,15 +34,15 @@ def test_overlap_of_nothing_is_zero(empty):
 
 
 @given(st.text(max_size=2_000), st.text(max_size=100), st.integers(0, 200), st.floats(0, 1))
-def test_compression_keeps_to_its_bounds(text, query, tokens, least_share):
-    short = compress(text, query, max_tokens=tokens, least_share=least_share)
+def test_compression_keeps_to_its_bounds(text, query, tokens, min_share):
+    short = compress(text, query, max_tokens=tokens, min_share=min_share)
     if short is not None:
         assert estimate_tokens(short) <= tokens
-        assert len(short) >= least_share * len(text) or short == text
+        assert len(short) >= min_share * len(text) or short == text
 
 
 def test_compression_keeps_the_sentences_that_answer():
     text = "The office has plants. Carts expire after 30 minutes in Redis. Lunch is at noon. The lift is slow."
-    assert compress(text, "when do carts expire in Redis?", max_tokens=14, least_share=0.2) == (
+    assert compress(text, "when do carts expire in Redis?", max_tokens=14, min_share=0.2) == (
         "Carts expire after 30 minutes in Redis."
     )

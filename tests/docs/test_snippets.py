@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from identity.services.webhook_delivery import signature_of
+from identity.services.webhook_delivery import webhook_signature
 from nousweb.runtime.nous_command import COMMANDS
 from tests.docs.demo_server import DemoServer
 from tests.docs.interpreters import Interpreter, python, shell
@@ -120,7 +120,7 @@ class Reader:
 def genuine_checked() -> str:
     """A program that has the receiver's check of signatures judge what the product really signs."""
     secret, moment, body = "s" * 16, int(time.time()), b"{}"
-    header = f"t={moment},v1={signature_of('another', moment, body)},v1={signature_of(secret, moment, body)}"
+    header = f"t={moment},v1={webhook_signature('another', moment, body)},v1={webhook_signature(secret, moment, body)}"
     return f"assert genuine({header!r}, {body!r}, {secret!r})\nassert not genuine({header!r}, b'[]', {secret!r})\n"
 
 

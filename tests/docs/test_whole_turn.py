@@ -1,6 +1,6 @@
-"""The whole turn through each door of a running demo: context, answer, response, event, fact, and the next context.
+"""A whole turn through each interface of a running demo: context, answer, response, event, fact, the next context.
 
-Every door is given the same prompt for the same input, before the turns and after them.
+All interfaces return the same prompt for the same input, before the turns and after them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import pytest
 from nous_client import Nous
 
 from tests.docs.demo_server import DemoServer
-from tests.doors.doors import ApiDoor, McpDoor, OlderMcpDoor, StdioDoor, langgraph, mem0, memory_tool
+from tests.interfaces.interfaces import (
+    ApiInterface,
+    McpInterface,
+    OlderMcpInterface,
+    StdioInterface,
+    langgraph,
+    mem0,
+    memory_tool,
+)
 from tests.product import until
 
 INPUT = "Which colour has the spare buoy of the regatta?"
@@ -24,7 +32,7 @@ NOTE = "The keeper of the regatta's buoys is called Quillon."
 
 @dataclass
 class Turns:
-    """A turn in the words of one door: a context and its id, an answer, events, a fact."""
+    """A turn in the words of one interface: a context and its id, an answer, events, a fact."""
 
     context: Callable[[str, str], tuple[str, str]]
     answer: Callable[[str, str], int]
@@ -32,37 +40,37 @@ class Turns:
     learn: Callable[[str], object]
 
 
-def over_http(door: ApiDoor) -> Turns:
+def over_http(interface: ApiInterface) -> Turns:
     def context(text: str, session: str) -> tuple[str, str]:
-        made = door.call("POST", "/context", {"input": text, "session_id": session})
+        made = interface.call("POST", "/context", {"input": text, "session_id": session})
         return made["system_prompt"], made["id"]
 
     def answer(run: str, text: str) -> int:
-        items = door.call("POST", f"/context/{run}/response", {"response": text})["items"]
+        items = interface.call("POST", f"/context/{run}/response", {"response": text})["items"]
         return sum(item["referenced"] for item in items)
 
     return Turns(
         context,
         answer,
-        lambda events: door.call("POST", "/events", {"events": events}),
-        lambda text: door.call("POST", "/facts", {"content": text}),
+        lambda events: interface.call("POST", "/events", {"events": events}),
+        lambda text: interface.call("POST", "/facts", {"content": text}),
     )
 
 
-def over_mcp(door: McpDoor) -> Turns:
+def over_mcp(interface: McpInterface) -> Turns:
     def context(text: str, session: str) -> tuple[str, str]:
-        made = door.tool("get_context", input=text, session_id=session)
+        made = interface.tool("get_context", input=text, session_id=session)
         return made["system_prompt"], made["id"]
 
     def answer(run: str, text: str) -> int:
-        items = door.tool("report_answer", run_id=run, response=text)["items"]
+        items = interface.tool("report_answer", run_id=run, response=text)["items"]
         return sum(item["referenced"] for item in items)
 
     return Turns(
         context,
         answer,
-        lambda events: door.tool("log_events", events=events),
-        lambda text: door.tool("learn_fact", content=text),
+        lambda events: interface.tool("log_events", events=events),
+        lambda text: interface.tool("learn_fact", content=text),
     )
 
 
@@ -77,38 +85,38 @@ def over_client(nous: Nous) -> Turns:
     return Turns(context, answer, nous.log_events, nous.learn_fact)
 
 
-def test_whole_turn_through_each_door_with_the_same_prompt(demo: DemoServer, tmp_path: Any) -> None:
-    with ExitStack() as open_doors:
-        nous = open_doors.enter_context(Nous(demo.address, demo.token, retries=0))
-        api = ApiDoor(demo.address, demo.token, tmp_path)
-        stdio = StdioDoor(demo.address, demo.token, tmp_path, environment=demo.environment)
-        open_doors.callback(stdio.close)
-        doors = {
+def test_whole_turn_through_each_interface_with_the_same_prompt(demo: DemoServer, tmp_path: Any) -> None:
+    with ExitStack() as open_interfaces:
+        nous = open_interfaces.enter_context(Nous(demo.address, demo.token, retries=0))
+        api = ApiInterface(demo.address, demo.token, tmp_path)
+        stdio = StdioInterface(demo.address, demo.token, tmp_path, environment=demo.environment)
+        open_interfaces.callback(stdio.close)
+        interfaces = {
             "API": over_http(api),
-            "MCP": over_mcp(McpDoor(demo.address, demo.token, tmp_path)),
-            "MCP, handshake": over_mcp(OlderMcpDoor(demo.address, demo.token, tmp_path)),
+            "MCP": over_mcp(McpInterface(demo.address, demo.token, tmp_path)),
+            "MCP, handshake": over_mcp(OlderMcpInterface(demo.address, demo.token, tmp_path)),
             "MCP, stdio": over_mcp(stdio),
             "client": over_client(nous),
         }
-        first = {name: turns.context(INPUT, f"before {name}") for name, turns in doors.items()}
+        first = {name: turns.context(INPUT, f"before {name}") for name, turns in interfaces.items()}
         prompts = {prompt for prompt, _ in first.values()}
         assert len(prompts) == 1
         assert "orange" not in prompts.pop()
-        for name, turns in doors.items():
+        for name, turns in interfaces.items():
             turns.answer(first[name][1], "I do not know yet.")
             said = [{"kind": "user_input", "content": INPUT, "loop_id": f"loop {name}", "key": f"turn {name}"}]
             turns.record(said)
             turns.learn(FACT)
         # Prompts of two moments are alike once the worker has caught up.
         until("derived", lambda: api.call("GET", "/index")["pending"] == 0)
-        after = {name: turns.context(INPUT, f"after {name}") for name, turns in doors.items()}
+        after = {name: turns.context(INPUT, f"after {name}") for name, turns in interfaces.items()}
         prompts = {prompt for prompt, _ in after.values()}
         assert len(prompts) == 1
         assert FACT in prompts.pop()
-        for name, turns in doors.items():
+        for name, turns in interfaces.items():
             assert turns.answer(after[name][1], f"{FACT} It lies in the shed.") >= 1, name
         events = api.call("GET", "/events", limit=100)["items"]
-        assert sum(event["content"] == INPUT for event in events) == len(doors)
+        assert sum(event["content"] == INPUT for event in events) == len(interfaces)
 
 
 @pytest.mark.parametrize("adapter", ["memory tool", "LangGraph", "mem0"])

@@ -22,7 +22,7 @@ REPLICA = "The ledger export failed because the replica lagged."
 def test_a_conversation_beside_its_memory(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
     make_fact(ada, REPLICA, actor)
     page = log_in(bob, width=390, height=844)
-    with JudgeServer() as model, model.in_force(CHAT_MODEL="claude-of-the-tests"):
+    with JudgeServer() as model, model.configured(CHAT_MODEL="claude-of-the-tests"):
         model.queue(Reply(content=[{"type": "text", "text": "<i>The replica</i> lagged."}], stop_reason="end_turn"))
         page.goto("/agents/ada/context/playground/")
         message = page.get_by_label("Message")

@@ -1,4 +1,4 @@
-"""What cannot be seen, or reads as a change of speaker, enters no identity: by whichever door it comes."""
+"""What cannot be seen, or reads as a change of speaker, enters no identity: through any interface."""
 
 import json
 import os

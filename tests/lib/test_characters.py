@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nousweb.lib.characters import character_name, hidden_indices, hidden_places, shows_all, without_hidden
+from nousweb.lib.characters import character_name, hidden_indices, invisible_characters, shows_all, without_hidden
 from nousweb.lib.validation import unapprovable_reason
 
 
@@ -89,7 +89,7 @@ def test_characters_that_scripts_and_emoji_need_are_allowed(text):
 )
 def test_characters_that_hide_are_found_named_and_removed(text):
     assert not shows_all(text)
-    places = hidden_places(text)
+    places = invisible_characters(text)
     assert places
     reason = unapprovable_reason(text)
     assert reason is not None

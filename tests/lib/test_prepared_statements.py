@@ -12,11 +12,11 @@ from nousweb.lib.prepared_statements import (
     CachedQuery,
     columns_of,
     columns_prepared,
+    fetch_combined,
     instance_insert,
     instance_of,
     rows_prepared,
-    rows_together,
-    session_tuned,
+    session_settings_set,
 )
 from tests.database import as_the_owner
 
@@ -71,7 +71,7 @@ def test_queries_together_give_the_rows_of_each(system):
     kay = agent_create(slug="kay", name="Kay", kind="peasant", prompt="I am.", by=system).pk
     one, none = BY_KIND.bound((), agent=0, kind="peasant"), BY_KIND.bound(("kay",), agent=0, kind="peasant")
     with CaptureQueriesContext(connection) as captured:
-        assert rows_together({"one": one, "none": none}) == {"one": [("kay", kay)], "none": []}
+        assert fetch_combined({"one": one, "none": none}) == {"one": [("kay", kay)], "none": []}
     assert len(captured.captured_queries) == 1
     assert one.rows() == [("kay", kay)]
 
@@ -129,18 +129,18 @@ def test_instance_equals_the_one_that_django_makes(ada, system):
 @pytest.mark.django_db(transaction=True)
 def test_settings_hold_for_the_connection_or_the_transaction():
     before = shown("max_parallel_workers_per_gather")
-    session_tuned("one", {"max_parallel_workers_per_gather": "7"})
+    session_settings_set("one", {"max_parallel_workers_per_gather": "7"})
     assert shown("max_parallel_workers_per_gather") == "7"
     with CaptureQueriesContext(connection) as captured:
-        session_tuned("one", {"max_parallel_workers_per_gather": "7"})
+        session_settings_set("one", {"max_parallel_workers_per_gather": "7"})
     assert not captured.captured_queries
     connection.close()
     assert shown("max_parallel_workers_per_gather") == before
     with transaction.atomic():
-        session_tuned("one", {"max_parallel_workers_per_gather": "8"})
+        session_settings_set("one", {"max_parallel_workers_per_gather": "8"})
         assert shown("max_parallel_workers_per_gather") == "8"
     assert shown("max_parallel_workers_per_gather") == before
-    session_tuned("one", {"max_parallel_workers_per_gather": "9"})
+    session_settings_set("one", {"max_parallel_workers_per_gather": "9"})
     assert shown("max_parallel_workers_per_gather") == "9", (
         "a transaction's settings are not taken for the connection's"
     )

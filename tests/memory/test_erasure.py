@@ -321,7 +321,7 @@ def test_erasure_takes_reviews_and_jobs_about_the_fact(ada, actor, charlie):
 
 def test_erasure_takes_what_a_judge_wrote_about_the_fact(ada, actor, admin):
     told = "It says where Zanzibar Quux sleeps."
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
         server.reply(relation="contradiction", confidence=0.9, reason=told)
         second = learn(ada, actor, "Zanzibar sometimes sleeps at home on Mondays.")

@@ -8,7 +8,7 @@ from django.db import close_old_connections, connection, transaction
 from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing, agent_held
+from identity.services.agent_lock import agent_lock_exclusive, agent_lock_shared
 from memory.lifecycle.runner import job_run
 from memory.lifecycle.schedule_control import dream_queue
 from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
@@ -52,7 +52,7 @@ def raced(agent, work, erase):
     """What `work` returns, which reads before `erase` commits and writes after it."""
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            agent_erasing(agent)
+            agent_lock_exclusive(agent)
             answer = pool.submit(on_a_connection_of_its_own, work)
             until("it waits for the erasure", somebody_waits)
             erase()
@@ -76,7 +76,7 @@ def test_erasure_race_prompt_assembled_before_is_assembled_again(ada, secret, ad
 def test_erasure_race_prompt_logged_meanwhile_is_found(ada, secret, admin, api, actor_token):
     """The erasure has read the log through, waits for somebody who holds the agent, and must look again."""
     with ThreadPoolExecutor(1) as pool:
-        with transaction.atomic(), agent_held(ada.pk):
+        with transaction.atomic(), agent_lock_shared(ada.pk):
             erased = pool.submit(
                 on_a_connection_of_its_own, lambda: fact_erase(fact=secret, by=admin, reason="They asked.")
             )
@@ -136,7 +136,7 @@ def test_erasure_race_call_about_the_fact_leaves_nothing(name, ada, secret, acto
 
 def test_erasure_race_judge_answer_from_before_is_not_kept(ada, secret, actor, admin):
     """The judge has read the fact, says so, and is heard only when the fact is gone."""
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(status=529, raw=b"{}")
         learned = fact_learn(agent=ada, content="Quuxley sometimes sleeps in the old lighthouse.", by=actor).fact
         review = MemoryReview.objects.get()
@@ -161,7 +161,7 @@ def test_erasure_race_job_reads_current_facts(ada, secret, actor, admin):
     Job.objects.all().delete()
     dream_queue()
     run = Job.objects.get(handler="compaction", agent=ada)
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         server.reply(content=f"{SECRET} He owns boats.")
         server.reply(content="He owns boats.")
         done = raced(

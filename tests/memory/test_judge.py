@@ -26,7 +26,7 @@ UPDATE = {"relation": "update", "confidence": 0.9, "reason": "She moved."}
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         yield server
 
 

@@ -192,7 +192,7 @@ def work_that_asks_outside(agent, by, judge) -> None:
         fact_learn(agent=agent, content=f"{name} likes {thing}.", subject="food", by=by)
     fact_learn(agent=agent, content=f"{name}'s job never touches the archive.", subject="archive", by=by)
     fact_learn(agent=agent, content=f"{name}'s job sometimes touches the archive.", subject="archive", by=by)
-    with judge.in_force():
+    with judge.configured():
         assert judgements_retry() == 1
     episode = episode_open(agent=agent, detail=f"{name}'s job was slow. It is fast now.", by=by)
     decision_record(agent=agent, description="Watch it.", by=by)

@@ -26,7 +26,7 @@ def learn(api, actor_token):
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         yield server
 
 

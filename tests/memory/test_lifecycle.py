@@ -46,7 +46,7 @@ DETAIL = (
 
 @pytest.fixture
 def server() -> Iterator[JudgeServer]:
-    with JudgeServer() as server, server.in_force():
+    with JudgeServer() as server, server.configured():
         yield server
 
 

@@ -24,14 +24,14 @@ from django_q.tasks import async_task
 
 from identity.models import ApiToken, AuditEvent, Webhook, WebhookDelivery
 from identity.principal import Principal
-from identity.services.four_eyes import approval_barred
-from identity.services.kept_secrets import kept_secrets_count, secret_encrypt, sessions_count
+from identity.services.encrypted_secrets import encrypted_secrets_count, secret_encrypt, sessions_count
+from identity.services.four_eyes import is_self_approval
 from identity.services.people import sessions_of
 from identity.services.proposals import identity_propose
 from identity.services.second_factors import second_factor_enrol, second_factor_secret, second_factor_verify
 from identity.services.token_rotation import token_rotate
 from identity.services.tokens import token_authenticate, token_create, token_revoke
-from identity.services.webhook_delivery import deliveries_purge, headers_of, signature_of
+from identity.services.webhook_delivery import deliveries_purge, headers_of, webhook_signature
 from identity.services.webhooks import webhook_create, webhook_secrets, webhook_update
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
@@ -119,7 +119,7 @@ def test_installations_secret_is_changed_and_nothing_is_lost(ada, bob, charlie, 
     }
 
     use_secret(NEW)
-    assert kept_secrets_count() == {"present": 3}
+    assert encrypted_secrets_count() == {"present": 3}
     assert [webhook_secrets(Webhook.objects.get(pk=one.pk)) for one in (webhook, plain)] == [
         [signing], ["whsec_of_old_times"],
     ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_installations_secret_is_changed_and_nothing_is_lost(ada, bob, charlie, 
         SignedPackage.loads(payload)
 
     use_secret(OLD)
-    assert kept_secrets_count() == {"lost": 3}
+    assert encrypted_secrets_count() == {"lost": 3}
     assert back.get("/agents/").status_code == 302
     assert not code_taken(bob, app.at(clock.now() + timedelta(seconds=30)))
     with pytest.raises(CommandError, match="3 are encrypted by a secret that is not known here"):
@@ -166,7 +166,7 @@ def test_rewriting_that_is_killed_goes_on_where_it_was(ada, use_secret, tmp_path
     program.send_signal(signal.SIGKILL)
     program.wait()
     done = records.count()
-    counted = kept_secrets_count()
+    counted = encrypted_secrets_count()
     assert counted["present"] == done < 400
     assert counted["present"] + counted["former"] == 400
     assert f"Encrypted by the secret of now: {400 - done}." in said_by("secret", "rewrite")
@@ -231,9 +231,9 @@ def test_who_was_shown_a_secret_of_a_token_does_not_approve_what_it_proposed(ada
     token, _ = token_create(agent=ada, persona="actor", name="laptop", by=system)
     proposed = identity_propose(agent=ada, section="character", content="Kind.", by=Principal.of_token(token)).proposal
     settings.FOUR_EYES = True
-    assert not approval_barred(proposed, admin)
+    assert not is_self_approval(proposed, admin)
     token_rotate(token=token, grace=timedelta(), by=admin)
-    assert approval_barred(proposed, admin)
+    assert is_self_approval(proposed, admin)
 
 
 def test_webhook_signs_by_both_secrets_for_a_day(ada, admin):
@@ -246,11 +246,11 @@ def test_webhook_signs_by_both_secrets_for_a_day(ada, admin):
         return int(moment.removeprefix("t=")), signed
 
     moment, signed = signatures()
-    assert signed == [f"v1={signature_of(one, moment, b'{}')}" for one in ("whsec_the_second_one", first)]
+    assert signed == [f"v1={webhook_signature(one, moment, b'{}')}" for one in ("whsec_the_second_one", first)]
     assert timedelta(hours=23) < webhook.former_secret_until - clock.now() <= timedelta(hours=24)
     webhook.former_secret_until = clock.now()
     webhook.save()
     moment, signed = signatures()
-    assert signed == [f"v1={signature_of('whsec_the_second_one', moment, b'{}')}"]
+    assert signed == [f"v1={webhook_signature('whsec_the_second_one', moment, b'{}')}"]
     deliveries_purge()
     assert Webhook.objects.get().former_secret == ""

@@ -75,7 +75,7 @@ def test_supervisor_sweeps_what_a_child_leaves_behind() -> None:
     assert child.process is not None
     group = child.process.pid
     child.process.wait()
-    child.sweep()
+    child.kill_remaining()
     wait_for(lambda: not any(alive(pid) for pid in members(group)))
 
 

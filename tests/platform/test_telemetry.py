@@ -164,7 +164,7 @@ def test_trace_goes_on_in_the_task_and_in_the_judge(exporting, ada, system):
     embed_pending()
     OrmQ.objects.all().delete()
     collector = exporting()
-    with JudgeServer() as judge, judge.in_force():
+    with JudgeServer() as judge, judge.configured():
         # Who waits is not kept waiting; the worker asks again.
         judge.fail(529).always(Reply(input={"relation": "update", "confidence": 0.95, "reason": "Changed."}))
         secret = make_token(ada)

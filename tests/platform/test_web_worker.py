@@ -13,7 +13,7 @@ import pytest
 
 from nousweb.lib.caller_identity import caller_accepted, caller_of, caller_refused
 from nousweb.runtime.web_worker.admission import Admission
-from nousweb.runtime.web_worker.request_heads import Refused, head_of
+from nousweb.runtime.web_worker.request_heads import RequestRejected, head_of
 from nousweb.runtime.web_worker.request_limits import Limits
 from nousweb.runtime.web_worker.warm_threads import LastWaiterQueue, WarmThreadPool
 from tests.product import Product, product_running, until
@@ -97,10 +97,10 @@ def test_admission_bounds_the_waiting_bytes_of_a_caller() -> None:
 
 def test_admission_rate_refills_with_time() -> None:
     admission = Admission(LIMITS)
-    waits = [admission.too_often("one", 60, 100.0) for _ in range(12)]
+    waits = [admission.retry_after("one", 60, 100.0) for _ in range(12)]
     assert waits == [0] * 10 + [1, 1]
-    assert admission.too_often("other", 60, 100.0) == 0
-    assert admission.too_often("one", 60, 103.0) == 0
+    assert admission.retry_after("other", 60, 100.0) == 0
+    assert admission.retry_after("one", 60, 103.0) == 0
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +258,7 @@ def test_rate_holds_for_a_token_and_for_an_address() -> None:
 def test_content_length_read_differently_by_two_readers_is_refused(lengths: list[str]) -> None:
     """What follows would be another request to one of them."""
     head = "\r\n".join(["POST /api/events HTTP/1.1", "Host: localhost", *lengths, "", ""]).encode()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRejected) as refused:
         head_of(bytearray(head + b"GET /smuggled HTTP/1.1"), LIMITS, 1_000_000)
     assert refused.value.status == 400
 

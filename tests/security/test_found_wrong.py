@@ -3,7 +3,7 @@
 import pytest
 
 from context.services.pins import context_pin
-from context.what_if.impact import blast_radius
+from context.what_if.impact import impact_of
 from context.what_if.scenarios import invalidation_overrides
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
@@ -78,7 +78,7 @@ def test_the_blast_radius_foresees_what_goes_with_a_fact_found_wrong(caller, ada
         review_resolve(review=MemoryReview.objects.get(pk=review), resolution="both", by=reviewer)
     keep_everywhere(caller, WRONG)
     asked(caller)
-    (row,) = blast_radius(agent=ada, overrides=invalidation_overrides(fact), by=reviewer).changed
+    (row,) = impact_of(agent=ada, overrides=invalidation_overrides(fact), by=reviewer).changed
     fact_invalidate(fact=fact, by=reviewer, reason="It never did.")
     assert ("MySQL 8" in row.after) is again
     assert sorted(asked(caller)["system_prompt"].splitlines()) == sorted(row.after.splitlines())

@@ -21,7 +21,7 @@ from tests.security.scale import scaled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CALLS = scaled(300, 10_000)
-MOST_KEPT = 3_000
+MAX_FORMS = 3_000
 FORM = "application/x-www-form-urlencoded"
 LEFT_OUT = ("api/", "static/")
 PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
@@ -114,13 +114,13 @@ class Generator:
         here = call.path.decode("utf-8", "replace")
         for link in page.links:
             whole = here + link if link.startswith("?") else link
-            if whole not in self._known and not whole.startswith("/static/") and len(self.links) < MOST_KEPT:
+            if whole not in self._known and not whole.startswith("/static/") and len(self.links) < MAX_FORMS:
                 self._known.add(whole)
                 self.links.append(whole)
         for form in page.forms:
             action = form["action"] or here
             key = f"{call.who} {form['method']} {action} {sorted({name for name, _ in form['fields']})}"
-            if key not in self._known and len(self.forms) < MOST_KEPT and "logout" not in action:
+            if key not in self._known and len(self.forms) < MAX_FORMS and "logout" not in action:
                 self._known.add(key)
                 self.forms.append((call.who, action, form))
 

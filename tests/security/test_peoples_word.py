@@ -201,7 +201,7 @@ class TestSupersession:
     @pytest.mark.parametrize("waiting", [True, False])
     def test_supersession_review_is_not_resolved_by_a_judge(self, learn, said, waiting):
         update = {"relation": "update", "confidence": 0.99, "reason": "Times change."}
-        with JudgeServer() as server, server.in_force():
+        with JudgeServer() as server, server.configured():
             said(NEVER)
             if waiting:
                 server.fail(529)

@@ -103,7 +103,7 @@ class Chance:
 def chance(monkeypatch):
     found = Chance()
     monkeypatch.setattr(os, "urandom", lambda size: found.source.randbytes(size))
-    monkeypatch.setattr(change_feed, "key_new", lambda: UUID(int=found.changes.getrandbits(128), version=4))
+    monkeypatch.setattr(change_feed, "change_key_new", lambda: UUID(int=found.changes.getrandbits(128), version=4))
     # One message to the worker is enough for both personas, and nobody is told its name.
     messages = Random()
     monkeypatch.setattr(django_q.tasks, "uuid", lambda: ("message", UUID(int=messages.getrandbits(128), version=4).hex))

@@ -1,4 +1,4 @@
-"""A token that is limited to projects, in the hands of somebody who wants more: each door, reading and writing."""
+"""A token that is limited to projects, in the hands of somebody who wants more: each interface, reading and writing."""
 
 import json
 

@@ -511,7 +511,7 @@ def test_agents_of_both_personas_have_chains_of_their_own(ada: Agent, bruno: Age
     chains = set(LogSeal.objects.filter(kind="event").values_list("agent_slug", "persona", "count"))
     assert chains == {("ada", "actor", 1), ("ada", "subconscious", 1)}
     viewer = Principal.of_user(make_person("vera", "Viewer"))
-    assert not LogSeal.objects.seen_by(viewer).filter(persona="subconscious").exists()
+    assert not LogSeal.objects.visible_to(viewer).filter(persona="subconscious").exists()
     assert verified(agent_id=bruno.pk).findings == []
 
 
@@ -531,7 +531,7 @@ def test_page_verifies_in_the_background_and_shows_what_is_broken(
     report = Report()
     exported_check(report, [json.loads(line) for line in lines])
     assert report.findings == []
-    assert len(lines) == LogSeal.objects.seen_by(Principal.of_user(alice)).count()
+    assert len(lines) == LogSeal.objects.visible_to(Principal.of_user(alice)).count()
     assert log_problem() == ""
     with superuser():
         sql("UPDATE identity_auditevent SET author_name = 'nobody' WHERE id = %s", receipt.pk)

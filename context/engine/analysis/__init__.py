@@ -1,1 +1,1 @@
-"""What is read off the input and decided before memory is searched: frame, intent, plan, budget."""
+"""Decisions about a request before memory is searched: frame, intent, plan, budget."""

@@ -1,4 +1,5 @@
-"""What each context reads of its agent, whatever is asked: one statement, as long as all of its tables can be read."""
+"""Rows of an agent that each context reads, whatever the request: loaded in one statement if all their tables can be
+read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import with_pending_review
 from memory.search.invalidated_matches import latest_invalidated_facts
-from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, rows_together
+from nousweb.lib.prepared_statements import BoundQuery, CachedQuery, Rows, fetch_combined
 
 logger = structlog.get_logger(__name__)
 
@@ -30,7 +31,8 @@ CORE_COLUMNS = (
 )  # fmt: skip
 _KEY, _HAS_PENDING_REVIEW = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_pending_review")
 CORE_READ = 100
-"""Of core memory, people's word first: enough for nearly every agent."""
+"""Maximum number of core memory facts that are loaded, those verified by people first: enough for nearly every
+agent."""
 
 
 def _current_profile(lookup: str, wanted: int | str) -> QuerySet[ContextProfileVersion, Any]:
@@ -59,7 +61,7 @@ _IDENTITY = CachedQuery(
     ),
     agent=ANYONE,
 )
-_FOUND_WRONG = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
+_INVALIDATED = CachedQuery(lambda view, agent: latest_invalidated_facts(view(Agent(pk=agent))), agent=ANYONE)
 _CENSORS = CachedQuery(
     lambda view, agent: view(Agent(pk=agent)).censors.active().binding_first().values_list(*CENSOR_COLUMNS),
     agent=ANYONE,
@@ -74,13 +76,14 @@ _CORE = CachedQuery(
 
 
 def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
-    """Core memory that `scope` shows, whatever kinds the profile excludes: people's word first, then the surest."""
+    """Core memory that `scope` shows, whatever kinds the profile excludes: facts verified by people first, then the
+    most certain."""
     return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).human_verified_first()
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRows:
-    """The session's working memory and the profile; what is pinned, said of the agent, censored, found wrong now.
+class PreloadedRows:
+    """The current rows of an agent: working memory of the session, profile, pins, identity, censors, invalidated facts.
 
     `core` are the first CORE_READ facts of core memory, CORE_COLUMNS; None for a request of many projects.
     """
@@ -90,37 +93,37 @@ class AgentRows:
     pins: Rows
     identity: Rows
     censors: Rows
-    found_wrong: Rows
+    invalidated: Rows
     core: Rows | None = None
 
     @property
-    def settled(self) -> set[str]:
-        """Ids of the facts of `core` about which no question is open."""
+    def uncontested_core_ids(self) -> set[str]:
+        """Ids of the facts of `core` that no pending review is about."""
         return {row[_KEY] for row in self.core or () if not row[_HAS_PENDING_REVIEW]}
 
 
-def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> AgentRows | None:
-    """All of them as they are now; None where one cannot be read, so that each is asked for, and fails, by itself."""
+def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> PreloadedRows | None:
+    """Read all of them in one statement. None if one cannot be read: then each is read, and fails, by itself."""
     questions = {
         "session": session_query(view, session_id),
         "profile": profile,
         "pins": pins_query(view.agent),
         "identity": identity_query(view.agent),
         "censors": censors_query(view),
-        "found_wrong": found_wrong_query(view),
+        "invalidated": invalidated_query(view),
     }
     if pattern := scope.pattern:
         core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
         questions["core"] = core
     try:
-        return AgentRows(**rows_together(questions))
+        return PreloadedRows(**fetch_combined(questions))
     except DatabaseError:
         logger.exception("context.agent_rows_failed")
         return None
 
 
 def session_query(view: PersonaMemory, session_id: str) -> BoundQuery:
-    """What the persona has in mind in a session: task, frame, items, open threads, and the keys of what it is for."""
+    """Working memory of the persona in a session: task, frame, items, open threads, and the keys of its scope."""
     return _WORKING.bound(type(view), agent=view.agent.pk, session=session_id)
 
 
@@ -135,7 +138,7 @@ def base_profile_query(key: int) -> BoundQuery:
 
 
 def pins_query(agent: Agent) -> BoundQuery:
-    """Type and id of what is pinned."""
+    """Type and id of the pinned memories."""
     return _PINS.bound(None, agent=agent.pk)
 
 
@@ -149,9 +152,9 @@ def censors_query(view: PersonaMemory) -> BoundQuery:
     return _CENSORS.bound(type(view), agent=view.agent.pk)
 
 
-def found_wrong_query(view: PersonaMemory) -> BoundQuery:
-    """What people found wrong, the latest first: INVALIDATED_FACT_COLUMNS."""
-    return _FOUND_WRONG.bound(type(view), agent=view.agent.pk)
+def invalidated_query(view: PersonaMemory) -> BoundQuery:
+    """The facts that people invalidated, the latest first: INVALIDATED_FACT_COLUMNS."""
+    return _INVALIDATED.bound(type(view), agent=view.agent.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +172,11 @@ NO_SESSION = SessionState()
 
 
 def session_load(
-    view: PersonaMemory, session_id: str, scope: ProjectScope, rows: AgentRows | None = None
+    view: PersonaMemory, session_id: str, scope: ProjectScope, rows: PreloadedRows | None = None
 ) -> SessionState:
-    """What the persona has in mind in a session now; nothing while it works on another project or task.
+    """Load the working memory of a session; empty while it belongs to another project or task.
 
-    `rows` are what has been read of the agent already.
+    `rows` are the rows of the agent that are loaded already.
     """
     try:
         found = rows.session if rows else session_query(view, session_id).rows()

@@ -1,4 +1,4 @@
-"""How prompts show facts about which a question is open: declared by agent, and by category of fact."""
+"""The policy of how prompts show contested facts, declared per agent and per category of fact."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class ContestedPolicy:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> "ContestedPolicy":
-        """What an agent's configuration says; what it does not say, or not in this form, is as by default."""
+        """The policy of an agent's configuration; absent or malformed parts have their defaults."""
         given = config.get(CONFIG_KEY)
         given = given if isinstance(given, dict) else {"order": given}
         categories = given.get("categories")

@@ -1,6 +1,6 @@
-"""Frames: the ways in which an agent can be looking at what it was asked, declared as data.
+"""Frames: the ways in which an agent can see its input, declared as data.
 
-A frame brings its budgets and its conversation window. Sources: seed 005.1 (D7, for_frame) and seed 008 (B4).
+A frame has its budgets and its conversation window. Sources: seed 005.1 (D7, for_frame) and seed 008 (B4).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What an input says about which memories it needs: signals by pattern, without any language model.
+"""The intent of an input: which memories it needs, by patterns, without a language model.
 
 Source: seed 005.1, D1 and intent.py.
 """
@@ -18,7 +18,7 @@ _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
         (r"last month|a while ago", 0.3, 60.0),
     )
 )
-"""Words of time, how strongly they ask for what is recent, and how many days back they reach."""
+"""Words of time, their weight for recency, and the number of days back that they cover."""
 
 _HINTS: dict[str, tuple[re.Pattern[str], ...]] = {
     memory_type: tuple(

@@ -1,4 +1,4 @@
-"""How the mode of a task changes what a profile says: its tier weights and its compression.
+"""The effect of a task's mode on a profile: tier weights and compression.
 
 Source: seed "Context Profiles and Retrieval Policies", section 4.
 """
@@ -19,7 +19,7 @@ MODE_WEIGHTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 """Factors of the tier weights by the mode of a task."""
 
 CHEAP_COMPRESSION = 0.3
-"""What the mode "cheap" adds to the aggressiveness of compression."""
+"""The increase of the aggressiveness of compression in the mode "cheap"."""
 
 
 def tier_weights(profile: Profile, mode: str | None) -> dict[str, float]:

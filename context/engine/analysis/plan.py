@@ -1,4 +1,4 @@
-"""What to retrieve for an intent, and how many tokens each section may use, as data that a person can read.
+"""The plan for an intent: which memories to retrieve, and the tokens of each section, as readable data.
 
 Sources: seed 005.1, D2 and for_frame; seed 008, B4.
 """
@@ -41,12 +41,12 @@ class RetrievalQuery:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalPlan:
-    # What is looked for, in all types at once.
+    # The query, for all types at once.
     text: str = ""
     queries: tuple[RetrievalQuery, ...] = ()
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    # What happened within so many days is wanted for its time, whatever its words.
+    # Events within so many days are wanted for their time, whatever their words.
     days_back: float | None = None
     reason: str = ""
 
@@ -57,7 +57,8 @@ class RetrievalPlan:
         return next((query.limit for query in self.queries if query.memory_type == memory_type), 0)
 
     def recency_of(self, memory_type: str) -> float:
-        """How much recency counts among items of a type; raw layers, which no query names, follow the others."""
+        """The weight of recency for items of a type; raw layers, for which there is no query, have that of the
+        others."""
         most = 0.0
         for query in self.queries:
             if query.memory_type == memory_type:
@@ -68,7 +69,7 @@ class RetrievalPlan:
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """Tokens by section and in total; the total is enforced whatever the sections add up to."""
+    """Tokens by section and in total; the total is enforced whatever the sum of the sections."""
 
     total: int = DEFAULT_TOTAL
     sections: Mapping[str, int] = field(default_factory=lambda: SECTION_BUDGETS)
@@ -80,9 +81,9 @@ class ContextBudget:
 
 
 def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = True) -> RetrievalPlan:
-    """Map signals to a plan. The whole sentence is the query: keywords alone would lose what it says.
+    """Map signals to a plan. The whole sentence is the query: keywords alone would lose its meaning.
 
-    A frame that nothing in the text spoke for closes no section: its budget overrides are left out.
+    A frame without any signal in the text closes no section: its budget overrides are left out.
     """
     if signals.is_greeting:
         return RetrievalPlan(
@@ -115,11 +116,11 @@ def budget_for(
     operator_overrides: Mapping[str, int] | None = None,
     total: int | None = None,
 ) -> ContextBudget:
-    """The total and window of a frame, with sections as changed by the plan and then by the operator, who has
-    the last word.
+    """The total and window of a frame, with sections as changed by the plan and then by the operator, whose settings
+    win.
 
-    With an explicit `total` the searched sections may share whatever the always-on ones leave: a section that the
-    plan or the operator closed (0) stays closed.
+    With an explicit `total` the searched sections may share the rest of the always-on ones. A section that the plan or
+    the operator closed (0) stays closed.
     """
     frame = FRAMES[frame_id]
     operator = dict(operator_overrides or {})

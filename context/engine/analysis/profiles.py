@@ -1,4 +1,4 @@
-"""The settings of a profile, which says what the prompts of a kind of agent include, and how they are checked.
+"""The settings of a profile, which determine the prompts of a kind of agent, and their validation.
 
 Source: seed "Context Profiles and Retrieval Policies", sections 2 to 4.
 """
@@ -19,7 +19,7 @@ SCOPES = ("task", "project", "global")
 
 Labels = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=50)], ...], Field(max_length=50)]
 TOOL_OUTPUT = "tool_output"
-"""The layer of what tools answered last."""
+"""The layer of the latest tool results."""
 Layers = tuple[Annotated[str, OneOf("long_term", "short_term", TOOL_OUTPUT)], ...]
 ANY_TYPE = "any"
 LeastTrust = Annotated[
@@ -36,11 +36,11 @@ Description = Annotated[str, Field(max_length=500)]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Weights and ratios lie in [0, 1]; heads and tails are numbers of items.
+    """Weights and ratios are in [0, 1]; heads and tails are numbers of items.
 
     `compression_aggressiveness` is the share of a long item that may be left out. `layers` names the raw layers that
-    are searched beside the distilled memories, "long_term" and "short_term", and "tool_output", whose latest are shown
-    whatever their words. `least_trust` names, by type of memory or for any, the class below which one is left out.
+    are searched besides the distilled memories, "long_term" and "short_term", and "tool_output", whose latest results
+    are shown whatever their words. `least_trust` names, by type of memory or for any, the minimum trust class.
     """
 
     profile_id: str
@@ -119,7 +119,7 @@ def profile_overridden(profile: Profile, values: Mapping[str, Any]) -> Profile:
 
 
 def profile_of(profile_id: str, values: Mapping[str, Any]) -> Profile:
-    """A profile from stored settings; what is not set has the seed's default."""
+    """Build a profile from stored settings; absent settings have the seed's defaults."""
     return Profile(profile_id, **_settings(values))
 
 

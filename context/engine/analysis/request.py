@@ -1,4 +1,4 @@
-"""What is asked of the context engine, by the API, the inspector or a replay alike."""
+"""A request to the context engine, from the API, the inspector or a replay."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -31,17 +31,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """One question to the engine; everything but the session and the input is optional.
+    """A request to the engine; everything but the session and the input is optional.
 
-    `budget` is the total in tokens; `budgets` are the operator's own by section, which have the last word. `mode` and
-    `tags` describe the task, `files` those it names beside the input. `as_of` asks for the past.
-    `profile_override` holds settings that take the place of the profile's own, for this once. With `fill` less certain
-    memories use what is left of the budget. `project` and `task` are the keys of what it is for: nothing of another one
-    is shown, unless `include_projects` or `all_projects` ask for it (`memory.models.project_scope.ProjectScope`).
-    `censors` is "check", or "off" where the client wants none of them checked.
-    `scope` follows from these: which projects' and tasks' memory the prompt may show.
-    With `dry_run` nothing is kept; to `explain` the prompt, what was replaced, retired or outranked is looked up too.
-    Raises Invalid, naming the field.
+    `budget` is the total in tokens; `budgets` are the operator's own by section, which win. `mode` and `tags` describe
+    the task, `files` are its files besides those in the input. `as_of` requests the past. `profile_override` holds
+    settings that replace the profile's own for this request. With `fill`, less certain memories use the rest of the
+    budget. `project` and `task` are the keys of the task: nothing of another project or task is shown, unless
+    `include_projects` or `all_projects` request it (`memory.models.project_scope.ProjectScope`). `censors` is "check",
+    or "off" if the client wants no check. `scope` follows from these: the projects and tasks whose memory the prompt
+    may show. With `dry_run` nothing is stored; with `explain`, replaced, retired and outranked memories are looked up
+    too. Raises Invalid, naming the field.
     """
 
     session_id: str
@@ -106,7 +105,7 @@ class ContextRequest:
                 raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
 
     def as_json(self) -> dict[str, Any]:
-        """The request as it is logged, without what is no part of the question; `of_json` reads it back."""
+        """The request as it is logged, without options that do not change its prompt; `of_json` reads it back."""
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in NOT_LOGGED},
             "conversation": [{"role": message.role, "content": message.content} for message in self.conversation],

@@ -1,13 +1,14 @@
-"""What is decided about a request before any memory is read: retrieval and assembly go by it alone."""
+"""Decisions about a request before any memory is read; retrieval and assembly depend on them alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from context.engine.analysis.active_profile import active_profile, profile_named
 from context.engine.analysis.agent_rows import (
     NO_SESSION,
-    AgentRows,
+    PreloadedRows,
     SessionState,
     agent_rows,
     profile_query,
@@ -18,7 +19,6 @@ from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.mode_weights import compression_of, tier_weights
 from context.engine.analysis.plan import ContextBudget, RetrievalPlan, budget_for, plan_retrieval
-from context.engine.analysis.profile_in_force import profile_in_force, profile_named
 from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, profile_overridden
 from context.engine.analysis.request import ContextRequest
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
@@ -29,8 +29,8 @@ from memory.persona import PersonaMemory
 from nousweb.lib import clock
 
 TOKENS_PER_SCALE = 500
-"""An explicit budget beyond this asks for more items than the plan's numbers, in proportion: those numbers fill about
-as many tokens with memories of ordinary length. Thresholds keep out what is not worth its room."""
+"""An explicit budget above this increases the plan's numbers of items in proportion: those numbers fill about as many
+tokens with memories of ordinary length. Thresholds still keep out irrelevant items."""
 FILL_TOKENS = 250
 """With `fill` thresholds fall in proportion to a budget beyond this, so that small budgets are used up as well."""
 
@@ -40,7 +40,7 @@ TOOL_OUTPUTS = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryAnalysis:
-    """What the words of the input say by themselves."""
+    """The analysis of the input's words alone."""
 
     frame: FrameSelection
     intent: IntentSignals
@@ -49,13 +49,12 @@ class QueryAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """All that is decided before memory is read.
+    """All decisions before memory is read.
 
-    `now` is the moment that ages count from, the past one of a context of the past. `thresholds_divisor` is how many
-    times lower than usual the thresholds are, 1 unless the request says `fill`. `scale` is how many times the usual
-    number of items the budget asks for, 1 or more; `limits` are items by type, `weights` shares by scope. `embedding`
-    is the vector of the input on its way, None where nothing is searched. `rows` are what was read of the agent on the
-    way, None where that has to be read by itself.
+    `now` is the moment from which ages count, for a context of the past that of the past. `thresholds_divisor` divides
+    the thresholds, 1 unless the request has `fill`. `scale` multiplies the usual number of items, 1 or more; `limits`
+    are items by type, `weights` shares by scope. `embedding` is the pending vector of the input, None if nothing is
+    searched. `rows` are the rows of the agent that are loaded already, None if each must be loaded by itself.
     """
 
     request: ContextRequest
@@ -72,7 +71,7 @@ class ResolvedRequest:
     session: SessionState = NO_SESSION
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: PrefetchedEmbedding | None = None
-    rows: AgentRows | None = None
+    rows: PreloadedRows | None = None
 
     @property
     def compression(self) -> float:
@@ -80,7 +79,7 @@ class ResolvedRequest:
         return compression_of(self.profile, self.request.mode)
 
     def as_json(self) -> dict[str, Any]:
-        """What led to the prompt, as it is logged and explained."""
+        """The decisions as they are logged and explained."""
         frame, intent, plan = self.analysis.frame, self.analysis.intent, self.analysis.plan
         return {
             "frame": {
@@ -133,9 +132,9 @@ class ResolvedRequest:
 
 
 def query_analyse(request: ContextRequest, session: SessionState = NO_SESSION) -> QueryAnalysis:
-    """Frame and intent from the words of the input, and the plan that follows from them. Pure.
+    """Frame and intent from the words of the input, and their plan. Pure.
 
-    The frame may also be named by the request, or by what the agent has in mind in the session.
+    The request, or working memory of the session, may name the frame too.
     """
     frame = frame_select(request.input, request.frame, session.frame)
     intent = intent_read(request.input, frame.frame.id)
@@ -143,8 +142,8 @@ def query_analyse(request: ContextRequest, session: SessionState = NO_SESSION) -
 
 
 def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedRequest:
-    """The analysis of the input and of what the session has in mind, then profile, limits and budget, on which the
-    operator has the last word.
+    """Analyse the input and the session's working memory, then determine profile, limits and budget; the operator's
+    settings win.
 
     Raises NotFound for an unknown profile.
     """
@@ -164,7 +163,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
     if session.frame:
         analysis = query_analyse(request, session)
-    profile, version = profile_in_force(agent, request.profile, request.as_of, rows)
+    profile, version = active_profile(agent, request.profile, request.as_of, rows)
     profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
     budget = budget_for(
@@ -193,7 +192,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
 
 
 def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
-    """Items by type: as planned, and of the raw layers what the profile asks for. `scale` suits larger budgets."""
+    """Items by type: from the plan, and for raw layers from the profile. `scale` is for larger budgets."""
     limits = {memory_type: plan.limit_of(memory_type) for memory_type in PLANNED_TYPES}
     if plan.queries:
         raw = ((key, one) for key, one in MEMORY_SECTIONS.items() if one.layer)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
-from context.engine.assembly.contested import ContestedCandidate, Contests, contested_arrange
-from context.engine.assembly.filters import candidates_judge
-from context.engine.assembly.fixed_fill import (
-    fixed_fill,
+from context.engine.assembly.contested import ContestedCandidate, ContestedGroups, contested_layout
+from context.engine.assembly.filters import candidates_filter
+from context.engine.assembly.fixed_sections_fit import (
+    fixed_sections_fit,
     promised_length,
     sections_length,
-    session_grow,
+    session_expand,
     truncations_of,
 )
 from context.engine.assembly.section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
@@ -35,7 +35,7 @@ class Assembly:
 
     @property
     def tokens(self) -> int:
-        """Of the whole prompt, headings and breaks included; estimated."""
+        """Estimated tokens of the whole prompt, headings and breaks included."""
         return estimate_tokens(self.system_prompt)
 
 
@@ -52,18 +52,18 @@ def assemble(
     Sections of which nothing fits are left out. Equal inputs give equal prompts.
     """
     total = resolved.budget.total
-    contests = Contests(contested, resolved)
-    passed, refused = candidates_judge([contests.marked(one) for one in candidates], resolved)
-    arranged = contested_arrange(fixed, passed, refused, contests)
-    fixed = arranged.fixed
-    filled = fixed_fill(fixed, total)
+    groups = ContestedGroups(contested, resolved)
+    passed, refused = candidates_filter([groups.marked(one) for one in candidates], resolved)
+    layout = contested_layout(fixed, passed, refused, groups)
+    fixed = layout.fixed
+    filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
     promised = promised_length(fixed, total, filled)
-    built, chosen, ratio = select(arranged.passed, searched, resolved, fixed_length=taken, promised_length=promised)
+    built, chosen, ratio = select(layout.passed, searched, resolved, fixed_length=taken, promised_length=promised)
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
-        filled = session_grow(fixed, filled, unused)
+        filled = session_expand(fixed, filled, unused)
     sections = (*(section for section in filled if section is not None), *built)
     truncations = (
         *truncations_of(fixed, filled),
@@ -71,5 +71,5 @@ def assemble(
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
     judged = {verdict.candidate.key for verdict in chosen}
-    left_out = [verdict for verdict in (*arranged.core, *arranged.refused) if verdict.candidate.key not in judged]
+    left_out = [verdict for verdict in (*layout.core, *layout.refused) if verdict.candidate.key not in judged]
     return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)

@@ -1,21 +1,21 @@
-"""What a search found, as the filters and budgets of a prompt judge it."""
+"""A search hit as a candidate for a prompt, for its filters and budgets."""
 
 from dataclasses import dataclass
 
-from context.engine.assembly.item import Contest, list_item
+from context.engine.assembly.item import ContestAnnotation, list_item
 from memory.search.result import SearchHit
 
 THE_INPUT = 0
-"""In the place of a message's number: the input says it itself."""
+"""In place of a message's number: the input itself contains the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a search found, with all else that the filters ask about it.
+    """A search hit with all other inputs of the filters.
 
-    `threshold` is the least score of the hit, its relevance, that counts; `kinds` are the words by which a profile may
-    prefer or exclude it. `boost` is the usage feedback's factor, 0.5 to 1.5. `duplicate_of` is the place of the
-    conversation's message that says the same already, counted from 1, or THE_INPUT. What is retired is never included.
+    `threshold` is the minimum score (relevance) of the hit; `kinds` are the names by which a profile may
+    prefer or exclude it. `boost` is the factor of usage feedback, 0.5 to 1.5. `duplicate_of` is the number of the
+    conversation's message that contains the same text, counted from 1, or THE_INPUT. Retired hits are never included.
     """
 
     hit: SearchHit
@@ -25,18 +25,18 @@ class Candidate:
     kinds: frozenset[str] = frozenset()
     boost: float = 1.0
     duplicate_of: int | None = None
-    # So many of its type were found to be closer that nothing could let it in.
+    # So many closer hits of its type exist that no filter could let it in.
     outranked: bool = False
-    # A person wants it included whenever its section has room: no filter of relevance stops it.
+    # A person wants it included whenever its section has room: relevance filters do not apply.
     pinned: bool = False
-    # Asked for by time rather than by meaning: its relevance is not what brought it here.
+    # Requested by time rather than by meaning: its relevance does not matter.
     by_time: bool = False
-    # Below the usual threshold, and considered only since the request wants its budget filled.
+    # Below the usual threshold, and considered only because the request wants its budget filled.
     weak: bool = False
-    # What people found wrong, where a sentence of it says that again.
-    found_wrong: str = ""
-    # A question is open about it and another fact.
-    contest: Contest | None = None
+    # The text of the invalidated fact that one of its sentences repeats.
+    repeats_invalidated: str = ""
+    # Its annotation, if a review about it and another fact is pending.
+    contest: ContestAnnotation | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -44,6 +44,6 @@ class Candidate:
         return self.hit.type, self.hit.id
 
     def line(self, text: str | None = None) -> str:
-        """The candidate as a list item of a prompt; `text` in place of its own when it was shortened."""
+        """The candidate as a list item of a prompt; `text` replaces its own if it was shortened."""
         mark = self.contest.mark if self.contest else ""
         return list_item(self.hit.content if text is None else text, self.label, mark)

@@ -7,20 +7,20 @@ from nousweb.lib.word_overlap import words_of
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?\n]+")
 LEAD_BONUS = 0.15
-"""What opens a text usually says what it is about."""
+"""The first sentence of a text usually names its topic."""
 
 
-def compress(text: str, query: str, *, max_tokens: int, least_share: float) -> str | None:
+def compress(text: str, query: str, *, max_tokens: int, min_share: float) -> str | None:
     """`text` in at most `max_tokens`, by its sentences most like `query`; None if that would be too little.
 
-    At least `least_share` (0 to 1) of the characters must stay, else the item is better left out as a whole.
+    At least `min_share` (0 to 1) of the characters must stay, else the item is better left out as a whole.
     """
     if estimate_tokens(text) <= max_tokens:
         return text
     sentences = [match.group(0).strip() for match in _SENTENCE.finditer(text) if match.group(0).strip()]
     if len(sentences) < 2:
         short = truncate_to_tokens(text, max_tokens)
-        return short if short and len(short) >= least_share * len(text) else None
+        return short if short and len(short) >= min_share * len(text) else None
     wanted = words_of(query)
     ranked = sorted(
         range(len(sentences)),
@@ -31,7 +31,7 @@ def compress(text: str, query: str, *, max_tokens: int, least_share: float) -> s
         if estimate_tokens(_join(sentences, kept | {place})) <= max_tokens:
             kept.add(place)
     short = _join(sentences, kept)
-    return short if kept and len(short) >= least_share * len(text) else None
+    return short if kept and len(short) >= min_share * len(text) else None
 
 
 def _telling(sentence: str, wanted: frozenset[str], *, first: bool) -> float:

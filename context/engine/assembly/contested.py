@@ -1,8 +1,8 @@
-"""Contested facts in a prompt: the newer above the older, both marked, and never one without what it is contested by.
+"""Contested facts in a prompt: the newer above the older, both marked, and never one without the fact that contests it.
 
-Of two facts about which a question is open one leads: what people said before what only agents did, what is true now
-before what is not, then the newer one. Which facts contest each other is known from
-`context.engine.retrieval.contested_facts`.
+A pending review makes two facts contest each other, and one of them is preferred: a fact verified by people over one
+of agents, then a fact that is true now over one that is not, then the newer one.
+`context.engine.retrieval.contested_facts` loads which facts contest each other.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -15,14 +15,14 @@ from context.engine.analysis.contested_policy import ContestedOrder
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.filters import shortened
-from context.engine.assembly.item import Contest, Item
+from context.engine.assembly.item import ContestAnnotation, Item
 from context.engine.assembly.section import FixedSection
 from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.policy import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION = "user_profile"
-ALSO_WANTED = frozenset(
+PULLED_IN_DESPITE = frozenset(
     {
         VerdictCode.NOT_PLANNED,
         VerdictCode.LOW_IMPORTANCE,
@@ -31,14 +31,14 @@ ALSO_WANTED = frozenset(
         VerdictCode.OVER_LIMIT,
     }
 )
-"""What keeps a fact out by itself, and not beside one that is included and contests it."""
+"""Verdicts that keep out a fact by itself, but not one that is preferred to an included fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContestedCandidate:
-    """A contested fact as a prompt could show it, whether it was found or not.
+    """A contested fact as a prompt could show it, whether the search found it or not.
 
-    `partners` are the ids of those that contest it, `opposed` of those with which it can hardly be true. `since` is
+    `partners` are the ids of the facts that contest it, `opposed` of those with which it can hardly be true. `since` is
     when it became true, or else was recorded; `core_priority` is its priority in core memory.
     """
 
@@ -60,31 +60,31 @@ class ContestedCandidate:
 
     @property
     def age_key(self) -> tuple[datetime, datetime, str]:
-        """Of two facts the one with the greater key is newer."""
+        """Sort key: a newer fact has a greater key."""
         return self.since, self.candidate.hit.recorded_at, self.id
 
-    def in_force(self, moment: datetime) -> bool:
+    def is_valid_at(self, moment: datetime) -> bool:
         """Whether it is true in the world at `moment`."""
         return self.since <= moment and (self.until is None or self.until > moment)
 
 
 @dataclass(frozen=True, slots=True)
-class Arranged:
-    """The fixed sections, and the verdicts on what passed the filters and what did not, with contested facts in place.
+class ContestedLayout:
+    """Fixed sections and verdicts, in which contested facts have their places.
 
-    `core` are the verdicts on facts that were found and stand in core memory, beside what they contest; `core_shown`
-    are the ids of all contested facts there.
+    `passed` and `refused` are the verdicts of the filters. `core` are the verdicts on facts that were found by the
+    search and stand in core memory with the facts that they contest; `core_ids` are all contested facts there.
     """
 
     fixed: Sequence[FixedSection]
     passed: Sequence[Verdict]
     refused: Sequence[Verdict]
     core: Sequence[Verdict] = ()
-    core_shown: frozenset[str] = frozenset()
+    core_ids: frozenset[str] = frozenset()
 
 
-class Contests:
-    """Which facts contest each other, in the order in which a prompt may tell of them."""
+class ContestedGroups:
+    """Groups of facts that contest each other, each in the order of preference."""
 
     def __init__(self, facts: Iterable[ContestedCandidate], resolved: ResolvedRequest) -> None:
         self._policy = resolved.contested
@@ -100,19 +100,19 @@ class Contests:
         }
         core = {one.id for one in ranked if one.is_core_memory} - self.excluded
         core |= {key for key in self.facts if not core.isdisjoint(self.facts[key].partners)}
-        # Whoever leads one of them stands above it: the last of all are asked first.
+        # A fact that is preferred to one of core memory stands above it there. From the least preferred upwards.
         for key in reversed(self.facts):
             if key in core:
-                core |= {*self._leading(key)}
+                core |= {*self._preferred_over(key)}
         self.core_groups = self._groups(core)
         self.searched_groups = self._groups(self.facts.keys() - core)
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
 
     def _rank(self, one: ContestedCandidate) -> tuple[object, ...]:
-        return one.endorsed, one.in_force(self._now), *one.age_key
+        return one.endorsed, one.is_valid_at(self._now), *one.age_key
 
     def _groups(self, keys: Set[str]) -> list[list[str]]:
-        """The facts of `keys` that contest each other, directly or through others, who leads first."""
+        """The facts of `keys` that contest each other, directly or through others, the preferred first."""
         place = {key: number for number, key in enumerate(self.facts)}
         seen: set[str] = set()
         groups = []
@@ -129,60 +129,65 @@ class Contests:
         return groups
 
     def _order(self, key: str) -> ContestedOrder:
-        """The order of the group that a fact belongs to: that of the category of who leads it."""
+        """The policy for the group of a fact: that of the category of its preferred fact."""
         return self._policy.of(self.facts[self._group[key][0]].candidate.hit.category)
 
-    def _leading(self, key: str) -> list[str]:
-        """Those that contest a fact and lead it."""
+    def _preferred_over(self, key: str) -> list[str]:
+        """The facts that contest a fact and are preferred to it."""
         before = takewhile(lambda other: other != key, self.facts)
         return [other for other in before if other in self.facts[key].partners]
 
-    def leader(self, key: str, among: Collection[str]) -> str:
-        """Who of `among` stands above a fact: who contests and leads it, or who leads that; "" when nobody does."""
-        leading = self._leading(key)
-        found = next((other for other in leading if other in among), "")
-        return found or (self.leader(leading[0], among) if leading else "")
+    def preferred(self, key: str, among: Collection[str]) -> str:
+        """The fact of `among` that is preferred to `key`, directly or through others; "" if there is none."""
+        above = self._preferred_over(key)
+        direct = next((other for other in above if other in among), "")
+        return direct or (self.preferred(above[0], among) if above else "")
 
-    def wanted(self, found: Iterable[str], possible: Collection[str]) -> list[str]:
-        """The facts that may be shown for those of a group that were `found`: with whoever of `possible` leads them."""
-        wanted: dict[str, None] = {}
+    def with_preferred(self, found: Iterable[str], possible: Collection[str]) -> list[str]:
+        """The `found` facts of a group, and the facts of `possible` that are preferred to them."""
+        keys: dict[str, None] = {}
         waiting = list(found)
         while waiting:
             key = waiting.pop(0)
-            if key in wanted:
+            if key in keys:
                 continue
-            wanted[key] = None
+            keys[key] = None
             order = self._order(key)
             if order is ContestedOrder.BOTH:
                 continue
-            leaders = [self.leader(key, possible)]
+            above = [self.preferred(key, possible)]
             if order is ContestedOrder.NEWEST_ONLY:
-                leaders += [other for other in self._leading(key) if other in self.facts[key].opposed & {*possible}][:1]
-            waiting += filter(None, leaders)
-        return list(wanted)
+                above += [
+                    other for other in self._preferred_over(key) if other in self.facts[key].opposed & {*possible}
+                ][:1]
+            waiting += filter(None, above)
+        return list(keys)
 
-    def hidden(self, wanted: Collection[str], beside: Collection[str] = ()) -> set[str]:
-        """Those that the policy leaves out for others, or for those `beside` them; what may be true too never is."""
+    def suppressed(self, keys: Collection[str], beside: Collection[str] = ()) -> set[str]:
+        """The facts of `keys` that the policy drops for a preferred fact of `keys` or `beside`.
+
+        Facts that may both be true are never dropped.
+        """
         return {
             key
-            for key in wanted
+            for key in keys
             if self._order(key) is ContestedOrder.NEWEST_ONLY
             and any(
-                (other in wanted or other in beside) and other in self.facts[key].opposed
-                for other in self._leading(key)
+                (other in keys or other in beside) and other in self.facts[key].opposed
+                for other in self._preferred_over(key)
             )
         }
 
-    def contest(self, key: str, shown: Collection[str] = ()) -> Contest:
-        """What a prompt says of a contested fact beside those of its group that it may show."""
+    def annotation(self, key: str, shown: Collection[str] = ()) -> ContestAnnotation:
+        """The annotation of a contested fact in a prompt that may show the `shown` facts of its group."""
         one, group = self.facts[key], self._group[key]
         partners = [other for other in self.facts if other in one.partners]
         is_older = any(self.facts[other].age_key > one.age_key for other in partners)
         age: Literal["newer", "older"] = "older" if is_older else "newer"
-        contest = Contest(age, tuple(partners), self._mark(one, age, partners))
+        contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners))
         if self._order(key) is ContestedOrder.BOTH:
             return contest
-        return replace(contest, beneath=self.leader(key, shown), group=group[0], rank=group.index(key))
+        return replace(contest, preferred_id=self.preferred(key, shown), group=group[0], rank=group.index(key))
 
     def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str]) -> str:
         by_people = {self.facts[key].endorsed for key in partners}
@@ -193,30 +198,30 @@ class Contests:
         return f"contested{whose}, {age}, {date}"
 
     def marked(self, candidate: Candidate) -> Candidate:
-        """A candidate that knows whether it is contested."""
+        """The candidate, annotated if it is contested."""
         hit = candidate.hit
         if hit.type != "fact" or hit.id not in self.facts or hit.retirement:
             return candidate
-        return replace(candidate, contest=self.contest(hit.id))
+        return replace(candidate, contest=self.annotation(hit.id))
 
 
-def contested_arrange(
-    fixed: Sequence[FixedSection], passed: Sequence[Verdict], refused: Sequence[Verdict], contests: Contests
-) -> Arranged:
-    """Let each contested fact know who stands above it, and let those come along though no filter would let them in.
+def contested_layout(
+    fixed: Sequence[FixedSection], passed: Sequence[Verdict], refused: Sequence[Verdict], groups: ContestedGroups
+) -> ContestedLayout:
+    """Annotate each contested fact, and include the facts preferred to it even if filters refused them.
 
-    Facts that core memory contests stand there with it.
+    Facts that a fact of core memory contests are shown there with it.
     """
-    arranged = Arranged(fixed, passed, refused)
-    for group in contests.core_groups:
-        arranged = _core_arranged(arranged, group, contests)
-    for group in contests.searched_groups:
-        arranged = _searched_arranged(arranged, group, contests)
-    return arranged
+    layout = ContestedLayout(fixed, passed, refused)
+    for group in groups.core_groups:
+        layout = _core_layout(layout, group, groups)
+    for group in groups.searched_groups:
+        layout = _searched_layout(layout, group, groups)
+    return layout
 
 
-def contested_together(entries: Iterable[Entry], contest_of: Callable[[Entry], Contest | None]) -> list[Entry]:
-    """The entries in their order, but those of a group at the place of the first, who leads first."""
+def contested_grouped(entries: Iterable[Entry], contest_of: Callable[[Entry], ContestAnnotation | None]) -> list[Entry]:
+    """The entries in their order, but all of a group at the place of its first, the preferred first."""
     groups: dict[str, list[tuple[int, Entry]]] = {}
     order: list[Entry | str] = []
     entries = list(entries)
@@ -237,98 +242,105 @@ def contested_together(entries: Iterable[Entry], contest_of: Callable[[Entry], C
     return together
 
 
-def _core_arranged(given: Arranged, group: Sequence[str], contests: Contests) -> Arranged:
-    section = next((one for one in given.fixed if one.key == CORE_SECTION and not one.error), None)
+def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups) -> ContestedLayout:
+    section = next((one for one in layout.fixed if one.key == CORE_SECTION and not one.error), None)
     if section is None:
-        return _searched_arranged(given, group, contests)
+        return _searched_layout(layout, group, groups)
     own = {item.id: item for item in section.items if item.type == "fact" and item.id in group}
-    found = _of_group(given.passed, group)
-    wanted = contests.wanted([*own, *found], [key for key in group if key not in contests.excluded])
-    if not wanted:
-        return given
-    hidden = contests.hidden(wanted)
-    shown = [key for key in group if key in wanted and key not in hidden]
-    items = _core_items(section.items, [*own, *found], shown, contests)
+    found = _of_group(layout.passed, group)
+    keys = groups.with_preferred([*own, *found], [key for key in group if key not in groups.excluded])
+    if not keys:
+        return layout
+    suppressed = groups.suppressed(keys)
+    shown = [key for key in group if key in keys and key not in suppressed]
+    items = _core_items(section.items, [*own, *found], shown, groups)
     beside = "It is shown in the User Profile, with what contests it there."
     core = [
-        entry.refusal(VerdictCode.CONTESTED, _hidden_reason(contests, key, shown) if key in hidden else beside, _HINT)
+        entry.refusal(
+            VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown) if key in suppressed else beside, _HINT
+        )
         for key, entry in found.items()
     ]
-    return Arranged(
-        [replace(one, items=items) if one is section else one for one in given.fixed],
-        [entry for entry in given.passed if entry.candidate.hit.id not in found],
-        given.refused,
-        [*given.core, *core],
-        given.core_shown | {*shown},
+    return ContestedLayout(
+        [replace(one, items=items) if one is section else one for one in layout.fixed],
+        [entry for entry in layout.passed if entry.candidate.hit.id not in found],
+        layout.refused,
+        [*layout.core, *core],
+        layout.core_ids | {*shown},
     )
 
 
-def _core_items(items: Sequence[Item], found: Sequence[str], shown: Sequence[str], contests: Contests) -> list[Item]:
-    """The items of core memory, who leads before those that it leads and with the room of the first of them."""
+def _core_items(
+    items: Sequence[Item], found: Sequence[str], shown: Sequence[str], groups: ContestedGroups
+) -> list[Item]:
+    """The items of core memory. A preferred fact comes before the facts that it contests, with the best priority of
+    them."""
     own = {item.id: item for item in items}
-    known = {key: contests.contest(key, shown) for key in shown}
-    priority = {key: own[key].priority if key in own else contests.facts[key].core_priority for key in shown}
+    known = {key: groups.annotation(key, shown) for key in shown}
+    priority = {key: own[key].priority if key in own else groups.facts[key].core_priority for key in shown}
     for key in reversed(shown):
-        if leader := known[key].beneath:
-            priority[leader] = min(priority[leader], priority[key])
+        if preferred := known[key].preferred_id:
+            priority[preferred] = min(priority[preferred], priority[key])
     placed: set[str] = set()
-    arranged: list[Item] = []
+    layout: list[Item] = []
 
     def place(key: str) -> None:
         if key in placed:
             return
-        if leader := known[key].beneath:
-            place(leader)
-        candidate = contests.facts[key].candidate
+        if preferred := known[key].preferred_id:
+            place(preferred)
+        candidate = groups.facts[key].candidate
         line, hit = replace(candidate, contest=known[key]).line(), candidate.hit
         placed.add(key)
-        arranged.append(Item("fact", key, line, priority[key], known[key], hit.project, hit.task))
+        layout.append(Item("fact", key, line, priority[key], known[key], hit.project, hit.task))
 
     for item in items:
         if item.id in known:
             place(item.id)
         elif item.id not in found:
-            arranged.append(item)
+            layout.append(item)
     for key in found:
         if key in known:
             place(key)
-    return arranged
+    return layout
 
 
-def _searched_arranged(given: Arranged, group: Sequence[str], contests: Contests) -> Arranged:
-    found = _of_group(given.passed, group)
+def _searched_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups) -> ContestedLayout:
+    found = _of_group(layout.passed, group)
     if not found:
-        return given
-    refused = _of_group(given.refused, group)
+        return layout
+    refused = _of_group(layout.refused, group)
     possible = [
         key
         for key in group
-        if key not in contests.excluded and (key not in refused or refused[key].code in ALSO_WANTED)
+        if key not in groups.excluded and (key not in refused or refused[key].code in PULLED_IN_DESPITE)
     ]
-    wanted = contests.wanted(found, possible)
-    hidden = contests.hidden(wanted, given.core_shown)
-    shown = [key for key in wanted if key not in hidden]
+    keys = groups.with_preferred(found, possible)
+    suppressed = groups.suppressed(keys, layout.core_ids)
+    shown = [key for key in keys if key not in suppressed]
     best = next(iter(found.values())).score
-    brought = [_brought(key, refused.get(key), best, contests, shown) for key in shown if key not in found]
+    pulled_in = [_pulled_in(key, refused.get(key), best, groups, shown) for key in shown if key not in found]
     passed = [
-        replace(entry, candidate=replace(entry.candidate, contest=contests.contest(entry.candidate.hit.id, shown)))
+        replace(entry, candidate=replace(entry.candidate, contest=groups.annotation(entry.candidate.hit.id, shown)))
         if entry.candidate.hit.id in found
         else entry
-        for entry in given.passed
-        if not (entry.candidate.hit.id in found and entry.candidate.hit.id in hidden)
+        for entry in layout.passed
+        if not (entry.candidate.hit.id in found and entry.candidate.hit.id in suppressed)
     ]
     left_out = [
-        found[key].refusal(VerdictCode.CONTESTED, _hidden_reason(contests, key, shown), _HINT)
+        found[key].refusal(VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown), _HINT)
         for key in found
-        if key in hidden
+        if key in suppressed
     ]
-    return replace(given, passed=[*passed, *brought], refused=[*given.refused, *left_out])
+    return replace(layout, passed=[*passed, *pulled_in], refused=[*layout.refused, *left_out])
 
 
-def _brought(key: str, refused: Verdict | None, score: float, contests: Contests, shown: Sequence[str]) -> Verdict:
-    """Who leads a fact that was found, and was not found by itself: as relevant as the best of its group."""
-    candidate = refused.candidate if refused else contests.facts[key].candidate
-    contest = replace(contests.contest(key, shown), is_brought=True)
+def _pulled_in(
+    key: str, refused: Verdict | None, score: float, groups: ContestedGroups, shown: Sequence[str]
+) -> Verdict:
+    """The verdict of a preferred fact that was not found by itself: as relevant as the best of its group."""
+    candidate = refused.candidate if refused else groups.facts[key].candidate
+    contest = replace(groups.annotation(key, shown), pulled_in=True)
     return Verdict(replace(candidate, contest=contest), score, refused.factors if refused else ())
 
 
@@ -341,9 +353,9 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
 _HINT = "An answer to the question about the two, or another policy for contested facts."
 
 
-def _hidden_reason(contests: Contests, key: str, shown: Collection[str]) -> str:
-    leader = contests.leader(key, shown)
-    if not leader:
+def _suppressed_reason(groups: ContestedGroups, key: str, shown: Collection[str]) -> str:
+    preferred = groups.preferred(key, shown)
+    if not preferred:
         return "Contested, and the policy shows only the newest, which stands in the User Profile."
-    text = contests.facts[leader].candidate.hit.content
+    text = groups.facts[preferred].candidate.hit.content
     return f"Contested, and the policy shows only the newest: “{shortened(text)}”."

@@ -1,4 +1,4 @@
-"""The filters a candidate passes before the budget: each that refuses it says why, and what would let it in."""
+"""The filters of candidates before the budget. Each refusal has a reason, and a hint that would avoid it."""
 
 from collections.abc import Iterable
 from datetime import UTC
@@ -15,7 +15,7 @@ FILE_FACTOR = 1.25
 TAG_FACTOR = 1.1
 RECENCY_HALF_LIFE_DAYS = 7.0
 SHOWN_CHARACTERS = 120
-"""Of what took a memory's place, in the reason of a verdict."""
+"""Maximum characters of a superseding memory's text in the reason of a verdict."""
 
 
 def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tuple[tuple[str, float], ...]]:
@@ -43,14 +43,16 @@ def score_of(candidate: Candidate, resolved: ResolvedRequest) -> tuple[float, tu
     return score, tuple(factors)
 
 
-def candidates_judge(candidates: Iterable[Candidate], resolved: ResolvedRequest) -> tuple[list[Verdict], list[Verdict]]:
+def candidates_filter(
+    candidates: Iterable[Candidate], resolved: ResolvedRequest
+) -> tuple[list[Verdict], list[Verdict]]:
     """Split candidates into those that pass, best first, and those that are left out.
 
-    Of equals, what was asked for by time comes with the latest first, and the rest by type and id, so that equal inputs
-    give equal prompts.
+    Candidates of equal score that were requested by time are ordered latest first, the others by type and id, so that
+    equal inputs give equal prompts.
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
-    # What is pinned comes first, so that of two that say the same it is the one that stays.
+    # Pinned candidates come first, so that of two with the same words the pinned one stays.
     keys = [(not one.candidate.pinned, -one.score, *_age(one.candidate), *one.candidate.key) for one in scored]
     scored = [scored[place] for place in sorted(range(len(scored)), key=keys.__getitem__)]
     # Of a fact and anything else in the same words the fact stays: it says whether it is contested.
@@ -109,13 +111,13 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(
             VerdictCode.NOT_PLANNED, f"The plan retrieves no {hit.type}s for this input.", "Ask for it in words."
         )
-    least = resolved.profile.min_importance
-    if hit.importance < least:
-        missing = least - hit.importance
+    min_importance = resolved.profile.min_importance
+    if hit.importance < min_importance:
+        missing = min_importance - hit.importance
         return refuse(
             VerdictCode.LOW_IMPORTANCE,
             f"Importance {hit.importance:.2f} is {missing:.2f} below the profile's least.",
-            f"An importance of {least:.2f}.",
+            f"An importance of {min_importance:.2f}.",
         )
     if hit.score < candidate.threshold and not candidate.by_time:
         missing = candidate.threshold - hit.score
@@ -130,10 +132,10 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
             f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
             "More of the question's own words in it, or a larger budget.",
         )
-    if candidate.found_wrong:
+    if candidate.repeats_invalidated:
         return refuse(
-            VerdictCode.FOUND_WRONG,
-            f"It says what people found wrong: “{shortened(candidate.found_wrong)}”.",
+            VerdictCode.INVALIDATED,
+            f"It says what people found wrong: “{shortened(candidate.repeats_invalidated)}”.",
             "Restore that fact, if it is true after all; or let a person change this, or pin it.",
         )
     if candidate.duplicate_of == THE_INPUT:

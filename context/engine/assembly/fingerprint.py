@@ -1,4 +1,4 @@
-"""What characterises a task and the context it was given, so that outcomes can be related to it.
+"""The characteristics of a task and its context, to relate outcomes to them.
 
 Source: seed "Context Profiles and Retrieval Policies", sections 5 and 8.
 """
@@ -33,7 +33,7 @@ class Fingerprint:
 
     @property
     def id(self) -> str:
-        """Equal for tasks that are alike: what is counted in tokens and items is left out."""
+        """Equal for similar tasks: counts of tokens and items are left out."""
         parts = (self.mode, self.frame, self.complexity, self.profile, *self.kinds, "|", *self.tags)
         return "fp-" + hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:12]
 
@@ -53,7 +53,7 @@ def fingerprint_of(
     files: Sequence[str],
     tags: Sequence[str],
 ) -> Fingerprint:
-    """Characterise a prompt of so many tokens by what is included, and the task that it is for."""
+    """Characterise a prompt by its included items, its tokens and its task."""
     scopes = Counter(candidate.hit.scope for candidate in included)
     kinds = sorted({kind for candidate in included for kind in candidate.kinds})
     count = len(files)

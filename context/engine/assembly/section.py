@@ -1,4 +1,4 @@
-"""The sections of a prompt, before and after their budgets, and what they leave out."""
+"""The sections of a prompt, before and after their budgets, and their omitted items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from context.engine.assembly.item import Item
 from nousweb.lib.token_estimate import estimate_tokens
 
 LOGGED_LEFT_OUT = 20
-"""Of the pieces that a section left out, in the log and in answers; their number is whole."""
+"""Maximum number of omitted items that the log and responses list for a section; their count is complete."""
 ANY_PRIORITY = 1_000_000
 NO_PRIORITY = -ANY_PRIORITY
 HEADING_BREAK = "\n"
@@ -21,11 +21,11 @@ def heading_of(label: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FixedSection:
-    """A section whose items are known without search (tiers 1 and 2), before its budget is applied.
+    """A section whose items need no search (tiers 1 and 2), before its budget is applied.
 
-    `divisible` items may be cut at a sentence; the others are shown whole or not at all. `error` says that loading
-    it failed: the section is left out and named, and the others are shown. Items of a priority up to `growth` may have
-    unused room of the total beyond the budget, those up to `binding` before what else grows.
+    `divisible` items may be cut at a sentence; the others are shown whole or not at all. With an `error`, loading
+    failed: the section is left out and named, and the others are shown. Items of a priority up to `growth` may use
+    unused room of the total beyond the budget; items up to `binding` get it first.
     """
 
     key: str
@@ -52,7 +52,7 @@ class SearchedSection:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A piece of which the prompt holds nothing, or (where fewer tokens are left out than it has) not all."""
+    """An item that the prompt omits, or shortens if `tokens_left_out` is less than `tokens`."""
 
     type: str
     id: str
@@ -61,18 +61,18 @@ class LeftOut:
 
     @classmethod
     def of(cls, item: Item, part: str = "") -> Self:
-        """An item of which only `part` was sent."""
+        """The record of an item of which only `part` was sent."""
         tokens = estimate_tokens(item.text)
         return cls(item.type, item.id, tokens, max(1, tokens - estimate_tokens(part)))
 
     def as_json(self) -> dict[str, Any]:
-        """As it is answered and logged."""
+        """As it is returned and logged."""
         return {"type": self.type, "id": self.id, "tokens": self.tokens, "tokens_left_out": self.tokens_left_out}
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What a section did not send: `tokens` were sent of `tokens_whole`, heading included."""
+    """A section that was not sent whole: `tokens` were sent of `tokens_whole`, heading included."""
 
     key: str
     label: str
@@ -86,7 +86,7 @@ class Truncation:
         return max(1, self.tokens_whole - self.tokens)
 
     def as_json(self) -> dict[str, Any]:
-        """As it is answered and logged, with the first pieces."""
+        """As it is returned and logged, with the first omitted items."""
         return {
             "key": self.key,
             "label": self.label,
@@ -118,13 +118,13 @@ class Section:
         return bool(self.left_out)
 
     def truncation(self, tokens_whole: int | None = None) -> Truncation:
-        """What it did not send; `tokens_whole` is what it would have, where that is known better than by its pieces."""
+        """The truncation of this section. `tokens_whole` defaults to the sum over its items."""
         if tokens_whole is None:
             tokens_whole = self.tokens + sum(one.tokens_left_out for one in self.left_out)
         return Truncation(self.key, self.label, self.tier, self.tokens, tokens_whole, self.left_out)
 
     def as_json(self) -> dict[str, Any]:
-        """The section as it is answered and logged, its items with the very text that was sent."""
+        """The section as it is returned and logged, with the exact text of each item that was sent."""
         return {
             "label": self.label,
             "key": self.key,

@@ -1,11 +1,11 @@
-"""Choosing among the candidates that passed, within section budgets, shares of scope and the total.
+"""Choose among the candidates that passed the filters, within section budgets, shares of scopes and the total.
 
-1. Limits by type, from which head, tail and what is pinned are exempt.
-2. What is pinned, then the head: the best few, whatever their scope.
-3. The tail: the most recent few, though they rank low; not the weak, which nothing but a large budget brought here.
-4. The rest by what their room is worth, each scope within its share of the searched budget: a long item takes the
-   place of several short ones, so its score counts by the square root of its length. They are shown by score.
-5. What a scope left unused goes to whoever was refused for want of share.
+1. Limits by type apply, except to the head, the tail and pinned candidates.
+2. Pinned candidates, then the head: the best few, whatever their scope.
+3. The tail: the most recent few, even if they rank low; without weak ones, which only a large budget admits.
+4. The rest by score per length, each scope within its share of the searched budget: a long item takes the
+   place of several short ones, so its score is divided by the square root of its length. They are shown by score.
+5. Unused room goes to items that their scope's share excluded.
 """
 
 import math
@@ -15,20 +15,20 @@ from dataclasses import dataclass, field, replace
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.compression import compress
-from context.engine.assembly.contested import contested_together
+from context.engine.assembly.contested import contested_grouped
 from context.engine.assembly.item import Item
 from context.engine.assembly.section import HEADING_BREAK, SECTION_BREAK, LeftOut, SearchedSection, Section, heading_of
 from context.engine.assembly.verdict import Verdict, VerdictCode
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
-LEAST_COMPRESSED_TOKENS = 12
-"""Below this a shortened item says too little to be worth its place."""
+MIN_COMPRESSED_TOKENS = 12
+"""A shortened item with fewer tokens than this is not included."""
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What has been spent, in characters, so that the estimate of the whole prompt is exact."""
+class BudgetTracker:
+    """Counts the characters spent, so that the estimate of the whole prompt is exact."""
 
     sections: Mapping[str, SearchedSection]
     total_budget: int
@@ -54,7 +54,7 @@ class Ledger:
         return self.fixed_length + others + grown + len(SECTION_BREAK) * (parts - 1)
 
     def room(self, key: str, share: int | None) -> int:
-        """Tokens that one more line of the section may use; negative when there is none."""
+        """Tokens that one more line of the section may use; negative if there are none."""
         section, total = self._lengths_with(key, 0)
         rooms = [
             self.sections[key].budget * CHARACTERS_PER_TOKEN - section,
@@ -65,7 +65,7 @@ class Ledger:
         return min(rooms) // CHARACTERS_PER_TOKEN
 
     def missing(self, key: str, line: str) -> tuple[int, int]:
-        """Tokens that the section and the whole prompt lack for one more line; 0 where it would fit."""
+        """Tokens that the section and the whole prompt lack for one more line; 0 if it fits."""
         section, total = self._lengths_with(key, len(line))
         return (
             max(0, tokens_of_length(section) - self.sections[key].budget),
@@ -82,7 +82,7 @@ class Ledger:
 
 Key = tuple[str, str]
 Choices = dict[Key, tuple[Verdict, str]]
-"""What is included, by type and id, with its line."""
+"""The included candidates, by type and id, each with its line."""
 
 
 def select(
@@ -93,51 +93,51 @@ def select(
     fixed_length: int,
     promised_length: int,
 ) -> tuple[list[Section], list[Verdict], float]:
-    """Choose from `passed` (best first) beside fixed sections of so many characters.
+    """Choose from `passed` (best first) beside fixed sections of `fixed_length` characters.
 
-    The shares of the scopes are of what is left beside `promised_length`, what the fixed sections take within their
-    budgets. Returns the sections, a verdict on each, and the compression ratio.
+    Shares of scopes are fractions of the total less `promised_length`, the length of the fixed sections within their
+    budgets. Returns the sections, a verdict on each candidate, and the compression ratio.
     """
     total_budget = resolved.budget.total
-    ledger = Ledger({section.key: section for section in sections}, total_budget, fixed_length)
+    budget = BudgetTracker({section.key: section for section in sections}, total_budget, fixed_length)
     searched_budget = max(0, total_budget - tokens_of_length(promised_length))
     shares = {scope: int(weight * searched_budget) for scope, weight in resolved.weights.items()}
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    beneath = {("fact", entry.candidate.contest.beneath) for entry in passed if entry.candidate.contest}
-    over = {entry.candidate.key for entry in over_limit} - beneath
+    preferred_id = {("fact", entry.candidate.contest.preferred_id) for entry in passed if entry.candidate.contest}
+    over = {entry.candidate.key for entry in over_limit} - preferred_id
     lines = {key: entry.candidate.line() for entry in passed if (key := entry.candidate.key) not in over}
     order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
-    choice = _Choice(ledger, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
+    choice = _Choice(budget, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
     waiting: list[Verdict] = []
     for entry in order:
         kept = places[entry.candidate.key]
         scope = entry.candidate.hit.scope
-        share = None if kept else max(0, shares.get(scope, 0) - ledger.by_scope[scope])
+        share = None if kept else max(0, shares.get(scope, 0) - budget.by_scope[scope])
         if not choice.take(entry, share, compressible=False):
             waiting.append(entry)
     refused = [entry for entry in waiting if not choice.take(entry, None, compressible=True)]
     chosen = choice.chosen
     verdicts = [entry for entry in over_limit if entry.candidate.key not in chosen]
-    verdicts += [_over_budget(entry, ledger, choice) for entry in refused if entry.candidate.key not in chosen]
+    verdicts += [_over_budget(entry, budget, choice) for entry in refused if entry.candidate.key not in chosen]
     built, included, ratio = _build(passed, sections, choice, refused)
     return built, included + verdicts, ratio
 
 
 _ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
 CONTESTED = "contested"
-"""The place of what is there for those that it leads."""
+"""The place of a fact that is included because it is preferred to an included one."""
 
 
 @dataclass(slots=True)
 class _Choice:
-    """What has been chosen so far; a contested fact is taken together with whoever stands above it, or not at all.
+    """The choice so far. A contested fact is taken together with the facts preferred to it, or not at all.
 
-    `lines` are those of all that may be taken, whole.
+    `lines` are the whole lines of all candidates that may be taken.
     """
 
-    ledger: Ledger
+    budget: BudgetTracker
     resolved: ResolvedRequest
     passed: Mapping[Key, Verdict]
     places: Mapping[Key, str]
@@ -148,20 +148,20 @@ class _Choice:
         """Whether the entry is included, now or before."""
         if entry.candidate.key in self.chosen:
             return True
-        before = dict(self.ledger.lengths), self.ledger.by_scope.copy(), dict(self.chosen)
+        before = dict(self.budget.lengths), self.budget.by_scope.copy(), dict(self.chosen)
         for one in [*self._above(entry), entry]:
             place, room = self.places[one.candidate.key], share
             if one is not entry:
                 place, room = place or CONTESTED, None
             if not self._take_one(one, place, room, compressible=compressible):
-                self.ledger.lengths, self.ledger.by_scope, self.chosen = before
+                self.budget.lengths, self.budget.by_scope, self.chosen = before
                 return False
         return True
 
     def _above(self, entry: Verdict) -> list[Verdict]:
-        """Those that must stand above the entry and are not chosen yet, the first of them first."""
+        """The facts that must stand above the entry and are not chosen yet, topmost first."""
         above: list[Verdict] = []
-        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.beneath))):
+        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.preferred_id))):
             if leader.candidate.key in self.chosen:
                 break
             above.insert(0, leader)
@@ -170,24 +170,22 @@ class _Choice:
 
     def _take_one(self, entry: Verdict, place: str, share: int | None, *, compressible: bool) -> bool:
         """Whether the entry itself fits, whole or shortened."""
-        candidate, ledger = entry.candidate, self.ledger
+        candidate, budget = entry.candidate, self.budget
         line, compressed = self.lines[candidate.key], False
-        if not ledger.fits(candidate.section, line, share):
-            room = ledger.room(candidate.section, share)
-            least_share = 1.0 - self.resolved.compression
-            if not compressible or least_share >= 1.0 or room < LEAST_COMPRESSED_TOKENS:
+        if not budget.fits(candidate.section, line, share):
+            room = budget.room(candidate.section, share)
+            min_share = 1.0 - self.resolved.compression
+            if not compressible or min_share >= 1.0 or room < MIN_COMPRESSED_TOKENS:
                 return False
             most = room - estimate_tokens(candidate.line(""))
-            short = compress(
-                candidate.hit.content, self.resolved.request.input, max_tokens=most, least_share=least_share
-            )
+            short = compress(candidate.hit.content, self.resolved.request.input, max_tokens=most, min_share=min_share)
             if short is None and candidate.hit.excerpt:
-                # Its telling sentences are too small a share of it: what it says about the input.
+                # Its best sentences are too small a share of it: use its excerpt about the input.
                 short = f"… {candidate.hit.excerpt} …"
-            if short is None or not ledger.fits(candidate.section, line := candidate.line(short), share):
+            if short is None or not budget.fits(candidate.section, line := candidate.line(short), share):
                 return False
             compressed = True
-        ledger.spend(candidate.section, line, candidate.hit.scope)
+        budget.spend(candidate.section, line, candidate.hit.scope)
         verdict = replace(
             entry,
             reason=_why(place, compressed) + _contested(entry),
@@ -199,14 +197,14 @@ class _Choice:
         return True
 
 
-def _is_brought(entry: Verdict) -> bool:
-    return entry.candidate.contest is not None and entry.candidate.contest.is_brought
+def _is_pulled_in(entry: Verdict) -> bool:
+    return entry.candidate.contest is not None and entry.candidate.contest.pulled_in
 
 
 def _is_headless(entry: Verdict, chosen: Choices) -> bool:
-    """Whether what must stand above a contested fact is not included."""
+    """Whether the fact that must stand above a contested fact is missing."""
     contest = entry.candidate.contest
-    return contest is not None and contest.beneath != "" and ("fact", contest.beneath) not in chosen
+    return contest is not None and contest.preferred_id != "" and ("fact", contest.preferred_id) not in chosen
 
 
 def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
@@ -214,9 +212,9 @@ def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
 
 
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
-    """Who is pinned, who is head, who is tail, and who is neither."""
+    """The place of each candidate: "pinned", "head", "tail" or ""."""
     places = {entry.candidate.key: "pinned" if entry.candidate.pinned else "" for entry in passed}
-    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_brought(entry)]
+    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_pulled_in(entry)]
     head = passed[: resolved.profile.preserve_head]
     places.update({entry.candidate.key: "head" for entry in head})
     rest = sorted(
@@ -237,7 +235,7 @@ def _limited(
         if places[entry.candidate.key] == "pinned":
             kept.append(entry)
             continue
-        if _is_brought(entry):
+        if _is_pulled_in(entry):
             continue
         counts[entry.candidate.hit.type] += 1
         limit = resolved.limits.get(entry.candidate.hit.type, 0)
@@ -254,7 +252,7 @@ def _limited(
     return kept, over
 
 
-def _over_budget(entry: Verdict, ledger: Ledger, choice: _Choice) -> Verdict:
+def _over_budget(entry: Verdict, budget: BudgetTracker, choice: _Choice) -> Verdict:
     candidate, line = entry.candidate, choice.lines[entry.candidate.key]
     if _is_headless(entry, choice.chosen):
         return entry.refusal(
@@ -263,8 +261,8 @@ def _over_budget(entry: Verdict, ledger: Ledger, choice: _Choice) -> Verdict:
             "A larger budget, or an answer to the question about the two.",
             tokens=estimate_tokens(line),
         )
-    lacking = ledger.missing(candidate.section, line)
-    names = (ledger.sections[candidate.section].label, "the whole prompt")
+    lacking = budget.missing(candidate.section, line)
+    names = (budget.sections[candidate.section].label, "the whole prompt")
     over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
     more = [f"{_tokens(n)} more for {name}" for name, n in zip(names, lacking, strict=True) if n]
     return entry.refusal(
@@ -296,7 +294,7 @@ def _build(
     for section in sections:
         shown = [entry for entry in included if entry.candidate.section == section.key]
         kept = [
-            chosen[entry.candidate.key] for entry in contested_together(shown, lambda entry: entry.candidate.contest)
+            chosen[entry.candidate.key] for entry in contested_grouped(shown, lambda entry: entry.candidate.contest)
         ]
         if not kept:
             continue

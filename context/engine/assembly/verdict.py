@@ -1,4 +1,4 @@
-"""What becomes of a candidate, and why."""
+"""The verdict on a candidate, with its reason."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Any, Self
 from context.engine.assembly.candidate import Candidate
 
 LOGGED_CHARACTERS = 500
-"""Of a candidate's text, in the log and in explanations."""
+"""Maximum characters of a candidate's text in the log and in explanations."""
 
 
 class VerdictCode(StrEnum):
@@ -23,22 +23,22 @@ class VerdictCode(StrEnum):
     DUPLICATE_MESSAGE = "duplicate_message"
     DUPLICATE_INPUT = "duplicate_input"
     DUPLICATE_ITEM = "duplicate_item"
-    FOUND_WRONG = "found_wrong"
+    INVALIDATED = "found_wrong"
     CONTESTED = "contested"
     OVER_LIMIT = "over_limit"
     OVER_BUDGET = "over_budget"
 
 
 RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED, VerdictCode.OTHER_PROJECT})
-"""Of memories that are not active, or belong elsewhere, and are looked up only for an explanation."""
+"""Verdicts on memories that are not active, or belong elsewhere, and are looked up only for explanations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a candidate: why in words, and as `hint` what would let it in.
+    """The verdict on a candidate: the reason in words, and as `hint` what would include it.
 
-    `score` is the relevance with all factors; `factors` names each that was not 1. `tokens` is what it costs, or
-    would cost, in the prompt. Without a reason it has passed all filters and nothing more is decided yet.
+    `score` is the relevance with all factors; `factors` names each that was not 1. `tokens` is the cost in the prompt.
+    Without a reason, the candidate has passed all filters and nothing more is decided yet.
     """
 
     candidate: Candidate

@@ -1,1 +1,1 @@
-"""What memory is read for a prompt: candidates, pins, what was retired, what the conversation has said."""
+"""Reads from memory for a prompt: candidates, pins, retired memories, repetitions of the conversation."""

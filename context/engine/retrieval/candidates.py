@@ -1,4 +1,4 @@
-"""Loads what the searched sections may show (tier 3), with one search for all types."""
+"""Load the candidates of the searched sections (tier 3), with one search for all types."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,12 +32,12 @@ from memory.search.search import search
 from memory.types import IndexEntry, entry_of, prompt_text
 
 THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
-"""Least relevance by type."""
+"""Minimum relevance by type."""
 NEAR_MISS = 0.12
-"""About half a threshold: what is less relevant is considered, and shown with a verdict, only among the best few."""
-LEAST_CONSIDERED = 30
+"""About half a threshold. Less relevant hits are considered, and get a verdict, only among the best few."""
+MIN_CONSIDERED = 30
 CONSIDERED = 3
-"""Candidates of a type for each that the plan would show: profiles leave some out, and messages say some already."""
+"""Candidates of a type for each that the plan would show: profiles exclude some, and messages repeat some."""
 
 SECTION_OF: Mapping[str, str] = {key: one.key for key, one in MEMORY_SECTIONS.items()}
 LOOPS_SEEN = 10
@@ -53,11 +53,11 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "error": frozenset({"failure"}),
     **{key: one.kind_aliases for key, one in MEMORY_SECTIONS.items()},
 }
-"""What profiles call the kinds that memories have by themselves."""
+"""Names that profiles use for the kinds of memories."""
 
 
 NOTHING_SEARCHED = SearchResult([], 0.0)
-"""The result where nothing was asked for, or the search failed."""
+"""The result if no search was needed, or it failed."""
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
@@ -70,18 +70,18 @@ def candidates_find(
     pins: Pins = frozenset(),
     force_include: Sequence[str] = (),
 ) -> tuple[tuple[Candidate, ...], SearchResult]:
-    """Search once for all types, then note what the conversation has said already and what usage has taught.
+    """Search once for all types, then mark repetitions of the conversation and apply usage feedback.
 
-    Returns the candidates and the result of the search. What is pinned is there whether the search finds it or not. To
-    `explain` it, so is what is found behind the best of its type, which no filter lets through. Facts whose ids are in
-    `force_include` are searched though they are core memory.
+    Returns the candidates and the result of the search. Pinned memories are included whether the search finds them or
+    not. With `explain`, hits behind the best of their type are included too, though no filter lets them through. Facts
+    whose ids are in `force_include` are searched even if they are core memory.
     """
     request, plan, limits = resolved.request, resolved.analysis.plan, resolved.limits
     types = [memory_type for memory_type in limits if _is_searched(memory_type, resolved)]
     if not types or not request.input.strip():
         return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
     loops = _loops(view, request, limits, resolved.now)
-    most = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
+    max_per_type = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
         SearchRequest(
@@ -90,9 +90,9 @@ def candidates_find(
             types=types,
             limit=MAX_SEARCH_LIMIT,
             min_score=min(NEAR_MISS, THRESHOLDS["fact"] / resolved.thresholds_divisor),
-            min_results=LEAST_CONSIDERED,
-            max_per_type=most,
-            # Of the past some are found that were not included then, which is seen only when they are loaded.
+            min_results=MIN_CONSIDERED,
+            max_per_type=max_per_type,
+            # An as-of search also finds rows that were not there then; loading them shows which.
             include_overflow=request.explain or request.as_of is not None,
             metadata=False,
             uniform_decay=True,
@@ -102,7 +102,7 @@ def candidates_find(
         ),
         resolved.embedding,
     )
-    found = _widened(_candidates_of(result.items, most, pins), resolved.thresholds_divisor) + loops
+    found = _widened(_candidates_of(result.items, max_per_type, pins), resolved.thresholds_divisor) + loops
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
@@ -115,21 +115,21 @@ def candidates_find(
     said = dict(duplicates_of(texts, request.conversation, resolved.budget.window))
     said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
     if pins or stats or said:
-        found = [_noted(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
+        found = [_annotated(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
     rows, as_of = resolved.rows, request.as_of
-    wrong = rows.found_wrong if rows is not None else list(latest_invalidated_facts(view, as_of))
-    candidates = found_wrong_noted(view, found, [InvalidatedFact(*row) for row in wrong])
+    wrong = rows.invalidated if rows is not None else list(latest_invalidated_facts(view, as_of))
+    candidates = annotate_invalidated(view, found, [InvalidatedFact(*row) for row in wrong])
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
 
 
-def found_wrong_noted(
+def annotate_invalidated(
     view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[InvalidatedFact]
 ) -> tuple[Candidate, ...]:
-    """`found`, with what people found wrong noted where a memory says it again."""
+    """Mark each candidate that repeats an invalidated fact with the text of that fact."""
     likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
     again = hits_repeating_invalidated(view, likely, wrong)
-    return tuple(replace(one, found_wrong=again[one.key]) if one.key in again else one for one in found)
+    return tuple(replace(one, repeats_invalidated=again[one.key]) if one.key in again else one for one in found)
 
 
 def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
@@ -137,22 +137,22 @@ def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
     return memory_type != "loop" and (memory_type != "event" or LONG_TERM in resolved.profile.layers)
 
 
-def _candidates_of(hits: Sequence[SearchHit], most: Mapping[str, int], pins: Pins) -> list[Candidate]:
-    of_type = dict.fromkeys(most, 0)
+def _candidates_of(hits: Sequence[SearchHit], max_per_type: Mapping[str, int], pins: Pins) -> list[Candidate]:
+    of_type = dict.fromkeys(max_per_type, 0)
     found = []
     for hit in hits:
         of_type[hit.type] += 1
-        outranked = of_type[hit.type] > most[hit.type]
-        # What is pinned is there anyway, as it is when nobody asks for what was outranked.
+        outranked = of_type[hit.type] > max_per_type[hit.type]
+        # Outranked pinned hits are loaded by `_pinned`, as without `include_overflow`.
         if not outranked or (hit.type, hit.id) not in pins:
             found.append(candidate_of(hit, outranked=outranked))
     return found
 
 
-def _noted(
+def _annotated(
     one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
 ) -> Candidate:
-    """`one` with what is known of it besides; most candidates have nothing of the kind."""
+    """`one` with its pin, usage boost and repetition; most candidates have none of them."""
     key = one.key
     if key not in pins and key not in stats and duplicate_of is None:
         return one
@@ -161,10 +161,10 @@ def _noted(
 
 
 def _widened(found: list[Candidate], divisor: float) -> list[Candidate]:
-    """`found` with thresholds divided by `divisor`, for requests that want their budget filled.
+    """Divide the thresholds by `divisor`, for requests that want their budget filled.
 
-    They want what is less certain too; but only when something passes its full threshold. Else the memory holds
-    nothing about the input, and more of it would not help.
+    This admits less relevant candidates, but only if at least one passes its full threshold. Otherwise memory has
+    nothing about the input, and weaker hits would not help.
     """
     if divisor <= 1.0 or not any(one.hit.score >= one.threshold for one in found):
         return found
@@ -174,9 +174,9 @@ def _widened(found: list[Candidate], divisor: float) -> list[Candidate]:
 def _pinned(
     view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], force_include: Sequence[str]
 ) -> tuple[Candidate, ...]:
-    """What is pinned and was not found, read through the view like anything else.
+    """The pinned memories that the search did not find, read through the view like all others.
 
-    A pin does not bring a memory to another project or task.
+    A pin does not bring a memory into another project or task.
     """
     missing = sorted(pins.difference(one.key for one in found)) if pins else []
     if not missing:
@@ -215,7 +215,7 @@ def _label(item_type: str, subject: str, happened_at: datetime) -> str:
 
 
 def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
-    """What a search found, for the filters; `more` is what only some candidates have."""
+    """A search hit as a candidate; `more` are the optional fields of a candidate."""
     return Candidate(
         hit,
         section=SECTION_OF[hit.type],
@@ -227,7 +227,7 @@ def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
 
 
 def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, int], now: datetime) -> list[Candidate]:
-    """The last loops by the fuzzy score of short-term memory; of the past those that were over then."""
+    """The last loops by the fuzzy score of short-term memory; with `as_of`, those that had ended by then."""
     if not limits.get("loop"):
         return []
     return [
@@ -267,7 +267,7 @@ def _loop_hit(found: StmHit) -> SearchHit:
 def _with_recent_episodes(
     view: PersonaMemory, request: ContextRequest, found: list[Candidate], *, since: datetime, now: datetime
 ) -> list[Candidate]:
-    """`found` with the episodes of a span of time, which are wanted whatever their words."""
+    """Add the episodes of a time span to `found`, whatever their words."""
     as_of = request.as_of
     recent = view.episodes.filter(request.scope.q, started_at__gte=since, started_at__lte=now).order_by(
         "-started_at", "pk"
@@ -292,7 +292,7 @@ def _with_recent_episodes(
 
 
 def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:
-    """`found` with what tools answered last, whatever its words: in this session, else within a day."""
+    """Add the latest tool results to `found`, whatever their words: those of this session, else of the last day."""
     now, as_of = resolved.now, resolved.request.as_of
     shown = resolved.request.scope.q_through("event__")
     entries = view.long_term.filter(shown, event__kind=EventKind.TOOL_RESULT, event__ts__lte=now)
@@ -315,7 +315,7 @@ def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: Res
 
 @lru_cache(maxsize=1_024)
 def kinds_of(item_type: str, kind: str, category: str) -> frozenset[str]:
-    """All the words by which a profile may prefer or exclude a memory."""
+    """All kind names by which a profile may prefer or exclude a memory."""
     own: Sequence[str] = [word for word in (item_type, kind, category) if word]
     aliases = [alias for word in own for alias in KIND_ALIASES.get(word, ())]
     return frozenset([*own, *aliases])

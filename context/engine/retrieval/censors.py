@@ -1,4 +1,4 @@
-"""The censors in force for a context: what the prompt says of them, and what a text triggers."""
+"""The active censors of a context: their section of the prompt, and the check of a text against them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
-from context.engine.analysis.agent_rows import CENSOR_COLUMNS, AgentRows, censors_query
+from context.engine.analysis.agent_rows import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
@@ -23,17 +23,17 @@ from nousweb.lib.fencing import fence_line
 logger = structlog.get_logger(__name__)
 
 CENSORS_SHOWN = 100
-"""So many at most in a prompt. All that are in force are read, since all are checked; MAX_ACTIVE_CENSORS bounds
+"""Maximum number of censors in a prompt. All active ones are loaded, since all are checked; MAX_ACTIVE_CENSORS limits
 them."""
 PEOPLES_OWN, AGENTS_OWN = 0, 1
-"""The priority of a censor: one that only an agent made has the room that people's leave."""
+"""The priority of a censor: those that only agents made use the room that people's censors leave."""
 NOT_LOADED = "It could not be loaded."
 UNCHECKED = "unchecked"
-"""The verdict on a text whose writer wants no check."""
+"""The verdict on a text whose caller requested no check."""
 
 
-class CensorInForce(NamedTuple):
-    """What a prompt and a check need of a censor."""
+class ActiveCensor(NamedTuple):
+    """The fields of a censor that prompts and checks need."""
 
     id: UUID | str
     severity: str
@@ -55,27 +55,27 @@ class CensorInForce(NamedTuple):
         return CensorRule(str(self.id), self.pattern, self.severity, semantic, self.similarity_threshold, self.binding)
 
 
-assert CensorInForce._fields == CENSOR_COLUMNS  # noqa: S101
+assert ActiveCensor._fields == CENSOR_COLUMNS  # noqa: S101
 
 
-def censors_in_force(
-    view: PersonaMemory, as_of: datetime | None = None, rows: AgentRows | None = None
-) -> list[CensorInForce] | None:
-    """People's and the product's first, the strictest of each first; None when they cannot be loaded.
+def active_censors(
+    view: PersonaMemory, as_of: datetime | None = None, rows: PreloadedRows | None = None
+) -> list[ActiveCensor] | None:
+    """Load the active censors: those of people and the product first, stricter ones first. None if loading fails.
 
-    `rows` are what has been read of the agent already.
+    `rows` are the rows of the agent that are loaded already.
     """
     try:
         if as_of:
             return _censors_as_of(view, as_of)
-        return [CensorInForce(*row) for row in (rows.censors if rows else censors_query(view).rows())]
+        return [ActiveCensor(*row) for row in (rows.censors if rows else censors_query(view).rows())]
     except (DatabaseError, ValueError, KeyError, TypeError, AttributeError):
         logger.exception("context.section_failed", section="censors")
         return None
 
 
-def censor_section(censors: Sequence[CensorInForce] | None, budget: ContextBudget) -> FixedSection:
-    """Tier 1: what the agent must not do."""
+def censor_section(censors: Sequence[ActiveCensor] | None, budget: ContextBudget) -> FixedSection:
+    """The section of censors, tier 1."""
     if censors is None:
         return FixedSection("censors", "Active Censors", 1, 0, error=NOT_LOADED)
     items = [
@@ -97,12 +97,12 @@ def censor_line(severity: str, pattern: str, reason: str = "") -> str:
     return f"- {severity.upper()}: {fence_line(pattern)}" + (f" ({fence_line(reason)})" if reason else "")
 
 
-def text_check(text: str, censors: Sequence[CensorInForce] | None) -> dict[str, Any]:
-    """What the censors say of `text`, as it is logged: the verdict, why where nothing matched, and who says so.
+def censors_check(text: str, censors: Sequence[ActiveCensor] | None) -> dict[str, Any]:
+    """Check `text` against the censors. Returns the result as it is logged: verdict, reason and triggers.
 
-    Nothing of the text itself is quoted: `spans` are the places of its characters. A binding censor that could not be
-    checked blocks the text, and so does it that they could not be loaded at all. Of `triggers` those that are neither
-    `matched` nor `blocks` are an agent's own that there was no time for.
+    The text itself is not quoted: `spans` are positions of its characters. The text is blocked if a binding censor
+    could not be checked, or if the censors could not be loaded. `triggers` that are neither `matched` nor `blocks` are
+    an agent's own censors for which the time ran out.
     """
     if censors is None:
         return {"verdict": BLOCK, "reason": f"Active Censors: {NOT_LOADED}", "triggers": []}
@@ -114,17 +114,17 @@ def text_check(text: str, censors: Sequence[CensorInForce] | None) -> dict[str, 
 
 
 def check_blocks(check: Mapping[str, Any]) -> bool:
-    """Whether a check as it is logged keeps the text back."""
+    """Whether a logged check blocks the text."""
     return bool(check["verdict"] == BLOCK)
 
 
-def text_unchecked() -> dict[str, Any]:
-    """What is logged of a text whose writer wants no check."""
+def check_skipped() -> dict[str, Any]:
+    """The logged result for a text whose caller requested no check."""
     return {"verdict": UNCHECKED, "reason": "", "triggers": []}
 
 
 def effective_triggers(check: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a check as it was logged the censors that matched or block, which is what a client hears of."""
+    """The triggers of a logged check that matched or block: those that a client gets."""
     return [trigger for trigger in check.get("triggers", ()) if trigger["matched"] or trigger["blocks"]]
 
 
@@ -156,8 +156,8 @@ def _triggers(outcome: CensorOutcome, reasons: Mapping[str, str]) -> list[dict[s
     return found + missed
 
 
-def _censors_as_of(view: PersonaMemory, as_of: datetime) -> list[CensorInForce]:
-    """Those that were in force then, with what they said then."""
+def _censors_as_of(view: PersonaMemory, as_of: datetime) -> list[ActiveCensor]:
+    """The censors that were active at `as_of`, as they were then."""
     perhaps = view.censors.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
     held = [censor for censor in rows_as_of(list(perhaps), as_of) if censor.active]
     rank = list(reversed(Censor.Severity.values))
@@ -167,11 +167,11 @@ def _censors_as_of(view: PersonaMemory, as_of: datetime) -> list[CensorInForce]:
     held.sort(
         key=lambda censor: (not censor.binding, rank.index(censor.severity), censor.created_at, censor.pk),
     )
-    return [CensorInForce(*(getattr(censor, name) for name in CensorInForce._fields)) for censor in held]
+    return [ActiveCensor(*(getattr(censor, name) for name in ActiveCensor._fields)) for censor in held]
 
 
 def _endorsed_as_of(censors: Sequence[Censor], as_of: datetime) -> set[str]:
-    """The ids of those that a person had changed or brought back by then."""
+    """The ids of the censors that a person had changed or restored by then."""
     changes = AuditEvent.objects.filter(
         object_type="censor",
         object_id__in=[str(censor.pk) for censor in censors if censor.endorsed],

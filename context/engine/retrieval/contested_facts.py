@@ -17,16 +17,16 @@ def contested_load(
     candidates: Sequence[Candidate],
     others: Sequence[str] = (),
 ) -> tuple[ContestedCandidate, ...]:
-    """The contested ones among the facts that a prompt may show, with all that contest them.
+    """The contested facts among those that a prompt may show, with all facts that contest them.
 
-    `others` are ids of facts that it would show if something were otherwise. Nothing is asked where those who read the
-    facts have seen that no question is open about any.
+    `others` are ids of further facts, which hypothetical changes would show. Facts are not looked up if it is known
+    from loading them that no review of them is pending.
     """
     request, rows = resolved.request, resolved.rows
     core = {item.id for section in fixed for item in section.items if item.type == "fact"}
     found = [one.hit for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
     if request.as_of is None:
-        core -= rows.settled if rows else set()
+        core -= rows.uncontested_core_ids if rows else set()
         found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
     return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of))

@@ -1,8 +1,8 @@
-"""Which memories the conversation, or the input itself, has said already. Source: seed 005.1, D4.
+"""Find memories that the conversation, or the input itself, already states. Source: seed 005.1, D4.
 
-Words decide the clear cases; only where a message shares a good part of a memory's words are the two compared by
-their vectors. A message that says the same in wholly other words is rare, and embedding every message of every
-conversation would cost more than the repetition it saves.
+Words decide the clear cases. Vectors are compared only if a message shares a good part of a memory's words. A message
+that states the same in wholly different words is rare, and embedding every message of every conversation would cost
+more than the repetition that it saves.
 """
 
 import re
@@ -23,20 +23,20 @@ from nousweb.lib.word_overlap import share_within, words_of
 
 SAME_BY_MEANING = 0.85
 SAME_BY_WORDS = 0.9
-"""Share of a memory's words in one message at which it repeats it, whatever the vectors say."""
+"""Share of a memory's words in one message from which it is a repetition, whatever the vectors."""
 SAME_BY_WORDS_ALONE = 0.75
-"""The same, when there is no embedder to ask."""
+"""The same, if the embedder fails."""
 WORTH_COMPARING = 0.35
 HARMLESS = frozenset({"wording", "detail"})
-"""Differences between a memory and what the input states that leave it a repetition, if it holds the memory's words."""
+"""Differences that do not matter: the input still repeats the memory, if it contains the memory's words."""
 WORTH_READING = 0.6
-"""Share of a memory's words in what the input states from which the two are compared in earnest."""
+"""Share of a memory's words in the statements of the input from which the two are compared in detail."""
 MAX_STATEMENTS = 200
 MAX_READ = 20
-"""Memories that are compared in earnest, those of which the input holds most: each takes about half a millisecond."""
+"""Maximum number of memories that are compared in detail, the closest first: each takes about half a millisecond."""
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)")
 _OPEN = re.compile(r"\b(?:whether|if|unless|wonder\w*)\b", re.IGNORECASE)
-"""A sentence with one of these leaves open what it is about."""
+"""A sentence with one of these words states nothing."""
 
 
 def duplicates_of(texts: Sequence[str], conversation: Sequence[Message], window: int) -> Mapping[int, int]:
@@ -48,8 +48,8 @@ def duplicates_of(texts: Sequence[str], conversation: Sequence[Message], window:
     found: dict[int, int] = {}
     for place, text in enumerate(texts):
         own = words_of(text)
-        for number, content, said in reversed(words):
-            share = share_within(own, said)
+        for number, content, statement in reversed(words):
+            share = share_within(own, statement)
             if share >= SAME_BY_WORDS or (share >= WORTH_COMPARING and _same_meaning(text, content, share)):
                 found[place] = number
                 break
@@ -59,10 +59,10 @@ def duplicates_of(texts: Sequence[str], conversation: Sequence[Message], window:
 def repeated_by_input(texts: Sequence[str], text: str) -> frozenset[int]:
     """The places of the texts that the input states itself.
 
-    Asking is not stating: questions do not count, nor does a sentence that leaves something open. Nor does one that
-    differs in a number, a name, a negation or anything else that matters: the memory may be what corrects it.
+    Questions do not count, nor do sentences that leave something open. Nor do sentences that differ in a number, a
+    name, a negation or anything else that matters: the memory may correct them.
     """
-    statements = [said for said in _sentences(text) if not is_question(said) and not _OPEN.search(said)]
+    statements = [one for one in _sentences(text) if not is_question(one) and not _OPEN.search(one)]
     if not statements or not texts:
         return frozenset()
     stated = words_of(" ".join(statements))
@@ -75,12 +75,14 @@ def repeated_by_input(texts: Sequence[str], text: str) -> frozenset[int]:
         # As many statements in a row as the memory has sentences.
         size = min(max(1, len(_sentences(each))), len(statements))
         if size not in windows:
-            windows[size] = [(said, words_of(said)) for said in _in_a_row(statements[:MAX_STATEMENTS], size)]
-        share, said = max((share_within(own, words), said) for said, words in windows[size])
+            windows[size] = [
+                (statement, words_of(statement)) for statement in _in_a_row(statements[:MAX_STATEMENTS], size)
+            ]
+        share, statement = max((share_within(own, words), statement) for statement, words in windows[size])
         if share >= WORTH_READING:
-            closest.append((share, place, said))
+            closest.append((share, place, statement))
     closest.sort(reverse=True)
-    return frozenset(place for share, place, said in closest[:MAX_READ] if _states(said, texts[place], share))
+    return frozenset(place for share, place, statement in closest[:MAX_READ] if _states(statement, texts[place], share))
 
 
 def _sentences(text: str) -> list[str]:
@@ -91,14 +93,14 @@ def _in_a_row(statements: Sequence[str], size: int) -> list[str]:
     return [" ".join(statements[start : start + size]) for start in range(max(1, len(statements) - size + 1))]
 
 
-def _states(said: str, text: str, share: float) -> bool:
-    """Whether `said` states the memory `text`, of whose words it holds `share`; nothing that matters may differ."""
-    codes = {reason.code for reason in compare_facts(FactSnapshot(text), FactSnapshot(said), 1.0, UNKNOWN).reasons}
+def _states(statement: str, text: str, share: float) -> bool:
+    """Whether `statement`, with `share` of the words of the memory `text`, states it without a relevant difference."""
+    codes = {reason.code for reason in compare_facts(FactSnapshot(text), FactSnapshot(statement), 1.0, UNKNOWN).reasons}
     if share >= SAME_BY_WORDS:
-        # Who decided something yesterday says so too; who only plans to does not.
-        planned = MODALS & (words_of(said) - words_of(text))
+        # A different time does not matter ("decided yesterday"), but a plan is not a statement.
+        planned = MODALS & (words_of(statement) - words_of(text))
         return codes <= (HARMLESS if planned else HARMLESS | {"time"})
-    return codes <= {"wording"} and _same_meaning(text, said, share)
+    return codes <= {"wording"} and _same_meaning(text, statement, share)
 
 
 def _same_meaning(text: str, message: str, share: float) -> bool:
@@ -111,5 +113,5 @@ def _same_meaning(text: str, message: str, share: float) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _embedded(text: str) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
-    """The vector of a text; messages come again with every turn of a conversation, so they are remembered."""
+    """The vector of a text, cached: messages are repeated in every turn of a conversation."""
     return embedder_named(configured_name()).embed_documents([text])[0]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from context.engine.analysis.agent_rows import AgentRows, pins_query
+from context.engine.analysis.agent_rows import PreloadedRows, pins_query
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType
@@ -15,7 +15,7 @@ Pins = frozenset[tuple[str, str]]
 
 
 def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
-    """By agent what is pinned now, in one query."""
+    """The current pins of several agents, in one query."""
     found: dict[int, set[tuple[str, str]]] = {agent.pk: set() for agent in agents}
     pinned = ContextPin.objects.filter(agent__in=found).order_by().values_list("agent", "item_type", "item_id")
     for agent_id, item_type, item_id in pinned:
@@ -23,10 +23,10 @@ def pins_of_each(agents: Iterable[Agent]) -> dict[int, Pins]:
     return {agent_id: frozenset(pins) for agent_id, pins in found.items()}
 
 
-def pins_of(agent: Agent, as_of: datetime | None = None, rows: AgentRows | None = None) -> Pins:
-    """What is pinned for an agent; with `as_of`, what was pinned then, also what is not any more.
+def pins_of(agent: Agent, as_of: datetime | None = None, rows: PreloadedRows | None = None) -> Pins:
+    """The pins of an agent; with `as_of`, those of that time, including pins that were removed since.
 
-    `rows` are what has been read of the agent already.
+    `rows` are the rows of the agent that are loaded already.
     """
     if as_of is None:
         return frozenset((kind, key) for kind, key in (rows.pins if rows else pins_query(agent).rows()))

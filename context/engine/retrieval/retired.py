@@ -1,4 +1,4 @@
-"""What is no longer included, as candidates for an explanation: judged like the others, and refused."""
+"""Retired memories as candidates for an explanation: they get verdicts like the others, and are refused."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ MAX_RETIRED = 10
 def with_retired(
     view: PersonaMemory, candidates: Sequence[Candidate], query: QueryContext | None
 ) -> Sequence[Candidate]:
-    """Also the best few memories that were replaced or retired, in one more statement. Filters refuse them.
+    """Add the best few replaced or retired memories, in one more statement. Filters refuse them.
 
-    `query` is what the search made of its query, None when there was none.
+    `query` is the search's processed query, None if there was none.
     """
     if query is None:
         return candidates

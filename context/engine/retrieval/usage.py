@@ -1,4 +1,4 @@
-"""What memories have been worth so far: references observed, decayed, as a factor for the next search.
+"""The value of memories so far: observed references, decayed, as a factor for the next search.
 
 Source: seed 005.1, D3 and D5. Decayed in SQL, so that only the sums leave the database.
 """
@@ -15,7 +15,7 @@ from nousweb.lib.prepared_statements import rows_prepared
 HALF_LIFE_DAYS = 7.0
 OLDEST_SECONDS = 10 * 365 * 86_400.0
 """An age beyond which a weight is nothing anyway, and PostgreSQL would refuse so small a number."""
-LEAST_OBSERVATIONS = 2
+MIN_OBSERVATIONS = 2
 NEUTRAL = 1.0
 
 _STATS = """
@@ -36,7 +36,7 @@ GROUP BY item_type, item_id
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """Of one memory: observations, and the sums of decayed weights (1 when fresh, 0.5 after 7 days)."""
+    """Observations of one memory, and the sums of decayed weights (1 when fresh, 0.5 after 7 days)."""
 
     observations: int
     referenced: float
@@ -53,7 +53,7 @@ class UsageStats:
 
         Less in proportion with a lower one; 1.0 before the second observation.
         """
-        if self.observations < LEAST_OBSERVATIONS or self.total <= 0:
+        if self.observations < MIN_OBSERVATIONS or self.total <= 0:
             return NEUTRAL
         return NEUTRAL + settings.USAGE_BOOST_PERCENT / 100 * (self.referenced / self.total - 0.5)
 
@@ -63,8 +63,8 @@ def usage_stats(
 ) -> dict[tuple[str, str], UsageStats]:
     """Stats of the memories (type, id) that have any, in one query.
 
-    Only what `persona` itself was shown and answered counts, whosever the memory: what the subconscious makes of the
-    actor's memories must not show in the order in which the actor gets them.
+    Only prompts and answers of `persona` itself count, whoever owns the memory: otherwise the ranking of the actor's
+    memories would reveal how the subconscious uses them.
     """
     if not memories:
         return {}

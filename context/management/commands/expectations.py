@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from django.core.management.base import BaseCommand, CommandError
 
 from context.expectations.schemas import ExpectationOut
-from context.expectations.selectors import Standing, expectations_of, result_of, standing_of, state_of
+from context.expectations.selectors import ExpectationTotals, expectation_totals, expectations_of, result_of, state_of
 from context.expectations.services import expectations_verify
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent, Persona
@@ -44,8 +44,8 @@ class Command(BaseCommand):
             found = self._found(agent, by, options)
         except DomainError as error:
             raise CommandError(error.detail, returncode=2) from error
-        standing = standing_of(found)
-        written = {"text": _text, "json": _json, "junit": _junit}[options["format"]](agent, found, standing)
+        totals = expectation_totals(found)
+        written = {"text": _text, "json": _json, "junit": _junit}[options["format"]](agent, found, totals)
         if options["out"]:
             try:
                 options["out"].write_text(written + "\n", encoding="utf-8")
@@ -53,19 +53,19 @@ class Command(BaseCommand):
                 raise CommandError(f"{options['out']}: {error.strerror}", returncode=2) from error
         else:
             self.stdout.write(written)
-        if code := EXIT_CODES[State(standing.state)]:
+        if code := EXIT_CODES[State(totals.state)]:
             raise SystemExit(code)
 
     def _found(self, agent: Agent, by: Principal, options: dict[str, Any]) -> list[Expectation]:
         if options["action"] == "run":
-            # What was just imported has no vectors yet, and nobody else may be running who makes them.
+            # Newly imported memories have no vectors yet, and there may be no worker to embed them.
             embed_pending_rows()
             return expectations_verify(agent=agent, by=by, persona=options["persona"])
         rows = expectations_of(agent, by).active()
         return list(rows.filter(persona=options["persona"]) if options["persona"] else rows)
 
 
-def _text(agent: Agent, found: list[Expectation], standing: Standing) -> str:
+def _text(agent: Agent, found: list[Expectation], totals: ExpectationTotals) -> str:
     lines = []
     for one in found:
         result, state = result_of(one), state_of(one)
@@ -76,31 +76,31 @@ def _text(agent: Agent, found: list[Expectation], standing: Standing) -> str:
                 lines.append(f"    {cause}")
     if not found:
         return f"{agent.slug} has no active expectations: nothing was checked."
-    parts = [f"{standing.passed} passed", f"{standing.failed} failed", f"{standing.errors} could not run"]
-    if standing.unchecked:
-        parts.append(f"{standing.unchecked} unchecked")
-    return "\n".join([*lines, f"{standing.total} expectations: {', '.join(parts)}."])
+    parts = [f"{totals.passed} passed", f"{totals.failed} failed", f"{totals.errors} could not run"]
+    if totals.unchecked:
+        parts.append(f"{totals.unchecked} unchecked")
+    return "\n".join([*lines, f"{totals.total} expectations: {', '.join(parts)}."])
 
 
-def _json(agent: Agent, found: list[Expectation], standing: Standing) -> str:
+def _json(agent: Agent, found: list[Expectation], totals: ExpectationTotals) -> str:
     items = [ExpectationOut.from_orm(one).model_dump(mode="json") for one in found]
     figures = {
         "agent": agent.slug,
-        "state": str(standing.state),
-        "total": standing.total,
-        "passed": standing.passed,
-        "failed": standing.failed,
-        "errors": standing.errors + standing.unchecked,
+        "state": str(totals.state),
+        "total": totals.total,
+        "passed": totals.passed,
+        "failed": totals.failed,
+        "errors": totals.errors + totals.unchecked,
     }
     return json.dumps({**figures, "items": items}, ensure_ascii=False, indent=2)
 
 
-def _junit(agent: Agent, found: list[Expectation], standing: Standing) -> str:
-    errors = standing.errors + standing.unchecked
+def _junit(agent: Agent, found: list[Expectation], totals: ExpectationTotals) -> str:
+    errors = totals.errors + totals.unchecked
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name={_attribute(f"expectations of {agent.slug}")} tests="{standing.total}"'
-        f' failures="{standing.failed}" errors="{errors}">',
+        f'<testsuite name={_attribute(f"expectations of {agent.slug}")} tests="{totals.total}"'
+        f' failures="{totals.failed}" errors="{errors}">',
     ]
     for one in found:
         result, state = result_of(one), state_of(one)

@@ -1,9 +1,9 @@
-"""The tamper-evident log: seals over what is append-only, and the checks of rows against them.
+"""The tamper-evident log: seals over append-only tables, and the checks of rows against them.
 
-Writers do nothing for it. Once a minute the worker takes the rows that are committed and in no seal yet, in chains (a
-kind of rows of one persona of an agent). Their places are given after the commit, so no row can come later into what is
-sealed already. A row is a leaf of a Merkle tree (RFC 9162); a seal holds its root and the hash of the seal before.
+Writers do nothing for it. Once a minute the worker takes the committed rows that have no seal yet, in chains (a kind of
+rows of one persona of an agent). Their positions are assigned after the commit, so no row can be added later to a
+sealed range. A row is a leaf of a Merkle tree (RFC 9162); a seal contains its root and the hash of the seal before.
 
-An erasure takes rows out of reach of that. The database then keeps the hash of each row, makes its salt zero, and notes
-a hole with the erasure's receipt (memory/migrations/0038_seals.py).
+An erasure deletes sealed rows. The database then keeps the hash of each row, sets its salt to zero, and records a
+tombstone with the erasure's receipt (memory/migrations/0038_seals.py).
 """

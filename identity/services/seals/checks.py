@@ -23,7 +23,7 @@ LOST_AFTER = timedelta(minutes=3)
 
 
 @transaction.atomic
-def verification_ask(*, by: Principal) -> LogVerification:
+def verification_request(*, by: Principal) -> LogVerification:
     """Ask for the log to be checked against its seals. Raises NotAllowed, and Conflict while it is being checked."""
     by.require(VIEW)
     if by.agents is not None:

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from identity.models import Agent, LogHorizon, LogSeal
 from identity.policy.changes import CHANGE_KINDS
-from identity.services.agent_lock import agent_held
-from identity.services.change_feed import change_record
+from identity.services.agent_lock import agent_lock_shared
+from identity.services.change_feed import feed_change_record
 from identity.services.seals.seal import seal_values
 from nousweb.lib.errors import NotFound
 
@@ -31,7 +31,7 @@ class SealsDiffer(Exception):
 
 
 def seal_export(seal: LogSeal) -> dict[str, Any]:
-    """A seal as it is sent outside: what its hash is over, and the hash."""
+    """A seal as it is exported: the hashed values, and the hash."""
     return {**seal_values(seal), "hash": seal.hash}
 
 
@@ -72,8 +72,8 @@ def seals_announce() -> int:
 
 def _announce(seal: LogSeal) -> bool:
     try:
-        with agent_held(seal.agent_id or 0):
-            change_record(
+        with agent_lock_shared(seal.agent_id or 0):
+            feed_change_record(
                 kind="log.sealed",
                 agent=Agent(pk=seal.agent_id),
                 persona=seal.persona,
@@ -88,7 +88,7 @@ def _announce(seal: LogSeal) -> bool:
 
 
 def file_last(file: Any) -> dict[str, Any]:
-    """The last seal in an open file; {} for an empty one. What a full disk cut off is passed over."""
+    """The last seal in an open file; {} for an empty one. A line that a full disk cut off is skipped."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LAST_BYTES))
     tail = file.read()

@@ -1,8 +1,8 @@
-"""The rows that are committed and in no seal yet, and the horizon below which there are none.
+"""The committed rows that have no seal yet, and the horizon below which there are none.
 
-A number of a sequence is given before the commit, so a row with a lower one may be seen later than one with a higher
-one. So rows are looked for from a floor on, and the floor moves only when no transaction is left that may still write
-below it. What does appear there was not written by the product.
+A number of a sequence is assigned before the commit, so a row with a lower number may become visible later than one
+with a higher number. So rows are looked for from a floor on, and the floor moves only when no transaction is left that
+may still write below it. A row that appears below it was not written by the product.
 """
 
 from datetime import datetime

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from identity.models import AuditEvent, LogHole, LogSeal
 from identity.policy.sealed_tables import SealedTable
-from identity.services.seals.findings import Finding, Report, of_row
+from identity.services.seals.findings import Report, SealFinding, of_row
 
 ERASURES = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
 """Actions of the audit records that are receipts."""
@@ -40,7 +40,7 @@ def receipts_check(report: Report, agent_id: int | None = None) -> None:
             record = records.get(key)
             if record is None or record.action not in ERASURES or not _covers(record, key):
                 sentence = f"The receipt of holes, audit record {key}, does not tell of these holes, or is missing."
-                report.add(Finding("receipt", sentence, key=str(key)))
+                report.add(SealFinding("receipt", sentence, key=str(key)))
 
 
 def _covers(record: AuditEvent, key: int) -> bool:

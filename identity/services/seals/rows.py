@@ -1,4 +1,4 @@
-"""Rows as leaves: what is read of a table, how a row is encoded, and its hashes."""
+"""Rows as leaves: the columns that are read, their encoding, and their hashes."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ from nousweb.lib.merkle import encode, leaf_hash
 HASH, SALT = 32, 16
 """Bytes of a hash, and of the salt of a leaf."""
 NUMBER, UUID = re.compile(r"-?[0-9]{1,18}"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What keys are like; a leaf that was altered may hold anything."""
+"""Patterns of keys; a leaf that was altered may contain anything."""
 EMPTY = re.compile(r"(-|0:|2:\{\}|2:\[\]|4:null)*")
 """The encoding of columns as an erasure leaves them."""
 

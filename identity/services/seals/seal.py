@@ -1,4 +1,4 @@
-"""Sealing what was committed since the last round. Run by the worker; nobody who writes waits for it."""
+"""Seal the rows that were committed since the last round. The worker runs it; no writer waits for it."""
 
 import hashlib
 import json
@@ -52,9 +52,9 @@ class Head:
 
 
 def log_seal(*, at_once: bool = False) -> int:
-    """Seal what is committed and in no seal yet; returns how many rows.
+    """Seal the committed rows that have no seal yet; returns how many rows.
 
-    A chain that has few rows and a young seal waits, unless `at_once`. Ends after ROUND_SECONDS; the next goes on.
+    A chain with few rows and a young seal waits, unless `at_once`. Ends after ROUND_SECONDS; the next round continues.
     """
     total, end = 0, time.monotonic() + ROUND_SECONDS
     for table in SEALED_TABLES.values():
@@ -67,7 +67,7 @@ def log_seal(*, at_once: bool = False) -> int:
 
 
 def seal_values(seal: LogSeal) -> dict[str, Any]:
-    """What the hash of a seal is over, ready for JSON."""
+    """The hashed values of a seal, ready for JSON."""
     values = {name: getattr(seal, name) for name in HASHED}
     return {name: moment_text(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
@@ -109,7 +109,7 @@ def _step(table: SealedTable, at_once: bool) -> tuple[int, bool]:
     more = more or (full and sealed > 0)
     oldest_left = min(map(int, left), default=None) if table.numbered else None
     if full and table.numbered:
-        # What was not looked at waits too.
+        # Rows that were not read wait too.
         beyond = max(int(row.key) for row in rows) + 1
         oldest_left = min(oldest_left or beyond, beyond)
     horizon_settle(horizon, known, oldest_left, done_at=None if more else begun)

@@ -1,4 +1,4 @@
-"""What people are told of the seals: how far the sealer is, what waits, and what the last verification found."""
+"""State of the seals, as it is reported to people: the sealer's progress, unsealed rows, the last verification."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ from identity.services.seals.pending import pending_rows
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import PermissionHolder
 
-TAIL_ROWS = 2_000
-"""Rows of each table that are counted; the sealer takes those of a usual minute at once."""
+MAX_COUNTED_ROWS = 2_000
+"""Maximum number of rows of each table that are counted; the sealer takes those of a usual minute at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
-    """Rows that wait for a seal, and whether there may be more than were counted."""
+class UnsealedRows:
+    """Number of rows that have no seal yet, and whether there may be more than were counted."""
 
     rows: int
     more: bool
 
 
-def tail_count(by: PermissionHolder) -> Tail:
-    """The rows that wait for a seal and that `by` may know of."""
+def unsealed_rows_count(by: PermissionHolder) -> UnsealedRows:
+    """Count the rows without a seal that `by` may see."""
     found, more = 0, False
     for table in SEALED_TABLES.values():
         horizon = LogHorizon.objects.filter(kind=table.name).first()
-        rows = pending_rows(table, horizon.floor if horizon else 0, TAIL_ROWS)
-        more = more or len(rows) == TAIL_ROWS
+        rows = pending_rows(table, horizon.floor if horizon else 0, MAX_COUNTED_ROWS)
+        more = more or len(rows) == MAX_COUNTED_ROWS
         found += sum(_is_seen(row.agent_id, row.persona, by) for row in rows)
-    return Tail(found, more)
+    return UnsealedRows(found, more)
 
 
 def sealed_until() -> datetime | None:
-    """Up to when everything recorded is sealed, but for the last minutes of chains that wait; None before the first
-    round."""
+    """The moment up to which all records are sealed, except for the last minutes of delayed chains; None before the
+    first round."""
     if LogHorizon.objects.exclude(done_at=None).count() < len(SEALED_TABLES):
         return None
     moment: datetime | None = LogHorizon.objects.aggregate(first=Min("done_at"))["first"]
@@ -49,17 +49,17 @@ def sealed_until() -> datetime | None:
 
 
 def findings_seen(verification: LogVerification, by: PermissionHolder) -> Sequence[str]:
-    """What a verification found, in sentences, as far as `by` may know of it."""
+    """The findings of a verification that `by` may see, as sentences."""
     return [one["sentence"] for one in verification.findings if _is_seen(one["agent_id"], one["persona"], by)]
 
 
 def sees_all(by: PermissionHolder) -> bool:
-    """Whether `by` may know of every row of the log."""
+    """Whether `by` may see every row of the log."""
     return by.agents is None and by.may(VIEW_SUBCONSCIOUS)
 
 
 def log_problem() -> str:
-    """What is wrong with the log, in one sentence; "" where nothing is known to be."""
+    """The known problem of the log, in one sentence; "" if there is none."""
     last = LogVerification.objects.filter(status=LogVerification.Status.DONE).first()
     if last is not None and last.problems:
         return f"The last verification found {last.problems} problems."

@@ -7,7 +7,7 @@ from django.db.models import Max
 
 from identity.models import LogHole, LogHorizon, LogLeaves, LogSeal
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
-from identity.services.seals.findings import Finding, Report, of_unsealed
+from identity.services.seals.findings import Report, SealFinding, of_unsealed
 from identity.services.seals.pending import FLOORS
 
 _COUNTED = """
@@ -63,18 +63,20 @@ def unsealed_check(report: Report, agent_id: int | None = None) -> None:
             else:
                 report.add(of_unsealed(table, key, agent, persona, "was inserted among rows sealed before"))
         for (key,) in _fetch(_TWICE, table, agent_id):
-            report.add(Finding("reordered", f"{table.label} {key} stands in two seals.", key=key))
+            report.add(SealFinding("reordered", f"{table.label} {key} stands in two seals.", key=key))
     versions = SEALED_TABLES["identityversion"]
     for key, agent, persona in _fetch(_OUT_OF_ORDER, versions, agent_id):
         report.add(of_unsealed(versions, key, agent, persona, "was inserted among versions sealed before"))
     for key, agent, persona, current in _fetch(_NOT_CURRENT, versions, agent_id):
         what = "is current, and is not the latest of its section" if current else "is the latest, and is not current"
-        report.add(Finding("edited", f"{versions.label} {key} {what}.", agent, persona, key))
+        report.add(SealFinding("edited", f"{versions.label} {key} {what}.", agent, persona, key))
     if agent_id is None:
         seals = set(LogLeaves.objects.exclude(seal__in=LogSeal.objects.values("serial")).values_list("seal", flat=True))
         seals |= set(LogHole.objects.exclude(seal__in=LogSeal.objects.values("serial")).values_list("seal", flat=True))
         for serial in sorted(seals):
-            report.add(Finding("seal_missing", f"Seal {serial} is missing, and its leaves are there.", serial=serial))
+            report.add(
+                SealFinding("seal_missing", f"Seal {serial} is missing, and its leaves are there.", serial=serial)
+            )
 
 
 def _rows(table: SealedTable, agent_id: int | None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Checking rows against the seals: every row, every leaf, every link, and what outside copies of the seals say."""
+"""Verify rows against the seals: every row, every leaf, every link, and external copies of the seals."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from django.db.models import Max
 
 from identity.models import LogHole, LogLeaves, LogSeal
 from identity.policy.sealed_tables import FORMAT, LATE, SEALED_TABLES, SealedTable
-from identity.services.seals.findings import Finding, Report, of_row, of_seal
+from identity.services.seals.findings import Report, SealFinding, of_row, of_seal
 from identity.services.seals.receipts import holes_of_seal, receipts_check
 from identity.services.seals.rows import (
     HASH,
@@ -71,7 +71,7 @@ class Verification:
         return len(found) == seals
 
     def finish(self) -> Report:
-        """Check what no seal covers, and receipts against their holes."""
+        """Check rows without a seal, and receipts against their tombstones."""
         with one_snapshot():
             unsealed_check(self.report, self.agent_id)
             receipts_check(self.report, self.agent_id)
@@ -148,7 +148,7 @@ class Verification:
         self._edited_report(table, seal, edited)
 
     def _edited_report(self, table: SealedTable, seal: LogSeal, edited: Mapping[str, tuple[Row, Leaf]]) -> None:
-        """Report rows that are not what was sealed, those first that hold what another one of them said."""
+        """Report rows that differ from their sealed state, first those with the content of another row."""
         for key, (row, leaf) in edited.items():
             what, code = "was edited after it was sealed", "edited"
             if len(edited) <= BATCH:
@@ -178,13 +178,15 @@ def exported_check(report: Report, lines: Sequence[Mapping[str, Any]], agent_id:
         values = {name: value for name, value in line.items() if name != "hash"}
         serial = line.get("serial")
         if not isinstance(serial, int) or line.get("hash") != values_hash(values):
-            report.add(Finding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says."))
+            report.add(
+                SealFinding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says.")
+            )
             continue
         if agent_id is not None and line.get("agent_id") != agent_id:
             continue
         seal = LogSeal.objects.filter(serial=serial).only("serial", "hash", "agent_id", "persona").first()
         if seal is None:
-            report.add(Finding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
+            report.add(SealFinding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
         elif seal.hash != line["hash"]:
             report.add(of_seal("outside", seal, "is another one than was exported: the chain was computed again"))
 
@@ -201,10 +203,10 @@ def one_snapshot() -> Iterator[None]:
         yield
 
 
-def _missing(first: int, last: int) -> Finding:
+def _missing(first: int, last: int) -> SealFinding:
     if first == last:
-        return Finding("seal_missing", f"Seal {first} is missing.", serial=first)
-    return Finding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
+        return SealFinding("seal_missing", f"Seal {first} is missing.", serial=first)
+    return SealFinding("seal_missing", f"Seals {first} to {last} are missing, or out of their order.", serial=first)
 
 
 def _chain(seal: LogSeal) -> Chain:

@@ -8,7 +8,7 @@ from django.db import connection, models
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
+from identity.services.agent_lock import agent_lock_exclusive
 from memory.services.erasure.scope import Erasure, Receipt
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, receipt_describe
@@ -22,7 +22,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
     """
     by.require(ERASE, agent)
     reason = reason_check(reason)
-    agent = agent_erasing(agent, whole=True)
+    agent = agent_lock_exclusive(agent, whole=True)
     rows = erasers_run(Erasure(agent))
     for model, where in _rows_of_an_agent():
         if model not in OWNERS_TO_DELETE:

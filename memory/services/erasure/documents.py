@@ -11,8 +11,8 @@ from django.db.models import Q
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.agent_lock import agent_lock_exclusive
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType
 from memory.services.erasure.quoting import quoting_keys, rows_quoting, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
@@ -44,7 +44,7 @@ def document_erase(*, document: Document, by: Principal, reason: str) -> tuple[R
     by.require(ERASE, document.agent)
     reason = reason_check(reason)
     quote_scan = scan_tables(document.agent, [], versions_of(document.agent, [document.pk]))
-    agent = agent_erasing(document.agent)
+    agent = agent_lock_exclusive(document.agent)
     # Read again: a version may have been written before the agent was locked.
     versions = versions_of(agent, [document.pk])
     erasure = erasure_of(agent, [], versions, quote_scan=quote_scan)
@@ -95,7 +95,9 @@ def documents_remove(
     chains: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for version in versions:
         chains[version.persona, version.address].append(version)
-    changes_record(change_draft("document.erased", row.agent, row.persona, "document", row.pk) for row in versions)
+    feed_changes_record(
+        feed_change_draft("document.erased", row.agent, row.persona, "document", row.pk) for row in versions
+    )
     total = {} if chains else dict(rows or {})
     for place, ((persona, _), chain) in enumerate(chains.items()):
         index_remove(chain[0].agent_id, persona, ItemType.DOCUMENT, [str(row.pk) for row in chain])

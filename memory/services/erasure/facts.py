@@ -7,8 +7,8 @@ from django.db import models
 
 from identity.models import Agent, AuditEvent, Persona
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.agent_lock import agent_lock_exclusive
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
 from memory.services.erasure.documents import documents_remove, versions_of
 from memory.services.erasure.quoting import quoting_keys, scan_tables, working_memory_erase
@@ -32,7 +32,7 @@ def fact_erase(*, fact: Fact, by: Principal, reason: str, documents: Collection[
     by.require(ERASE, fact.agent)
     reason = reason_check(reason)
     quote_scan = scan_tables(fact.agent, [fact], versions_of(fact.agent, documents))
-    agent = agent_erasing(fact.agent)
+    agent = agent_lock_exclusive(fact.agent)
     if not Fact.objects.filter(agent=fact.agent_id, pk=fact.pk).exists():
         raise NotFound("There is no such fact.")
     entry = receipt_describe(by=by, action="fact.erase", target=fact, agent=agent, reason=reason, label="A fact")
@@ -53,8 +53,8 @@ def subject_erase(
     reason = reason_check(reason)
     subject = visible_text_check("subject", subject, 200, required=True)
     quote_scan = scan_tables(agent, list(facts_about(agent, subject).order_by("pk")), versions_of(agent, documents))
-    agent = agent_erasing(agent)
-    # Read again: subjects may have been merged or split, and facts learned, before the agent was locked.
+    agent = agent_lock_exclusive(agent)
+    # Read again: spellings may have been merged or split, and facts learned, before the agent was locked.
     things = subjects_called(agent, subject)
     found = list(facts_about(agent, subject).order_by("pk").values_list("pk", flat=True))
     if not found and not things:
@@ -95,7 +95,7 @@ def facts_remove(
     if not erasure.of_agent:
         rows = erasers_run(erasure)
         _unlink(facts)
-        changes_record(change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
+        feed_changes_record(feed_change_draft("fact.erased", agent, fact.persona, "fact", fact.pk) for fact in facts)
         for persona in Persona.values:
             index_remove(agent.pk, persona, ItemType.FACT, [str(fact.pk) for fact in facts])
         rows["searchitem"] = len(facts)

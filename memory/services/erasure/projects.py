@@ -7,7 +7,7 @@ from django.db import models
 
 from identity.models import Agent, Change
 from identity.principal import Principal
-from identity.services.agent_lock import agent_erasing
+from identity.services.agent_lock import agent_lock_exclusive
 from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory
 from memory.models.project_scope import key_check
 from memory.services.erasure.facts import facts_remove
@@ -33,7 +33,7 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
     if not project:
         raise Invalid("Name the project.", field="project")
     quote_scan = scan_tables(agent, list(Fact.objects.filter(agent=agent, project=project).order_by("pk")))
-    agent = agent_erasing(agent)
+    agent = agent_lock_exclusive(agent)
     found = list(_facts_of_project(agent, project))
     if not found and not project_counts(agent, project):
         raise NotFound("There is nothing of this project.")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.agent_lock import agent_held, agent_transaction
+from identity.services.agent_lock import agent_lock_shared, agent_transaction
 from memory.comparison.resolution import FactMatch, decide_learning
 from memory.models import Fact, MemoryReview, SubjectAlias
 from memory.models.project_scope import scope_contains, scopes_overlap
@@ -84,7 +84,7 @@ def facts_learn(
     `fact_learn` does, with the path `facts[i]`, or NotAllowed; then nothing is stored.
     """
     learning_lock(agent, index.persona)
-    with agent_held(agent.pk) as erasures:
+    with agent_lock_shared(agent.pk) as erasures:
         index.refresh(erasures)
     facts = []
     for number, key in enumerate(sorted(uuid4() for _ in inputs)):

@@ -1,1 +1,1 @@
-"""OAuth 2.1 for MCP: what a client needs to find this server, register, and exchange a person's consent for a token."""
+"""OAuth 2.1 for MCP: clients find this server, register, and exchange a person's consent for a token."""

@@ -1,4 +1,4 @@
-"""What clients read to find their way: of the resource (RFC 9728) and of the authorization server (RFC 8414)."""
+"""Metadata for clients: of the resource (RFC 9728) and of the authorization server (RFC 8414)."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def resource_of(request: HttpRequest) -> str:
 
 
 def challenge(request: HttpRequest, *, refused: bool) -> str:
-    """WWW-Authenticate for whoever comes to MCP without a token, or with one that was `refused`."""
+    """WWW-Authenticate for callers of MCP without a token, or with one that was `refused`."""
     parts = [
         *(['error="invalid_token"'] if refused else []),
         f'resource_metadata="{issuer_of(request)}{RESOURCE_METADATA}"',
@@ -34,7 +34,7 @@ def challenge(request: HttpRequest, *, refused: bool) -> str:
 
 @require_safe
 def protected_resource(request: HttpRequest) -> HttpResponse:
-    """What `/mcp` is, and who issues tokens for it."""
+    """The metadata of `/mcp` and of the issuer of its tokens."""
     return JsonResponse(
         {
             "resource": resource_of(request),
@@ -48,7 +48,7 @@ def protected_resource(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def authorization_server(request: HttpRequest) -> HttpResponse:
-    """The endpoints, and what of OAuth is served: codes with S256, refresh tokens, clients without a secret."""
+    """The endpoints and supported features of OAuth: codes with S256, refresh tokens, public clients."""
     issuer = issuer_of(request)
     document: dict[str, Any] = {
         "issuer": issuer,

@@ -1,4 +1,4 @@
-"""Dynamic registration of clients (RFC 7591). Whoever registers holds nothing: a person has to connect it."""
+"""Dynamic registration of clients (RFC 7591). A registered client has no access until a person connects it."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ GRANTS, RESPONSES = ["authorization_code", "refresh_token"], ["code"]
 
 
 class ClientMetadata(BaseModel):
-    """What of a registration is looked at; the rest of the metadata is ignored, as RFC 7591 has it."""
+    """The supported fields of a registration; RFC 7591 lets the server ignore the others."""
 
     model_config = ConfigDict(strict=True)
 
@@ -32,7 +32,7 @@ class ClientMetadata(BaseModel):
 @csrf_exempt
 @require_POST
 def register(request: HttpRequest) -> HttpResponse:
-    """A client without a secret, whatever it asked for, as it was stored."""
+    """Register a public client, whatever the requested method; returns it as it was stored."""
     if not settings.OAUTH_REGISTRATION:
         return oauth_error(403, "access_denied", "Clients cannot register themselves here: a person makes them.")
     if len(request.body) > MAX_BODY:

@@ -26,7 +26,7 @@ from identity.services.oauth_grants import (
 from nousweb.lib.redirect_uris import redirect_uri_matches
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-"""A SHA-256 in base64url, which is what S256 sends."""
+"""A SHA-256 in base64url, as in S256."""
 
 
 class InvalidTarget(errors.OAuth2Error):
@@ -41,7 +41,7 @@ class _CodeGrant(AuthorizationCodeGrant):
 
 
 class GrantValidator(RequestValidator):
-    """What oauthlib asks of us, for tokens of `resource`. What it needs itself is kept on its request."""
+    """oauthlib's validator, for tokens of `resource`. Its own data are stored on its request."""
 
     def __init__(self, resource: str, request_id: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class GrantValidator(RequestValidator):
         self.refresh_token: OAuthRefreshToken | None = None
 
     def request_check(self, request: Request) -> dict[str, Any]:
-        """Of both endpoints, before anything else."""
+        """The first check of both endpoints."""
         if "resource" in request.duplicate_params or (request.resource or self.resource).rstrip("/") != self.resource:
             raise InvalidTarget(request=request)
         for name in ("code_challenge", "code_challenge_method", "response_mode", "code", "code_verifier"):
@@ -177,7 +177,8 @@ class GrantValidator(RequestValidator):
         return self.refresh_token.token.scopes if self.refresh_token else []
 
     def refresh_check(self, request: Request) -> dict[str, Any]:
-        """A connection keeps its scopes, whatever narrower ones a renewal asks for: what is answered is what holds."""
+        """A connection keeps its scopes, even if a refresh requests narrower ones: the response states the actual
+        scopes."""
         request.scopes = self.get_original_scopes("", request)
         return {}
 

@@ -38,7 +38,7 @@ def _answered(request: HttpRequest, endpoint: str) -> HttpResponse:
         body = request.body.decode("ascii")
         if "%00" in body:
             raise ValueError
-        # What a code or a refresh token that comes twice revokes stays revoked, whatever is answered.
+        # Tokens that a repeated code or refresh token revokes stay revoked, whatever the response.
         with transaction.atomic():
             headers, text, status = getattr(server, endpoint)(request.build_absolute_uri(), "POST", body, {})
     except OAuth2Error as error:

@@ -31,7 +31,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "section": "identity",
     },
 }
-"""Examples of bodies that need what the schema cannot say."""
+"""Examples of bodies that the schema alone does not determine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """One status with what it holds."""
+    """One status of a response with its fields."""
 
     status: str
     meaning: str
@@ -70,18 +70,18 @@ class ApiOperation:
 
     @property
     def paragraphs(self) -> list[str]:
-        """What it does, as prose."""
+        """The description of the operation, as paragraphs."""
         text = str(self.document.get("description", "")).replace("`", "")
         return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
     @property
     def group(self) -> str:
-        """What it is about: the first part of its path."""
+        """The group of the operation: the first part of its path."""
         return self.path.split("/")[2]
 
     @property
     def parameters(self) -> list[FieldRow]:
-        """Of the path and the query."""
+        """Parameters of the path and the query."""
         return [
             FieldRow(
                 one["name"],
@@ -99,7 +99,7 @@ class ApiOperation:
 
     @property
     def answers(self) -> list[AnswerPart]:
-        """What it answers, what goes well first; refusals have no fields of their own."""
+        """The responses, success first; refusals have no fields of their own."""
         parts = []
         for status, answer in sorted(self.document["responses"].items()):
             refused = status == "default" or int(status) >= 400
@@ -110,7 +110,7 @@ class ApiOperation:
         return parts
 
     def example(self, base_url: str) -> str:
-        """A call of curl with what is required, and the token in $TOKEN."""
+        """A call of curl with the required parameters, and the token in $TOKEN."""
         path = self.path
         query = []
         for one in self.document.get("parameters", []):
@@ -164,7 +164,7 @@ def _document() -> dict[str, Any]:
 
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """What `schema` refers to; of several forms the first that is not null."""
+    """The schema that `schema` refers to; of several alternatives the first that is not null."""
     if "$ref" in schema:
         named: dict[str, Any] = _document()["components"]["schemas"][schema["$ref"].removeprefix(SCHEMAS)]
         return named

@@ -13,7 +13,7 @@ MAX_WORDS = 10
 
 @require_safe
 def api_reference(request: HttpRequest) -> HttpResponse:
-    """All operations by what they are about; `?q=` has words that must stand in each."""
+    """All operations by group; `?q=` has words that each must contain."""
     query = request.GET.get("q", "")[:200]
     words = query.lower().split()[:MAX_WORDS]
     found = [operation for operation in operations() if operation.says(words)]

@@ -1,1 +1,1 @@
-"""What the folders of the console share: navigation, pages of lists, charts, and links to what a page names."""
+"""Shared parts of the console: navigation, pages of lists, charts, and links to objects."""

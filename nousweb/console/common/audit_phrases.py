@@ -1,4 +1,4 @@
-"""What the audit trail's actions say to people: who did it stands before each phrase, on what after it."""
+"""Phrases for the actions of the audit trail: the author stands before each phrase, the object after it."""
 
 from memory.types import MEMORY_TYPES
 

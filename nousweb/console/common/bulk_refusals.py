@@ -1,4 +1,4 @@
-"""What a bulk action could not do, said once."""
+"""The refusals of a bulk action in one message."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ NAMED = 5
 
 
 def refusals_summary(refused: Sequence[tuple[str, str]]) -> str:
-    """One message for all that refused: `refused` has what each is, and why. Those of one reason stand together."""
+    """One message for all refused items: `refused` has each item and its reason. Items with the same reason are
+    grouped."""
     by_reason: dict[str, list[str]] = {}
     for what, why in refused:
         by_reason.setdefault(why, []).append(what)

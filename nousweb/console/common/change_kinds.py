@@ -11,7 +11,7 @@ NOUNS = {"working": "working memory"}
 
 
 def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:
-    """These kinds by what they are about; with `whole_groups` also all of each, as "fact.*"."""
+    """These kinds by group; with `whole_groups` also each group as a whole, as "fact.*"."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for kind in CHANGE_KINDS:
         if kind in kinds:
@@ -34,7 +34,7 @@ def kind_title(kind: str) -> str:
 
 
 def change_details(kind: str, details: Mapping[str, Any]) -> str:
-    """What belongs to a change of this kind in words; ids, which its link stands for, are left out."""
+    """The details of a change in words, without ids, for which there are links."""
     if kind == "events.recorded":
         count = details.get("count", 1)
         return f"{count} events" if count != 1 else ""

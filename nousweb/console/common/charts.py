@@ -98,9 +98,9 @@ class Bar:
 
 
 def nice_top(value: float) -> float:
-    """The least of 1, 2 and 5 times a power of ten that is not below ``value``: the end of an axis from 0.
+    """The end of an axis from 0: the smallest of 1, 2 and 5 times a power of ten that is not below ``value``.
 
-    Whole steps need at least 2; of nothing at all, too, the axis ends at 2.
+    At least 2, since axes have whole steps.
     """
     if value <= 2:
         return 2.0
@@ -108,17 +108,19 @@ def nice_top(value: float) -> float:
     return next((power * step for step in (1, 2, 5) if power * step >= value), power * 10)
 
 
-def bars(values: Sequence[float], height: float, *, top: float, gap: float = 0.25, least: float = 1.0) -> list[Bar]:
-    """Columns of equal width that stand on the chart's lower edge.
+def bars(
+    values: Sequence[float], height: float, *, top: float, gap: float = 0.25, min_height: float = 1.0
+) -> list[Bar]:
+    """Columns of equal width on the chart's lower edge.
 
-    ``top`` is the value of the upper edge, beyond which nothing is drawn; ``gap`` the share of a column's place that
-    stays empty. What is more than nothing gets at least ``least`` units of height, so that it can be seen.
+    ``top`` is the value of the upper edge, above which nothing is drawn; ``gap`` the share of a column's width that
+    stays empty. Positive values get at least ``min_height`` units of height, so that they can be seen.
     """
     place = 100 / len(values) if values else 0.0
     columns: list[Bar] = []
     for number, value in enumerate(values):
         tall = height * min(max(value, 0) / top, 1) if top > 0 else 0.0
-        tall = max(tall, least) if value > 0 else 0.0
+        tall = max(tall, min_height) if value > 0 else 0.0
         columns.append(
             Bar(
                 value=value,
@@ -134,8 +136,8 @@ def bars(values: Sequence[float], height: float, *, top: float, gap: float = 0.2
 def lines(
     values: Sequence[float | None], width: float, height: float, *, top: float
 ) -> list[list[tuple[float, float]]]:
-    """The points of a line through the middles of columns of equal width, as one run of points for each stretch
-    without a gap. None is a gap: nothing was measured there."""
+    """The points of a line through the middles of columns of equal width, one list of points per stretch without a gap.
+    None is a gap: nothing was measured there."""
     place = width / len(values) if values else 0.0
     runs: list[list[tuple[float, float]]] = [[]]
     for number, value in enumerate(values):

@@ -16,9 +16,10 @@ REVIEW_PROPOSAL, REVIEW_MEMORY = "identity.review_changeproposal", "memory.revie
 
 @dataclass(frozen=True, slots=True)
 class TourStep:
-    """One step: what to do and look at, the right that it takes, and the actions of which any says that it is done.
+    """One step: its instruction, its permission, and the actions of which any finishes it.
 
-    `place` finds the address where it can be done now, "" where nothing is left to do it with; `nothing` says that.
+    `place` returns the address where the step can be done now, "" if there is nothing left to do it with; `nothing` is
+    the text for that case.
     """
 
     title: str
@@ -32,14 +33,16 @@ class TourStep:
 
 def _proposal_place(by: Principal, agent: Agent) -> str:
     """The proposed change that has waited longest among those of the least risk."""
-    waiting = ChangeProposal.objects.seen_by(by).pending().filter(agent=agent).values_list("risk", "created_at", "pk")
+    waiting = (
+        ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).values_list("risk", "created_at", "pk")
+    )
     found = sorted(waiting[:50], key=lambda row: (("low", "medium", "high").index(row[0]), row[1]))
     return reverse("proposal", args=[found[0][2]]) if found else ""
 
 
 def _run_place(by: Principal, agent: Agent) -> str:
     """The logged prompt for a question that several memories answer."""
-    keys = ContextRun.objects.seen_by(by).filter(agent=agent).values_list("pk", flat=True)
+    keys = ContextRun.objects.visible_to(by).filter(agent=agent).values_list("pk", flat=True)
     key = keys.filter(input__startswith="Checkout is slow").order_by("created_at").first() or keys.first()
     return f"{reverse('agent_context_run', args=[agent.slug, key])}#candidates" if key else ""
 
@@ -51,7 +54,7 @@ def _question_place(by: Principal, agent: Agent) -> str:
 
 
 def _decision_place(by: Principal, agent: Agent) -> str:
-    """What this person decided last: its page has the button to undo it."""
+    """The last decision of this person: its page has the button to undo it."""
     pages = {"proposal.approve": "proposal", "memory_review.resolve": "memory_review_detail"}
     decided = AuditEvent.objects.filter(agent=agent, author_kind="person", author_id=by.id, action__in=pages)
     last = decided.order_by("-id").values_list("action", "object_id").first()
@@ -111,7 +114,7 @@ class StepState:
 
 @dataclass(frozen=True, slots=True)
 class TourPanel:
-    """What the panel of the guided demo shows; `next` is None when all is done that this person may do."""
+    """The panel of the guided demo; `next` is None when everything is done that this person may do."""
 
     steps: tuple[StepState, ...]
     next: StepState | None
@@ -128,7 +131,7 @@ class TourPanel:
 
 
 def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
-    """How far this person is, who is guided; None where the agent of the demo is not among those that they see."""
+    """The panel of a guided person; None if they may not see the agent of the demo."""
     tour = DemoTour.objects.filter(person_id=int(by.id)).first()
     agent = next((one for one in agents if tour and one.slug == tour.agent_slug), None)
     if tour is None or agent is None:

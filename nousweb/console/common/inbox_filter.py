@@ -18,7 +18,7 @@ from nousweb.console.common.inbox_query import CENSOR_KINDS, PROPOSAL, REVIEW, S
 
 
 def place_among(keys: Sequence[tuple[str, UUID]], pk: UUID) -> InboxPlace:
-    """Where an item stands among items in an order."""
+    """The position of an item in an ordered list."""
     at = next((place for place, (_, key) in enumerate(keys) if key == pk), None)
     if at is None:
         return InboxPlace(None, len(keys), None, None, keys[0] if keys else None)
@@ -28,7 +28,7 @@ def place_among(keys: Sequence[tuple[str, UUID]], pk: UUID) -> InboxPlace:
 
 @dataclass(frozen=True, slots=True)
 class SplitView:
-    """A part of the inbox with a tab of its own: what is in it, and which number of InboxQuery.counts is its."""
+    """A part of the inbox with a tab of its own: its items, and its number in InboxQuery.counts."""
 
     label: str
     counted: str
@@ -50,12 +50,12 @@ VIEWS = {
     "opinions": SplitView("Asks me", "opinions", scope="opinions"),
     "snoozed": SplitView("Snoozed", "snoozed", scope="snoozed"),
 }
-"""By name in the address. What identity and questions show beside what waits, their own pages say."""
+"""By name in the address. The pages of identities and reviews show further items."""
 
 
 @dataclass(frozen=True)
 class InboxFilter:
-    """What part of the inbox is worked through; it lives in the address."""
+    """The filter of the inbox, in the address."""
 
     view: str = "all"
     status: str = "pending"
@@ -68,7 +68,7 @@ class InboxFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> Self:
-        """The filter that an address names; what it cannot mean is ignored."""
+        """The filter of an address; invalid values are ignored."""
         known = cls.choices()
         default = cls()
         given = {name: query.get(name, "") for name in known}
@@ -79,7 +79,7 @@ class InboxFilter:
 
     @classmethod
     def choices(cls) -> dict[str, Sequence[str]]:
-        """What each part of the address may be, where it may not be anything."""
+        """The valid values of each parameter that has a fixed set."""
         return {
             "view": list(VIEWS),
             "status": ["pending", "applied", "decided"],
@@ -90,7 +90,7 @@ class InboxFilter:
         }
 
     def query(self, **extra: str) -> str:
-        """The query of this filter's address, without what is as ever."""
+        """The query of this filter's address, without default values."""
         default = type(self)()
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return urlencode({name: value for name, value in values.items() if value != getattr(default, name)} | extra)
@@ -117,22 +117,23 @@ class InboxFilter:
         return bool(self.agent or self.risk or self.section or self.kind or self.alike)
 
     def search(self, by: Principal) -> InboxQuery:
-        """What this filter asks of the inbox of `by`, while it is about what waits."""
+        """The inbox query of this filter for `by`, if it is about pending items."""
         view = VIEWS[self.view]
         status = (self.status,) if self.view == "identity" else view.statuses
         kinds = tuple(filter(None, (self.section, self.kind))) or view.kinds
         return InboxQuery(by, view.types, status, view.scope, self.agent, self.risk, kinds, self.alike, self.sort)
 
     def keys(self, by: Principal) -> list[tuple[str, UUID]]:
-        """Type and key of what is worked through, in its order; at most so many as are in one sitting."""
+        """Types and keys of the filtered items, in order; at most one sitting's worth."""
         return self.search(by).keys()
 
     def position(self, pk: UUID, by: Principal) -> InboxPlace:
-        """Where an item stands in what is worked through."""
+        """The position of an item among the filtered ones."""
         return self.search(by).place(pk)
 
     def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
-        """Where an item stands in this part of the inbox, the addresses of its neighbours, and which is `following`."""
+        """The position of an item in this part of the inbox, the addresses of its neighbours, and the `following`
+        one."""
         found = self.position(pk, by)
         return {
             "place": found.place,

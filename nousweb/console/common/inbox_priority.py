@@ -1,17 +1,17 @@
-"""Which item of the inbox comes before which: its priority, and the group of near-identical items that it is in.
+"""The order of the inbox: priorities of items, and groups of near-identical items.
 
-An item comes the earlier the higher its priority, and of equal ones the older one:
+Items of higher priority come first, and older ones first among equals:
 
     priority = weight of its risk x (1 + prompts)
 
-`prompts` is how many prompts of the last seven days it would have been in: all of its agent for what stands in every
-prompt (an identity, a censor, a fact of core memory), else those in which its facts were, as reported answers tell.
-Prompts of the subconscious count for those alone who may know of it.
-The risk of a proposal is its own. Of a review it is high where a censor rose by itself or people's own word is
-contradicted, medium for another contradiction and for what is learned again though found wrong, else low.
+`prompts` is the number of prompts of the last seven days that would have included it: all of its agent for items of
+every prompt (an identity, a censor, a fact of core memory), else those with its facts, by reported answers.
+Prompts of the subconscious count only for people who may see it.
+A proposal has its own risk. The risk of a review is high if a censor rose by itself or a fact verified by people is
+contradicted, medium for another contradiction and for an invalidated fact that is learned again, else low.
 
-Near-identical items are of one group: proposals of one section for the same text, whichever the agent; reviews of one
-kind about the same words, whatever their case, spaces and punctuation.
+Near-identical items form one group: proposals of one section for the same text, whatever the agent; reviews of one
+kind about the same words, ignoring case, spaces and punctuation.
 """
 
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ prompts AS MATERIALIZED (
 
 
 def _beside(table: str, row: str, joined: str = "") -> str:
-    """One row to join others to: Citus takes what is read of `row` to its part of `table` by a row of that table."""
+    """One row to join others to: Citus needs a row of `table` to send the reads of `row` to its part of that table."""
     if settings.DB_DISTRIBUTED:
         return f"{table} one {joined} WHERE one.id = {row}.id AND one.agent_id = {row}.agent_id"
     return f"(VALUES (1)) one {joined} WHERE true"

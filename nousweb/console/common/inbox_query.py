@@ -1,4 +1,4 @@
-"""What waits for a person, in one order over all kinds: proposals of identities and reviews of memories.
+"""Query of the pending items of a person, in one order over all kinds: proposals of identities and reviews of memories.
 
 The order is that of inbox_priority.py.
 """
@@ -30,7 +30,7 @@ _OF_PERSON = {
     "mentioned": "FROM identity_notification m WHERE m.person_id = %(person)s AND m.kind = 'mention'",
     "opinions": "FROM identity_secondopinion o WHERE o.person_id = %(person)s AND o.answered_at IS NULL",
 }
-"""By name of what a person has to do with items the rows that say of which."""
+"""By name of a person's relation to items: the rows that record it."""
 _HAS = {name: f"EXISTS (SELECT 1 {rows} AND item_id = item.id)" for name, rows in _OF_PERSON.items()}
 SCOPES = {
     "": f"NOT {_HAS['snoozed']}",
@@ -39,7 +39,7 @@ SCOPES = {
     "mentioned": _HAS["mentioned"],
     "opinions": _HAS["opinions"],
 }
-"""By name of a scope the condition on an item; "" is what waits and is not snoozed."""
+"""By name of a scope the condition on an item; "" is for pending items that are not snoozed."""
 
 SORTS = {"risk": "priority DESC, created_at, id", "oldest": "created_at, id", "newest": "created_at DESC, id"}
 _BEYOND = {
@@ -49,7 +49,7 @@ _BEYOND = {
 }
 
 _SEEN = "(%(agents)s::bigint[] IS NULL OR {0}.agent_id = ANY (%(agents)s)) AND {0}.persona = ANY (%(personas)s)"
-# What the worker has not placed yet is placed here, each item by itself.
+# Items that the worker has not ranked yet are ranked here, each by itself.
 _PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
            coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
@@ -116,10 +116,10 @@ class InboxEntry:
 
 @dataclass(frozen=True, slots=True)
 class InboxPlace:
-    """Where an item stands in a part of the inbox of `total` items; None where it is not in it.
+    """The position of an item in a part of the inbox with `total` items; None if it is not in it.
 
-    The others are types and keys of items: those beside it, and `following` is the one to go on with after a decision;
-    None where there is no other.
+    The others are types and keys of items: its neighbours, and `following`, the next one after a decision; None if
+    there is no other.
     """
 
     place: int | None
@@ -131,7 +131,7 @@ class InboxPlace:
 
 @dataclass(frozen=True, slots=True)
 class InboxQuery:
-    """What part of the inbox of person `by` is asked for, and in which order."""
+    """A query of the inbox of person `by`: its filters and its order."""
 
     by: Principal
     types: tuple[str, ...] = (PROPOSAL, REVIEW)
@@ -158,7 +158,7 @@ class InboxQuery:
             return cursor.fetchall()
 
     def place(self, pk: UUID) -> InboxPlace:
-        """Where an item stands among its items, and which stand beside it."""
+        """The position of an item among the items of the query, and its neighbours."""
         sql = f"""{self._scored()}, numbered AS (
             SELECT id, row_number() OVER w AS place, count(*) OVER () AS total, type,
                    lag(type) OVER w AS type_before, lag(id) OVER w AS id_before,
@@ -190,14 +190,14 @@ class InboxQuery:
         return self._read(sql, size=size, **last)
 
     def count(self) -> int:
-        """How many items there are, those of groups each counted."""
+        """The number of items, with all items of groups."""
         with connection.cursor() as cursor:
             cursor.execute(f"WITH {self._items()} SELECT count(*) FROM item {self._where()}", self._params())  # noqa: S608
             number: int = cursor.fetchone()[0]
             return number
 
     def counts(self) -> dict[str, int]:
-        """How many items there are in each scope ("" without a name), and of each sort."""
+        """The number of items in each scope ("" without a name), and of each kind."""
         parts = " UNION ALL ".join(self._of_types(_COUNTED_OF_TYPE) or [_NOTHING])
         sql = f"WITH item AS ({parts}), mark AS ({_MARKS}) SELECT {_COUNTS} FROM item LEFT JOIN mark USING (id)"  # noqa: S608
         with connection.cursor() as cursor:

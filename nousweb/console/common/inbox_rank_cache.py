@@ -1,4 +1,4 @@
-"""Keeps what places the items of a long inbox, so that a page of it does not have to place all of them."""
+"""Cache of the ranks of a long inbox, so that a page does not have to rank all items."""
 
 from django.db import connection, transaction
 
@@ -9,7 +9,7 @@ from nousweb.console.common.inbox_priority import OF_PROPOSAL, OF_REVIEW, PROMPT
 from nousweb.lib import clock
 
 LONG_INBOX = 300
-"""Items from which they are placed in the background; fewer are placed exactly as the inbox is read."""
+"""From this number of items on, they are ranked in the background; fewer are ranked when the inbox is read."""
 
 _PLACED = f"""
 WITH {PROMPTS}
@@ -29,8 +29,8 @@ ON CONFLICT (item_id) DO UPDATE SET risk = excluded.risk, prompts = excluded.pro
 """  # noqa: S608
 
 
-def inbox_ranks_keep() -> int:
-    """Place each item that waits, where there are many, and forget those that wait no longer; returns how many."""
+def inbox_ranks_refresh() -> int:
+    """Rank each pending item, if there are many, and delete ranks of other items; returns the number ranked."""
     now = clock.now()
     waiting = ChangeProposal.objects.waiting().order_by()[:LONG_INBOX].count()
     waiting += MemoryReview.objects.pending().order_by()[:LONG_INBOX].count()

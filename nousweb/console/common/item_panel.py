@@ -1,4 +1,4 @@
-"""What stands beside an item of the inbox about people: whose it is, who put it off, what they said about it."""
+"""Side panel of an inbox item: assignee, snoozes, comments, opinions."""
 
 import re
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound
 
 MORNING = time(8)
-"""When what was snoozed until a day comes back, in the time zone of the console."""
+"""The time of day when items come back that were snoozed until a day, in the time zone of the console."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def snooze_until(choice: str, day: str = "") -> datetime | None:
 
 
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
-    """The item of this type and key. Raises NotFound, also for what `by` may not know of."""
-    rows: Any = ChangeProposal.objects.seen_by(by) if item_type == PROPOSAL else visible_reviews(by)
+    """The item of this type and key. Raises NotFound, also for an item that `by` may not see."""
+    rows: Any = ChangeProposal.objects.visible_to(by) if item_type == PROPOSAL else visible_reviews(by)
     row = rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None
     if row is None:
         raise NotFound("There is no such item.")

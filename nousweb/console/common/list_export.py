@@ -30,15 +30,15 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjso
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """With these a text begins that spreadsheets may compute, also as full-width letters (OWASP, CSV Injection)."""
 PAGE_NAMES = frozenset({"export", "page", "before", "after"})
-"""What an address says beside filters."""
+"""Query parameters that are not filters."""
 
 Column = str | tuple[str, Callable[[Any], Any]]
-"""The attribute of a row that has the column's name, or a name and what reads the value."""
+"""The attribute of a row with the column's name, or a name and a function that reads the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListExport:
-    """What a list is called in files and in the audit trail, and its columns."""
+    """An export of a list: its name in files and in the audit trail, and its columns."""
 
     title: str
     columns: tuple[Column, ...]

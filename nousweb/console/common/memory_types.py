@@ -1,4 +1,4 @@
-"""How people see each type of memory: its name, its pages and how the home page counts it.
+"""The presentation of each type of memory: its name, its pages and its counts on the home page.
 
 Navigation, links, search, the index, the home page and the page that erases an agent derive from `TYPE_PAGES`.
 """
@@ -139,5 +139,5 @@ PARENT_PAGES: Mapping[str, str] = {
 
 
 def memory_url(slug: str, item_type: str, item_id: str) -> str:
-    """The page of one memory. Raises KeyError for what is no type, NoReverseMatch for what is no id of it."""
+    """The page of one memory. Raises KeyError for an unknown type, NoReverseMatch for an invalid id."""
     return reverse(TYPE_PAGES[item_type].page, args=[slug, item_id])

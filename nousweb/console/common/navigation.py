@@ -1,4 +1,4 @@
-"""What the console's frame shows on every page: agents, pages, what waits, and who is signed in."""
+"""The frame of every page of the console: agents, pages, counts of pending items, and the signed-in person."""
 
 import functools
 from collections import Counter
@@ -66,7 +66,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
 )
 
 OWNERS_PAGES: tuple[tuple[str, str, str], ...] = (("People", "people", ""),)
-"""Pages of owners alone, whatever rights others have."""
+"""Pages for owners alone, whatever permissions others have."""
 
 PARENT_PAGES = {
     "agent_new": "agents",
@@ -114,13 +114,13 @@ PARENT_PAGES = {
 }
 """The page of the navigation that a page belongs to, where it is none itself."""
 
-INBOX, TOLD, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
-"""What a count is of, other than the slug of an agent; the last two say whether a person is guided through the demo."""
+INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
+"""The subjects of counts besides slugs of agents; the last two show whether a person is guided through the demo."""
 
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; who is guided
-    through the demo takes up to five more."""
+    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; up to five
+    more for a person in the guided demo."""
     theme = request.COOKIES.get("theme", "")
     shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
     user = getattr(request, "user", None)
@@ -128,7 +128,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         return shown
     by: Principal = request.principal  # type: ignore[attr-defined]
     match = request.resolver_match
-    agents = list(Agent.objects.seen_by(by)[:200]) if user.has_perm("identity.view_agent") else []
+    agents = list(Agent.objects.visible_to(by)[:200]) if user.has_perm("identity.view_agent") else []
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
     url_name = (match.url_name or "") if match else ""
@@ -185,7 +185,7 @@ def _address(prefix: str, name: str, *args: str) -> str:
 
 @dataclass(frozen=True)
 class _Rights:
-    """What decides which rows a person may count who sees all agents."""
+    """The permissions of a person who sees all agents that determine which rows they may count."""
 
     held: frozenset[str]
     agents: None = None
@@ -195,9 +195,9 @@ class _Rights:
 
 
 def _waiting(by: Principal) -> dict[str, int]:
-    """How much that this person may see waits on each of the pages where something can wait, in one query. Expectations
-    that are broken wait on the page of their agent, and all of them on Home, which lists them."""
-    found = Counter({INBOX: 0, TOLD: 0})
+    """The numbers of pending items that this person may see, by page, in one query. Broken expectations count for the
+    page of their agent, and all of them for Home, which lists them."""
+    found = Counter({INBOX: 0, NOTIFIED: 0})
     rows: Iterable[tuple[str, int]]
     if by.agents is None:
         # Each page asks for it, and writing the query takes ten times as long as its answer.
@@ -207,20 +207,23 @@ def _waiting(by: Principal) -> dict[str, int]:
         rows = _waiting_rows(by, int(by.id))
     for page, number in rows:
         found[page] += number
-    inbox, told = found.pop(INBOX), found.pop(TOLD)
+    inbox, notified = found.pop(INBOX), found.pop(NOTIFIED)
     tour = {page: found.pop(page) for page in (TOUR_SHOWN, TOUR_LEFT) if page in found}
     of_agents = {reverse("agent_expectations", args=[slug]): number for slug, number in found.items()}
-    pages = {reverse("inbox"): inbox, reverse("notifications"): told, reverse("home"): sum(found.values())}
+    pages = {reverse("inbox"): inbox, reverse("notifications"): notified, reverse("home"): sum(found.values())}
     return {**tour, **of_agents, **pages}
 
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
-    waiting: tuple[QuerySet[Any], ...] = (ChangeProposal.objects.seen_by(by).waiting(), visible_reviews(by).pending())
+    waiting: tuple[QuerySet[Any], ...] = (
+        ChangeProposal.objects.visible_to(by).waiting(),
+        visible_reviews(by).pending(),
+    )
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
     if by.may(VIEW_EXPECTATION):
         pages.append((broken_results(by), Cast("agent__slug", TextField())))
-    mine = Notification.objects.filter(person_id=person).seen_by(by)
-    pages.append((mine.unread(), Value(TOLD, output_field=TextField())))
+    mine = Notification.objects.filter(person_id=person).visible_to(by)
+    pages.append((mine.unread(), Value(NOTIFIED, output_field=TextField())))
     guided = Case(When(left_at=None, then=Value(TOUR_SHOWN)), default=Value(TOUR_LEFT), output_field=TextField())
     pages.append((DemoTour.objects.filter(person_id=person), guided))
     parts = [

@@ -1,4 +1,4 @@
-"""The console pages of what records and changes are about: each model names its own in `get_absolute_url`."""
+"""Links to the objects of audit records and changes: each model has its own page in `get_absolute_url`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -54,16 +54,16 @@ def object_url(object_type: str, object_id: str, by: Principal) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ObjectLink:
-    """What a change is about: what it is called now, and its page; without an address where it is gone."""
+    """The object of a change: its present name and page; without an address if it is gone."""
 
     label: str
     url: str = ""
 
 
 def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str]) -> dict[int, ObjectLink]:
-    """By change the link to what it is about, of these personas: one statement for each type of object.
+    """The link to the object of each change, of these personas: one statement per type of object.
 
-    Whoever asks has checked that the reader may know of the changes.
+    The caller has checked that the reader may see the changes.
     """
     changes = list(changes)
     wanted: dict[tuple[str, str], set[str]] = {}
@@ -85,7 +85,7 @@ def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str
 def _links(
     agent: Agent, object_type: str, name: str, ids: Collection[str], personas: Sequence[str]
 ) -> Iterable[tuple[str, str, ObjectLink]]:
-    """The objects of one type that are still there: what `name` holds, whose they are ("" of both), and the link."""
+    """The existing objects of one type: the value of `name`, the persona ("" for both), and the link."""
     model = _models().get(object_type)
     if model is None:
         return
@@ -93,7 +93,7 @@ def _links(
         yield agent.slug, "", ObjectLink(str(agent), agent.get_absolute_url())
         return
     fields = {field.name: field for field in model._meta.get_fields() if field.concrete}
-    # What is called by its parts is read with them, and without what is long.
+    # Objects are loaded with the related rows of their names, and without long columns.
     parents = [key for key, field in fields.items() if field.many_to_one]
     long = [key for key, field in fields.items() if isinstance(field, JSONField)]
     rows = model._default_manager.select_related(*parents).defer(*long).filter(agent=agent)

@@ -11,11 +11,11 @@ from nousweb.lib.keyset_page import KeysetPage, Row, keyset_page
 
 PAGE_SIZE = 50
 
-MOST_ROWS = 10_000
+MAX_ROWS_COUNTED = 10_000
 
 
 class BoundedPaginator(Paginator):
-    """A paginator that counts, and reaches, at most MOST_ROWS rows: further ones are found by filtering.
+    """A paginator that counts, and reaches, at most MAX_ROWS_COUNTED rows: further ones are found by filtering.
 
     A first page that is not full has counted them, which where few rows have a word takes as long as finding them.
     """
@@ -33,12 +33,12 @@ class BoundedPaginator(Paginator):
     def count(self) -> int:
         """The number of rows, counted without sorting them."""
         rows: Any = self.object_list
-        return rows.order_by()[:MOST_ROWS].count()
+        return rows.order_by()[:MAX_ROWS_COUNTED].count()
 
     @property
     def is_full(self) -> bool:
         """Whether there may be more rows than it reaches."""
-        return self.count >= MOST_ROWS
+        return self.count >= MAX_ROWS_COUNTED
 
 
 def page_of(request: HttpRequest, rows: "QuerySet[Any] | list[Any]", size: int = PAGE_SIZE) -> "Page[Any]":

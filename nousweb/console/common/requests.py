@@ -1,4 +1,4 @@
-"""What the console's views share: who asks, what an address names, and refusals shown on a form."""
+"""Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from identity.policy.sections import Section
 from identity.principal import Principal
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
-SELECTED_MOST = 200
+MAX_SELECTED = 200
 """Rows of a list that one bulk action takes."""
 
 
@@ -30,7 +30,7 @@ def section_named(name: str) -> Section:
 
 
 def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
-    """How ?layout= asks for a diff to be laid out, or else how this browser has it, as its cookie says."""
+    """The layout of a diff: from ?layout=, else from the browser's cookie."""
     return "unified" if request.GET.get("layout", request.COOKIES.get("layout")) == "unified" else "split"
 
 
@@ -41,7 +41,7 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
 
 
 def change_and_tell(request: HttpRequest, change: Callable[[], object], done: str) -> None:
-    """Make a change, and tell on the next page that it is `done`, or why it conflicts with what is there."""
+    """Make a change, and report on the next page that it is `done`, or its conflict."""
     try:
         change()
     except Conflict as error:
@@ -56,7 +56,7 @@ def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
         key = uuid.UUID(request.GET.get("applied", ""))
     except ValueError:
         return {}
-    proposals = ChangeProposal.objects.seen_by(principal_of(request))
+    proposals = ChangeProposal.objects.visible_to(principal_of(request))
     proposal = proposals.filter(pk=key, agent=agent).select_related("version", "restores").first()
     if proposal is None or proposal.version is None:
         return {}

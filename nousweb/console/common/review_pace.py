@@ -1,4 +1,4 @@
-"""How long what waits will take, by how fast this person has decided lately."""
+"""Estimate the time for the pending items from the person's recent decisions."""
 
 import math
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from statistics import median
 USUAL_SECONDS = 20.0
 """For each decision, until a person has taken a few."""
 LONGEST_GAP = 300.0
-"""Seconds; whoever takes longer was doing something else."""
+"""Maximum seconds between two decisions; a longer gap is a break."""
 SHORTEST_GAP = 0.5
 """Seconds; decisions that are closer together were one action about many."""
-LEAST_GAPS = 3
+MIN_GAPS = 3
 LATELY = timedelta(days=1)
 READ = 30
-"""So many of a person's latest decisions are read."""
+"""Maximum number of a person's latest decisions that are read."""
 
 
 def seconds_each(moments: Sequence[datetime]) -> float:
     """The median time between decisions that were taken at `moments`, in whichever order."""
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(sorted(moments)[-READ:])]
     gaps = [gap for gap in gaps if SHORTEST_GAP <= gap <= LONGEST_GAP]
-    return median(gaps) if len(gaps) >= LEAST_GAPS else USUAL_SECONDS
+    return median(gaps) if len(gaps) >= MIN_GAPS else USUAL_SECONDS
 
 
 def minutes_left(waiting: int, moments: Sequence[datetime]) -> int:

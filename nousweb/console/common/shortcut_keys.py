@@ -1,7 +1,7 @@
-"""The console's single-key shortcuts: one registry, from which buttons, script and help take their keys.
+"""The console's single-key shortcuts: one registry for buttons, script and help.
 
-A key means one thing on all pages. Templates name a shortcut and never write a key: `{% key "approve" %}` stands on
-what it presses, `{% kbd "approve" %}` where it is printed.
+A key has one meaning on all pages. Templates name a shortcut and never write a key: `{% key "approve" %}` is on the
+element that it presses, `{% kbd "approve" %}` where it is printed.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """A key as `KeyboardEvent.key` names it, and what it means wherever it is there."""
+    """A key, named like `KeyboardEvent.key`, and its meaning wherever it exists."""
 
     key: str
     meaning: str

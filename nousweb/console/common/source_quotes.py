@@ -7,14 +7,14 @@ from memory.models import Event, Fact
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
-"""So many characters before and after the sentence that says it."""
-MOST_READ = 20_000
+"""Number of characters that are shown before and after the sentence."""
+MAX_CHARACTERS_READ = 20_000
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceQuote:
-    """A piece of an event: the sentence that shares most words with the fact, and what stands around it."""
+    """A quote of an event: the sentence that shares most words with the fact, and its surroundings."""
 
     event: Event
     before: str
@@ -23,11 +23,11 @@ class SourceQuote:
 
 
 def source_quote(fact: Fact) -> SourceQuote | None:
-    """What the event that a fact came from says of it; None of a fact without one, or one that shares no word."""
+    """The quote of a fact's source event; None for a fact without one, or if no word is shared."""
     event = fact.source_event
     if event is None:
         return None
-    text, words = event.content[:MOST_READ], words_of(fact.content)
+    text, words = event.content[:MAX_CHARACTERS_READ], words_of(fact.content)
     sentences = list(_SENTENCE.finditer(text))
     best = max(sentences, key=lambda found: share_within(words, words_of(found.group())), default=None)
     if best is None or not words & words_of(best.group()):

@@ -1,4 +1,4 @@
-"""The form of an agent's settings: what is left empty has its default."""
+"""The form of an agent's settings; empty fields have their defaults."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
         for word in STM_DEFAULTS["visibility_boosts"]  # type: ignore[attr-defined]
     },
 }
-"""By setting, what a loop may be, and how the page asks for its factor."""
+"""By setting: the kind of loop, and the label of its factor."""
 MAX_CATEGORIES_OFFERED = 30
 
 
@@ -143,7 +143,7 @@ class AgentSettingsForm(forms.Form):
         return cleaned
 
     def values(self) -> dict[str, Any]:
-        """What `settings_update` takes: what was filled in."""
+        """The filled fields, as arguments of `settings_update`."""
         given = {name: value for name, value in self.cleaned_data.items() if value not in (None, "", {})}
         stm: dict[str, Any] = {}
         for name, value in given.items():
@@ -162,7 +162,7 @@ class AgentSettingsForm(forms.Form):
 
 
 def _initial_of(settings: AgentSettings) -> dict[str, Any]:
-    """What the fields hold for the settings in force."""
+    """The initial values of the fields for the current settings."""
     found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
     found["language"] = settings.language
     for name, value in settings.stm.items():

@@ -41,7 +41,7 @@ def answer_pieces(run: ContextRun, uses: Iterable[MemoryUsage]) -> list[AnswerPi
 
 
 def _spans(run: ContextRun, uses: Sequence[MemoryUsage]) -> list[Sequence[Sequence[int]]]:
-    """What each reference stands on: as it was noted when the answer came, or by its words where it was not."""
+    """The spans of each reference: as recorded with the answer, or from its words if they were not recorded."""
     if all(use.spans is not None for use in uses):
         return [use.spans or () for use in uses]
     shown = memories_shown(run)

@@ -1,4 +1,4 @@
-"""The questions behind the contested facts of a prompt, so that whoever reads it can go and answer them."""
+"""Links from the contested facts of a prompt to their reviews, so that readers can resolve them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Kind, Status = MemoryReview.Kind, MemoryReview.Status
 
 @dataclass(frozen=True, slots=True)
 class ContestedLink:
-    """The review of a contested fact: its page, and what is said of the fact; `open` while nobody has decided."""
+    """The review of a contested fact: its page, and the note at the fact; `open` while it is pending."""
 
     url: str
     words: str

@@ -30,7 +30,7 @@ _MESSAGE = re.compile(r"^(?P<role>[A-Za-z][\w -]{0,49}):[ \t]?(?P<content>.*)$")
 
 
 def conversation_read(text: str) -> tuple[Message, ...]:
-    """Messages from lines "role: what was said"; a line that begins with a blank goes on with the one before.
+    """Messages from lines "role: text"; a line that begins with a blank continues the one before.
 
     Raises Invalid, naming the line.
     """
@@ -185,7 +185,7 @@ class InspectorForm(forms.Form):
 
 
 class ExpectationForm(InspectorForm):
-    """A question, and what its prompt must be like."""
+    """A question, and the requirement on its prompt."""
 
     requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="It")
     target = forms.ChoiceField(choices=Expectation.Target.choices, label="What it is about")
@@ -211,10 +211,10 @@ class ExpectationForm(InspectorForm):
             del self.fields[name]
 
     def as_demand(self, named: Callable[[str], Sequence[tuple[str, str]]]) -> dict[str, Any]:
-        """What the services of expectations take.
+        """The fields for the services of expectations.
 
-        `named` finds memories by words, each as "fact <id>" and its text. Raises Invalid where `item` holds words: the
-        field is then a choice of what was found.
+        `named` finds memories by words, each as "fact <id>" and its text. Raises Invalid if `item` contains words: the
+        field then becomes a choice of the found memories.
         """
         given = self.cleaned_data
         target = given["target"]

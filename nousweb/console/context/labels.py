@@ -1,4 +1,4 @@
-"""What the engine decided, in words for people. Takes the decisions as they are logged."""
+"""Decisions of the engine in words for people, from their logged form."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -43,7 +43,7 @@ STAGES: Mapping[str, str] = {
     "assembly": "Assembly",
     "censors": "Censors",
 }
-"""What time was spent on, by the name that is logged, in the order of the page; “·” is a part."""
+"""Labels of the stages, by their logged names, in the order of the page; “·” marks a part."""
 
 
 def stage_words(timings: Mapping[str, float]) -> Iterator[tuple[str, float]]:
@@ -67,7 +67,7 @@ def frame_words(frame: Mapping[str, Any]) -> str:
 
 
 def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
-    """What the input was read to ask for, a sentence each."""
+    """The detected intent of the input, a sentence each."""
     if intent.get("is_greeting"):
         yield "A greeting and nothing more."
     elif intent.get("is_question"):
@@ -85,7 +85,7 @@ def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def plan_words(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What was therefore looked for, a sentence each."""
+    """The resulting plan, a sentence each."""
     if reason := plan.get("reason"):
         yield str(reason)
     limits = plan.get("limits") or {}

@@ -1,4 +1,4 @@
-"""Where the pieces of a prompt live in the console."""
+"""Pages of the console for the items of a prompt."""
 
 from django.urls import NoReverseMatch, reverse
 
@@ -13,11 +13,11 @@ SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": 
 
 
 def item_url(slug: str, item_type: str, item_id: str) -> str:
-    """Where something can be done about a memory; "" for what is none by itself, as a loop is."""
+    """The page for actions on a memory; "" for items that are no memories of their own, such as a loop."""
     return reverse("agent_context_item", args=[slug, item_type, item_id]) if item_type in ItemType.values else ""
 
 
-def memory_url(slug: str, item_type: str, item_id: str) -> str:
+def memory_item_url(slug: str, item_type: str, item_id: str) -> str:
     """The page of an item of a prompt; "" where it has none."""
     section = item_id.split(":", 1)[0]
     try:

@@ -14,7 +14,7 @@ SHOWN_CHARACTERS = 160
 
 
 def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> list[tuple[str, str]]:
-    """The memories that `words` fit best and `by` may see, each as "fact <id>" and what is shown of it."""
+    """The memories that fit `words` best and that `by` may see, each as "fact <id>" and its text."""
     types = [key for key, one in MEMORY_TYPES.items() if by.may(one.permission("view"))]
     if not words.strip() or not types:
         return []

@@ -1,4 +1,4 @@
-"""The form of the playground: a message, what the agent's client would say with it, and the conversation so far."""
+"""The form of the playground: a message, the other fields of a client's request, and the conversation so far."""
 
 import json
 import secrets
@@ -26,7 +26,7 @@ def session_new() -> str:
 
 
 class PlaygroundForm(forms.Form):
-    """One message to an agent; `conversation` is what was said before it, as this page itself wrote it."""
+    """One message to an agent; `conversation` has the messages before, as this page itself wrote them."""
 
     input = forms.CharField(
         max_length=MAX_MESSAGE_CHARACTERS,
@@ -51,43 +51,43 @@ class PlaygroundForm(forms.Form):
         )
 
     def clean_conversation(self) -> tuple[Message, ...]:
-        """What was said before. It comes from the browser, so nothing of it is taken for granted."""
+        """Validate the conversation. It comes from the browser, so nothing of it is trusted."""
         try:
-            given = json.loads(self.cleaned_data["conversation"] or "[]")
-            said = tuple(Message(str(one["role"]), str(one["content"])) for one in given)
+            fields = json.loads(self.cleaned_data["conversation"] or "[]")
+            messages = tuple(Message(str(one["role"]), str(one["content"])) for one in fields)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.") from error
         if any(
             one.role != ROLES[place % 2] or not one.content.strip() or unstorable_reason(one.content)
-            for place, one in enumerate(said)
+            for place, one in enumerate(messages)
         ):
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.")
-        if len(said) > MAX_TALK_MESSAGES or sum(len(one.content) for one in said) > MAX_TALK_CHARACTERS:
+        if len(messages) > MAX_TALK_MESSAGES or sum(len(one.content) for one in messages) > MAX_TALK_CHARACTERS:
             raise forms.ValidationError("The conversation is too long. Send again to begin a new one.")
-        return said
+        return messages
 
     def as_request(self) -> ContextRequest:
         """The message as a request of the agent's client. Raises Invalid, naming the field."""
-        given = self.cleaned_data
-        if not given["session"]:
+        fields = self.cleaned_data
+        if not fields["session"]:
             raise Invalid("A session has a name.", field="session_id")
         return ContextRequest(
-            session_id=given["session"],
-            input=given["input"],
-            profile=given["profile"] or None,
-            project=given["project"],
-            conversation=given["conversation"],
+            session_id=fields["session"],
+            input=fields["input"],
+            profile=fields["profile"] or None,
+            project=fields["project"],
+            conversation=fields["conversation"],
         )
 
-    def inspector_query(self, most: int) -> str:
-        """The query by which the inspector asks the same, without the conversation where it is longer than `most`."""
-        given = self.cleaned_data
-        values = {name: given[name] for name in ("input", "profile", "project", "session") if given[name]}
-        with_talk = {**values, "conversation": conversation_write(given["conversation"])}
-        query = urlencode(with_talk if given["conversation"] else values)
-        return query if len(query) <= most else urlencode(values)[:most]
+    def inspector_query(self, max_length: int) -> str:
+        """The query of the same request for the inspector, without the conversation if it exceeds `max_length`."""
+        fields = self.cleaned_data
+        values = {name: fields[name] for name in ("input", "profile", "project", "session") if fields[name]}
+        with_talk = {**values, "conversation": conversation_write(fields["conversation"])}
+        query = urlencode(with_talk if fields["conversation"] else values)
+        return query if len(query) <= max_length else urlencode(values)[:max_length]
 
 
-def conversation_json(said: tuple[Message, ...]) -> str:
-    """Messages as the form's hidden field holds them."""
-    return json.dumps([{"role": one.role, "content": one.content} for one in said])
+def conversation_json(messages: tuple[Message, ...]) -> str:
+    """Messages as JSON for the form's hidden field."""
+    return json.dumps([{"role": one.role, "content": one.content} for one in messages])

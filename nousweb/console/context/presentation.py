@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from context.engine.record import ContextRecord
-from context.what_if.identity_delivery import section_label
+from context.what_if.identity_delivery import identity_section_label
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.context.contested_links import ContestedLink
 from nousweb.console.context.labels import (
@@ -19,7 +19,7 @@ from nousweb.console.context.labels import (
     policy_words,
     stage_words,
 )
-from nousweb.console.context.links import item_url, memory_url
+from nousweb.console.context.links import item_url, memory_item_url
 
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
@@ -41,13 +41,13 @@ COLUMNS = (
     ("lexical", "Words", "Share of the rare words of the input that it holds"),
     ("tokens", "Tokens", "What it costs in the prompt"),
 )
-"""Of the table of candidates: the order that each stands for, its head, and what it says."""
+"""The columns of the table of candidates: the sort order, the head, and the explanation of each."""
 A_PAGE = 12
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PromptPiece:
     """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to,
     `contested` where people decide about it."""
 
@@ -70,7 +70,7 @@ class SectionRow:
     budget: int
     truncated: bool
     left_out: Mapping[str, Any]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PromptPiece, ...]
     css_class: str
     separator: str
     lead: str
@@ -82,7 +82,7 @@ class SectionRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckView:
-    """What the censors say of an input or an answer (`context.engine.retrieval.censors.text_check`)."""
+    """The check of an input or an answer (`context.engine.retrieval.censors.censors_check`)."""
 
     slug: str
     check: Mapping[str, Any]
@@ -97,7 +97,7 @@ class CheckView:
 
     @property
     def blocking(self) -> list[dict[str, Any]]:
-        """Those that keep the text back."""
+        """The triggers that block the text."""
         return self._triggers(lambda one: one["blocks"])
 
     @property
@@ -111,7 +111,7 @@ class CheckView:
 
     def _triggers(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
         return [
-            {**one, "url": memory_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
+            {**one, "url": memory_item_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
             for one in self.check["triggers"]
             if wanted(one)
         ]
@@ -119,7 +119,7 @@ class CheckView:
 
 @dataclass(frozen=True)
 class PromptView:
-    """A record with what the panels of a result show beside it: addresses, words and shares."""
+    """A record with the other values of a result's panels: addresses, words and shares."""
 
     slug: str
     record: ContextRecord
@@ -150,9 +150,9 @@ class PromptView:
                 section["truncated"],
                 cuts.get(section.get("key", ""), {}),
                 tuple(
-                    Piece(
+                    PromptPiece(
                         item.get("text", ""),
-                        memory_url(self.slug, item["type"], item["id"]),
+                        memory_item_url(self.slug, item["type"], item["id"]),
                         item["type"],
                         item["id"],
                         item.get("tokens", 0),
@@ -170,8 +170,8 @@ class PromptView:
 
     @property
     def not_sent(self) -> list[dict[str, Any]]:
-        """What the sections that are always there left out, an identity's pieces by their names; `bounded` where the
-        prompt had room, and only the section's own `budget` had none."""
+        """The items that the always-on sections left out, those of an identity by name; `bounded` if the prompt had
+        room, and only the section's own `budget` was used up."""
         budgets = {section["key"]: section["budget"] for section in self.record.sections}
         unused = self.record.budget_tokens - self.record.tokens
         return [
@@ -180,7 +180,7 @@ class PromptView:
                 "budget": budgets.get(cut["key"]),
                 "bounded": min((item["tokens_left_out"] for item in cut["items"]), default=0) <= unused,
                 "names": [
-                    (section_label(item["id"]), item["tokens_left_out"], item["tokens"])
+                    (identity_section_label(item["id"]), item["tokens_left_out"], item["tokens"])
                     for item in cut["items"]
                     if item["type"] == "identity"
                 ],
@@ -198,12 +198,12 @@ class PromptView:
 
     @cached_property
     def input_check(self) -> "CheckView | None":
-        """What the censors say of the input; None where it is a run from before they were checked."""
+        """The check of the input; None for a run from before inputs were checked."""
         return self._check("input")
 
     @cached_property
     def answer_check(self) -> "CheckView | None":
-        """What the censors say of the answer; None while none was reported."""
+        """The check of the answer; None until one is reported."""
         return self._check("answer")
 
     def _check(self, side: str) -> "CheckView | None":
@@ -228,7 +228,7 @@ class PromptView:
 
     @property
     def scopes(self) -> list[tuple[str, int]]:
-        """How many memories of each scope are in the prompt."""
+        """The number of memories of each scope in the prompt."""
         counts = self.record.fingerprint.get("tier_counts") or {}
         return [(name, counts.get(name, 0)) for name in SCOPES]
 
@@ -237,10 +237,10 @@ class PromptView:
         return list(stage_words(self.record.timings))
 
     def table(self, *, sort: str = "verdict", verdict: str = "", words: str = "") -> list[dict[str, Any]]:
-        """The candidates in the order asked for, those with one verdict if `verdict` names it, and with all `words` in
-        what they say, their type, label or reason.
+        """The candidates in the requested order, those with the verdict `verdict` if it is given, and with all `words`
+        in their text, type, label or reason.
 
-        The usual order has the included first, as a reader asks first what is in it, then the highest score.
+        The default order has the included ones first, then the highest score.
         """
         asked = words.casefold().split()
         found = [
@@ -260,17 +260,17 @@ class PromptView:
                 **one,
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
-                "url": memory_url(self.slug, one["type"], one["id"]),
+                "url": memory_item_url(self.slug, one["type"], one["id"]),
                 "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
                 "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
-                "successor_url": memory_url(self.slug, "fact", one.get("superseded_by") or ""),
+                "successor_url": memory_item_url(self.slug, "fact", one.get("superseded_by") or ""),
             }
             for one in found
         ]
 
     @cached_property
     def verdicts(self) -> list[dict[str, Any]]:
-        """How many candidates came to each verdict."""
+        """The number of candidates by verdict."""
         counts = Counter(one["verdict"] for one in self.record.candidates)
         return [
             {"code": code, "word": word, "kind": kind, "count": counts[code]}
@@ -280,5 +280,5 @@ class PromptView:
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:
-    """What a search within the candidates looks at."""
+    """The text of a candidate that a search looks at."""
     return " ".join(str(candidate.get(name) or "") for name in SEARCHED_FIELDS).casefold()

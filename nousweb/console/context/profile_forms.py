@@ -1,11 +1,11 @@
-"""Forms of profiles: what is left empty is inherited."""
+"""Forms of profiles; empty fields are inherited."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 
-from context.services.profiles import Effective
+from context.services.profiles import EffectiveSetting
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
@@ -14,7 +14,7 @@ NONE = "none"
 
 
 class ProfileForm(forms.Form):
-    """The own settings of a profile. `effective` names what an empty field would inherit."""
+    """The own settings of a profile. `effective` has the values that empty fields inherit."""
 
     reason = forms.CharField(
         required=False,
@@ -24,7 +24,7 @@ class ProfileForm(forms.Form):
         help_text="For the history.",
     )
 
-    def __init__(self, *args: Any, inherited: Mapping[str, Effective], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, inherited: Mapping[str, EffectiveSetting], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         made: dict[str, forms.Field] = {}
         for name, setting in SETTINGS.items():
@@ -65,7 +65,7 @@ class ProfileForm(forms.Form):
 
     @staticmethod
     def initial_of(values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the fields hold for own settings."""
+        """The initial values of the fields for a profile's own settings."""
         return {
             name: values[name] if setting.form in ("share", "count") else setting_words(values[name])
             for name, setting in SETTINGS.items()

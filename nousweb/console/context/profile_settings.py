@@ -1,4 +1,4 @@
-"""What each setting of a profile means, for people who change it."""
+"""Explanations of the settings of a profile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting's label, what it does, and the form it takes: share, count, yes, words or text."""
+    """A setting: its label, its effect, and its kind of field: share, count, yes, words or text."""
 
     name: str
     label: str

@@ -1,4 +1,4 @@
-"""What an agent looked up in the middle of a turn, as the page of its run shows it."""
+"""An agent's look-ups in the middle of a turn, for the page of the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from context.models import ContextRecall, ContextRun
 from memory.selectors.expansion import Relation
 from memory.types import MEMORY_TYPES
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 
 RELATIONS: Mapping[Relation, str] = {
     "before": "before it",
@@ -23,7 +23,7 @@ RELATIONS: Mapping[Relation, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RecalledItem:
-    """One memory that was given; `note` is its score, or what it is to the memory that was expanded."""
+    """One returned memory; `note` is its score, or its relation to the expanded memory."""
 
     url: str
     text: str
@@ -33,7 +33,7 @@ class RecalledItem:
 
 @dataclass(frozen=True, slots=True)
 class RecallRow:
-    """One recall: what was asked, when, and what it gave."""
+    """One recall: its request, time and results."""
 
     asked: str
     at: datetime
@@ -51,7 +51,7 @@ def _row(slug: str, recall: ContextRecall) -> RecallRow:
     expands = recall.action == ContextRecall.Action.EXPAND
     items = [
         RecalledItem(
-            memory_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
+            memory_item_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
         )
         for item in recall.items
     ]

@@ -1,4 +1,4 @@
-"""Two prompts side by side: what differs in the text, and which memories came, went, moved or fared otherwise."""
+"""Compare two prompts: their texts, and the memories that were added, removed, moved or treated differently."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from context.engine.record import ContextRecord
 from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Key = tuple[str, str]
@@ -20,8 +20,8 @@ CHANGES: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one side has an item: in its prompt, among its candidates, or nowhere."""
+class RunPosition:
+    """The position of an item on one side: in the prompt, among the candidates, or nowhere."""
 
     section: str = ""
     number: int = 0
@@ -44,8 +44,8 @@ class ItemChange:
     id: str
     text: str
     change: str
-    a: Place
-    b: Place
+    a: RunPosition
+    b: RunPosition
     url: str
 
     @property
@@ -58,40 +58,44 @@ class ItemChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     diff: TextDiff
     items: tuple[ItemChange, ...]
     same: int
     tokens_change: int
 
 
-def compare(slug: str, a: ContextRecord, b: ContextRecord) -> Comparison:
-    """What differs between two contexts of an agent, from `a` to `b`.
+def compare_runs(slug: str, a: ContextRecord, b: ContextRecord) -> RunComparison:
+    """The differences between two contexts of an agent, from `a` to `b`.
 
-    An item has moved when it stands elsewhere among those that both show.
+    An item has moved if its order among the items that both show is different.
     """
-    places_a, places_b = _places(a), _places(b)
-    both = [key for key, place in places_a.items() if place.shown and places_b.get(key, Place()).shown]
-    order_b = {key: number for number, key in enumerate(sorted(both, key=lambda key: places_b[key].number))}
+    positions_a, positions_b = _positions(a), _positions(b)
+    both = [
+        key for key, position in positions_a.items() if position.shown and positions_b.get(key, RunPosition()).shown
+    ]
+    order_b = {key: number for number, key in enumerate(sorted(both, key=lambda key: positions_b[key].number))}
     moved = {
-        key for number, key in enumerate(sorted(both, key=lambda key: places_a[key].number)) if order_b[key] != number
+        key
+        for number, key in enumerate(sorted(both, key=lambda key: positions_a[key].number))
+        if order_b[key] != number
     }
     items: list[ItemChange] = []
     same = 0
-    for key in dict.fromkeys([*places_a, *places_b]):
-        one, other = places_a.get(key, Place()), places_b.get(key, Place())
+    for key in dict.fromkeys([*positions_a, *positions_b]):
+        one, other = positions_a.get(key, RunPosition()), positions_b.get(key, RunPosition())
         change = _change(one, other, moved=key in moved)
         if not change:
             same += one.shown and other.shown
             continue
         text = other.text or one.text
-        items.append(ItemChange(*key, text, change, one, other, memory_url(slug, *key)))
+        items.append(ItemChange(*key, text, change, one, other, memory_item_url(slug, *key)))
     order = list(CHANGES)
     items.sort(key=lambda item: order.index(item.change))
-    return Comparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
+    return RunComparison(diff_texts(a.system_prompt, b.system_prompt), tuple(items), same, b.tokens - a.tokens)
 
 
-def _change(a: Place, b: Place, *, moved: bool) -> str:
+def _change(a: RunPosition, b: RunPosition, *, moved: bool) -> str:
     if a.shown != b.shown:
         return "added" if b.shown else "removed"
     if a.shown and a.text != b.text:
@@ -101,9 +105,9 @@ def _change(a: Place, b: Place, *, moved: bool) -> str:
     return "verdict" if a.verdict and b.verdict and a.verdict != b.verdict else ""
 
 
-def _places(record: ContextRecord) -> dict[Key, Place]:
+def _positions(record: ContextRecord) -> dict[Key, RunPosition]:
     verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in record.candidates}
-    places: dict[Key, Place] = {}
+    positions: dict[Key, RunPosition] = {}
     number = 0
     for section in record.sections:
         for item in section["items"]:
@@ -111,11 +115,11 @@ def _places(record: ContextRecord) -> dict[Key, Place]:
             key = item["type"], item["id"]
             score = verdicts[key]["score"] if key in verdicts else None
             kind, word = VERDICTS["included"]
-            places[key] = Place(
+            positions[key] = RunPosition(
                 section["label"], number, item.get("text", ""), item.get("tokens", 0), word, kind, score
             )
     for key, one in verdicts.items():
-        if key not in places:
+        if key not in positions:
             kind, word = VERDICTS.get(one["verdict"], ("neutral", one["verdict"]))
-            places[key] = Place("", 0, one["text"], one["tokens"], word, kind, one["score"])
-    return places
+            positions[key] = RunPosition("", 0, one["text"], one["tokens"], word, kind, one["score"])
+    return positions

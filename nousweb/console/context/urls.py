@@ -34,7 +34,7 @@ urlpatterns = [
     path(f"{AGENT}session/", sessions.agent_context_session, name="agent_context_session"),
     path(f"{AGENT}compare/", compare.agent_context_compare, name="agent_context_compare"),
     path(f"{AGENT}fingerprints/", fingerprints.agent_context_fingerprints, name="agent_context_fingerprints"),
-    path(f"{AGENT}blast/", impact.agent_context_blast, name="agent_context_blast"),
+    path(f"{AGENT}blast/", impact.agent_context_impact, name="agent_context_blast"),
     path(f"{AGENT}expectations/", expectations.agent_expectations, name="agent_expectations"),
     path(f"{AGENT}expectations/check/", expectations.agent_expectations_check, name="agent_expectations_check"),
     path(f"{AGENT}expectations/demand/", expectations.agent_expectation_demand, name="agent_expectation_demand"),
@@ -46,12 +46,8 @@ urlpatterns = [
     path(f"{AGENT}<uuid:pk>/", runs.agent_context_run, name="agent_context_run"),
     path(f"{AGENT}<uuid:pk>/bisect/", bisect.agent_context_bisect, name="agent_context_bisect"),
     path(f"{AGENT}<uuid:pk>/outcome/", runs.agent_context_outcome, name="agent_context_outcome"),
-    path(
-        "context/blast/proposals/", impact.context_blast_selected, {"of": "proposals"}, name="context_blast_proposals"
-    ),
-    path(
-        "context/blast/questions/", impact.context_blast_selected, {"of": "questions"}, name="context_blast_questions"
-    ),
+    path("context/blast/proposals/", impact.selected_impact, {"of": "proposals"}, name="context_blast_proposals"),
+    path("context/blast/questions/", impact.selected_impact, {"of": "questions"}, name="context_blast_questions"),
     path(PROFILES, profiles.context_profiles, name="context_profiles"),
     path(f"{PROFILES}<str:profile_slug>/", profiles.context_profile, name="context_profile"),
     path(f"{PROFILES}<str:profile_slug>/edit/", profiles.context_profile_edit, name="context_profile_edit"),

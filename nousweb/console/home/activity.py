@@ -1,4 +1,4 @@
-"""What changed since yesterday, and how each agent is doing."""
+"""Changes since yesterday, and the activity of each agent."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,7 +42,7 @@ class Changes:
 def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
     """Counts by action and the latest records that `by` may see. Two queries, both within two days of the trail."""
     now = clock.now()
-    trail = AuditEvent.objects.seen_by(by).filter(at__gte=now - 2 * DAY, at__lte=now)
+    trail = AuditEvent.objects.visible_to(by).filter(at__gte=now - 2 * DAY, at__lte=now)
     if agent:
         trail = trail.filter(agent=agent)
     today: dict[str, int] = {}
@@ -75,8 +75,8 @@ def _is_today(now: datetime) -> Case:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRow:
-    """One agent: facts it holds, contexts it asked for, changes of its identity that wait."""
+class AgentActivityRow:
+    """One agent with its numbers of facts, of context calls and of pending identity changes."""
 
     agent: Agent
     waiting: int
@@ -87,9 +87,9 @@ class AgentRow:
 
 def agents_activity(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
-) -> tuple[list[AgentRow], bool]:
-    """The agents for which most waits, then by name; and whether there are more. Three queries."""
-    found = Agent.objects.seen_by(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
+) -> tuple[list[AgentActivityRow], bool]:
+    """The agents with the most pending changes, then by name; and whether there are more. Three queries."""
+    found = Agent.objects.visible_to(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found.filter(pk=agent.pk) if agent else found[: AGENTS_SHOWN + 1])
     keys = [row.pk for row in agents]
     facts: dict[int, int] = {}
@@ -110,7 +110,7 @@ def agents_activity(
             )
         }
     rows = [
-        AgentRow(
+        AgentActivityRow(
             row,
             row.waiting,  # type: ignore[attr-defined]
             facts.get(row.pk, 0),

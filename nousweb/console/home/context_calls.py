@@ -1,4 +1,4 @@
-"""What agents asked for: calls, their size and speed, and what became of it."""
+"""Context calls of agents: numbers, sizes, durations and outcomes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,15 +44,15 @@ class Column:
 
     @property
     def anchor(self) -> str:
-        """Which end of its label stands at the middle, so that none leaves the chart."""
+        """The end of the label at the middle of its column, chosen so that no label leaves the chart."""
         return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
 
 
 @dataclass(frozen=True, slots=True)
 class SectionUse:
-    """One section of the prompts: tokens in a mean call, and what share of its memories answers referred to.
+    """One section of the prompts: tokens in a mean call, and the share of its memories that answers referred to.
 
-    `share` is of tokens, in percent; None where no answer was reported, or the section holds no memories.
+    `share` is of tokens, in percent; None if no answer was reported, or the section holds no memories.
     """
 
     label: str
@@ -103,14 +103,18 @@ class Calls:
         return (min(means), max(means)) if means else None
 
 
-def context_calls(personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None) -> Calls:
-    """Figures of both periods; `kept` are those that reference_shares takes. Four queries: the totals, the series, the
-    latest calls' sections, and the usage."""
+def context_calls(
+    personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
+) -> Calls:
+    """Figures of both periods. Four queries: the totals, the series, the latest calls' sections, and the usage.
+
+    `snapshot` is for `reference_shares`.
+    """
     runs = ContextRun.objects.filter(period.within_both("created_at"), persona__in=personas).order_by()
     if agent:
         runs = runs.filter(agent=agent)
     totals = _totals(runs, period)
-    shares = reference_shares(personas, agent, period, kept)
+    shares = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
     columns, lines_drawn, tops = _columns(runs, period)
 

@@ -1,4 +1,5 @@
-"""The home page: is everything well, and what needs me? Reads only; each part by the right that its own page asks."""
+"""The home page: system health and items that need attention. Reads only; each part requires the permission of its own
+page."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,17 +12,17 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.home.activity import AgentRow, Changes, agents_activity, changes_since_yesterday
+from nousweb.console.home.activity import AgentActivityRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health
-from nousweb.console.home.memory_growth import Growth, memory_growth, snapshot_name
+from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
 from nousweb.console.home.needs_attention import (
-    Waiting,
-    expectations_broken,
+    AttentionItem,
+    broken_expectation_items,
+    dead_job_items,
     index_backlog,
-    proposals_waiting,
-    questions_waiting,
-    runs_given_up,
+    pending_proposal_items,
+    pending_review_items,
 )
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
 from nousweb.console.home.reference_shares import NAME as USAGE
@@ -32,33 +33,33 @@ VIEW_AGENT = "identity.view_agent"
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """What the home page shows; None where this principal may not look."""
+    """The contents of the home page; None for parts that the principal may not see."""
 
     period: Period
     agent: Agent | None
-    waiting: list[Waiting]
+    waiting: list[AttentionItem]
     health: list[Health]
     may_see_waiting: bool
     changes: Changes | None = None
-    memory: list[Growth] = field(default_factory=list)
+    memory: list[GrowthSeries] = field(default_factory=list)
     memory_at: datetime | None = None
     calls: Calls | None = None
-    agents: list[AgentRow] | None = None
+    agents: list[AgentActivityRow] | None = None
     more_agents: bool = False
 
     @property
     def count(self) -> int:
-        """How many things wait for a person."""
+        """Number of items that need attention."""
         return sum(line.count for line in self.waiting)
 
     @property
     def unwell(self) -> list[Health]:
-        """The parts that do not work as they should, the worst first."""
+        """The parts with a problem, the worst first."""
         return sorted((part for part in self.health if SEVERITY[part.kind]), key=lambda part: -SEVERITY[part.kind])
 
     @property
     def kind(self) -> str:
-        """Badge of the whole."""
+        """The badge of the overall health."""
         worst = max((SEVERITY[part.kind] for part in self.health), default=0)
         return ("ok", "warn", "block")[worst]
 
@@ -68,53 +69,53 @@ class Dashboard:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing was ever written or asked, so that only the next step is worth showing."""
+        """Whether there are no memories and no calls yet, so that the page shows only the next step."""
         silent = self.calls is None or not (self.calls.calls.now or self.calls.calls.before)
         return self.agents is not None and silent and not any(growth.total for growth in self.memory)
 
     @property
     def memory_rows(self) -> list[tuple[str, list[int]]]:
-        """What came in each hour or day, a number a type: the table behind the small charts."""
+        """Numbers added in each hour or day, one per type: the table of the small charts."""
         columns = [growth.added for growth in self.memory]
         return [(row[0][0], [count for _, count, _ in row]) for row in zip(*columns, strict=True)]
 
     @property
     def query(self) -> str:
-        """What the addresses of this page keep of the agent."""
+        """The query parameter of the agent for links of this page."""
         return f"&agent={self.agent.slug}" if self.agent else ""
 
 
 def days_of(query: QueryDict) -> int:
-    """The period that ?days= asks for; one that is not offered is ignored."""
+    """The period in ?days=; a value that is not offered is ignored."""
     asked = query.get("days", "")
     return int(asked) if asked in {str(days) for days in CHOICES} else DEFAULT_DAYS
 
 
 def dashboard(by: Principal, query: QueryDict) -> Dashboard:
-    """How things stand for `by`, in ?days= and for ?agent=, in as many queries however much there is.
+    """The dashboard of `by` for ?days= and ?agent=. The number of queries does not depend on the amount of data.
 
-    Raises NotFound for an agent that is not there and NotAllowed where agents may not be seen.
+    Raises NotFound for an unknown agent, and NotAllowed if `by` may not see agents.
     """
     agent = None
     if slug := query.get("agent", ""):
         by.require(VIEW_AGENT)
         agent = agent_get(slug, by)
     elif by.agents is not None:
-        # Whoever is limited to some agents sees one of them at a time: no figure is of all agents.
-        agent = Agent.objects.seen_by(by).first() or Agent(pk=0, slug="none", name="no agent")
+        # A person who is limited to some agents sees one of them at a time: no figure covers all agents.
+        agent = Agent.objects.visible_to(by).first() or Agent(pk=0, slug="none", name="no agent")
     period = Period(days_of(query), clock.now())
     personas = tuple(Persona.values) if by.may(VIEW_SUBCONSCIOUS) else (Persona.ACTOR.value,)
-    waiting: list[Waiting] = []
+    waiting: list[AttentionItem] = []
     health = [worker_health(personas if by.agents is None else ())] if by.may(VIEW_AGENT) else []
     may_see_waiting = by.may("identity.view_changeproposal")
     if may_see_waiting:
-        waiting += proposals_waiting(by, agent)
+        waiting += pending_proposal_items(by, agent)
     if by.may("memory.view_memoryreview"):
-        waiting += questions_waiting(personas, agent)
+        waiting += pending_review_items(personas, agent)
     if by.may(VIEW_EXPECTATION):
-        waiting += expectations_broken(by, agent)
+        waiting += broken_expectation_items(by, agent)
     if by.may("memory.view_job"):
-        waiting += runs_given_up(personas, agent)
+        waiting += dead_job_items(personas, agent)
     if by.may("memory.view_searchitem"):
         backlog = index_backlog(personas, agent)
         waiting += backlog.lines
@@ -122,8 +123,8 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         health += [index_health(backlog, agent), embedder_health(), judge]
     agents, more = agents_activity(by, personas, agent, period) if by.may(VIEW_AGENT) else (None, False)
     growth = snapshot_name(period.days)
-    kept = snapshots_of((growth, USAGE), agent.pk if agent else None, both=len(personas) > 1)
-    memory, memory_at = memory_growth(by, personas, agent, period, kept.get(growth))
+    snapshots = snapshots_of((growth, USAGE), agent.pk if agent else None, both=len(personas) > 1)
+    memory, memory_at = memory_growth(by, personas, agent, period, snapshots.get(growth))
     may_see_calls = by.may("context.view_contextrun")
     return Dashboard(
         period=period,
@@ -134,7 +135,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
         changes=changes_since_yesterday(by, agent) if by.may("identity.view_auditevent") else None,
         memory=memory,
         memory_at=memory_at,
-        calls=context_calls(personas, agent, period, kept.get(USAGE)) if may_see_calls else None,
+        calls=context_calls(personas, agent, period, snapshots.get(USAGE)) if may_see_calls else None,
         agents=agents,
         more_agents=more,
     )

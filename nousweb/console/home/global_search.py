@@ -1,4 +1,4 @@
-"""Search across all agents: agents, subjects, memories, what waits, and whatever an id names."""
+"""Search across all agents: agents, subjects, memories, pending items, and objects by id."""
 
 import time
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ OBJECTS = (
     *((one.name, str(one.key.label)) for one in MEMORY_TYPES.values() if one.key_type == "uuid"),
     ("subject", "Subject"),
 )
-"""What an id may name, and what it is called."""
+"""Types of objects that an id may belong to, with their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalHit:
-    """One thing that was found: what it is called, where it is, and what tells it from others."""
+    """One hit: its name, its page, and its distinguishing detail."""
 
     label: str
     url: str
@@ -45,7 +45,7 @@ class GlobalHit:
 
 @dataclass(slots=True)
 class GlobalResult:
-    """What was found, in groups; of how many of the agents that one may see memory was searched in the time given."""
+    """The hits in groups, and the number of agents whose memory was searched in the time limit."""
 
     groups: dict[str, list[GlobalHit]] = field(default_factory=dict)
     searched: int = 0
@@ -72,7 +72,9 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
         return result
     if named := _by_id(query, by):
         result.groups["By its id"] = named
-    agents = list(Agent.objects.seen_by(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    agents = (
+        list(Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
+    )
     agents.sort(key=lambda agent: agent.slug != first)
     result.agents = len(agents)
     result.groups["Agents"] = _agents(query, by)
@@ -110,7 +112,7 @@ def _may_view(name: str, by: Principal) -> bool:
 def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
-    rows = Agent.objects.seen_by(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
+    rows = Agent.objects.visible_to(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
     return [GlobalHit(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
 
 
@@ -118,7 +120,7 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_changeproposal"):
         return []
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
-    rows = ChangeProposal.objects.seen_by(by).waiting().filter(words).select_related("agent").riskiest_first()
+    rows = ChangeProposal.objects.visible_to(by).waiting().filter(words).select_related("agent").riskiest_first()
     return [
         GlobalHit(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
         for row in rows[:EACH_GROUP]

@@ -69,7 +69,7 @@ def worker_health(personas: tuple[str, ...]) -> Health:
 
 
 def index_health(backlog: IndexBacklog, agent: Agent | None) -> Health:
-    """How current search is."""
+    """The state of the search index."""
     url = reverse("agent_index", args=[agent.slug]) if agent else ""
     waits = f"{backlog.pending:,} memories wait for their vectors"
     if backlog.pending == 1:
@@ -85,7 +85,7 @@ def index_health(backlog: IndexBacklog, agent: Agent | None) -> Health:
 
 
 def embedder_health() -> Health:
-    """Which model the index is of, and whether it is moving to another or the settings name another."""
+    """The model of the index, and whether the index is moving to another one or the settings name another."""
     models = {model.state: model for model in EmbeddingModel.objects.all()}
     active = models.get(EmbeddingModel.State.ACTIVE)
     building = models.get(EmbeddingModel.State.BUILDING)
@@ -100,9 +100,9 @@ def embedder_health() -> Health:
 
 
 def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period, *, limited: bool) -> Health:
-    """What the judge spent today of the day's budget, which all agents share, and its errors in the period.
+    """The judge's spending of today's budget, which all agents share, and its errors in the period.
 
-    Whoever is `limited` to some agents sees only what it spent for `agent`.
+    For a person `limited` to some agents only the spending for `agent`.
     """
     today = today_start()
     calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()

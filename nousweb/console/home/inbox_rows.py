@@ -1,4 +1,4 @@
-"""The rows of the inbox: each item in the words of its kind, and what people have done with it."""
+"""The rows of the inbox: each item in the words of its kind, with its assignee and comments."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from nousweb.lib import clock
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 MOMENTS_READ = 2_000
-"""Of a person's latest decisions, for how fast they decide and how many they took today."""
+"""Maximum number of a person's latest decisions that are read, for their pace and today's count."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _review_row(entry: InboxEntry, review: MemoryReview, part: InboxFilter) -> I
 
 
 def _with_people(rows: list[InboxRow]) -> list[InboxRow]:
-    """The same rows, with whose each is and how many comments it has. Two queries."""
+    """Add the assignee and the number of comments to the rows. Two queries."""
     keys = [row.entry.id for row in rows]
     assigned: QuerySet[ItemAssignment] = ItemAssignment.objects.filter(item_id__in=keys).select_related("person")
     people: dict[UUID, str] = {one.item_id: one.person.get_username() for one in assigned}
@@ -126,7 +126,7 @@ def _with_people(rows: list[InboxRow]) -> list[InboxRow]:
 
 
 def decisions_lately(by: Principal) -> list[datetime]:
-    """When this person decided within the last day, about whatever waited. One query."""
+    """The times of this person's decisions within the last day, of all kinds. One query."""
     since = clock.now() - LATELY
     proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=since).order_by()
     reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=since).order_by()

@@ -1,4 +1,4 @@
-"""How much is remembered, in which state, and how it grows."""
+"""Numbers of memories by type and state, and their growth."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ WHOLE = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What is counted: its table, when a row came to be known, its states and the page that lists it."""
+class CountedType:
+    """A type that is counted: its table, the column of its recorded time, its states and the page that lists it."""
 
     key: str
     label: str
@@ -35,12 +35,12 @@ class Kind:
     states: tuple[State, ...]
 
 
-KINDS = (
+COUNTED_TYPES = (
     *(
-        Kind(key, one.label, one.model, one.recorded, one.permission, one.list_page, one.states)
+        CountedType(key, one.label, one.model, one.recorded, one.permission, one.list_page, one.states)
         for key, one in TYPE_PAGES.items()
     ),
-    Kind("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
+    CountedType("censor", "Censors", Censor, "created_at", "memory.view_censor", "agent_censors", (
         ("off", "seg-8", Q(active=False)),
         ("warn", "seg-3", Q(severity="warn")),
         ("block", "seg-4", Q()),
@@ -49,27 +49,27 @@ KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """One type of memory: how many there are, by state, and how many came in each hour or day of the period."""
+class GrowthSeries:
+    """Numbers of one type of memory: by state, and added in each hour or day of the period."""
 
-    kind: Kind
+    counted_type: CountedType
     total: int
     states: list[Segment]
     new: Trend
     added: list[tuple[str, int, Bar]]
 
     @property
-    def most(self) -> int:
+    def max_added(self) -> int:
         return max((count for _, count, _ in self.added), default=0)
 
     @property
     def label(self) -> str:
-        return self.kind.label
+        return self.counted_type.label
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthCounts:
-    """What there is of each type by state, and what came in each hour or day of a period and of the one before.
+    """Numbers of each type by state, and added in each hour or day of a period and of the one before.
 
     `at` is when a large memory was counted; None for now.
     """
@@ -80,29 +80,27 @@ class GrowthCounts:
 
 
 def memory_growth(
-    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None
-) -> tuple[list[Growth], datetime | None]:
-    """Each type that `by` may see, and when it was counted, where `kept` has figures of earlier. At most one query."""
-    kinds = [kind for kind in KINDS if by.may(kind.permission)]
-    if not kinds:
+    by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
+) -> tuple[list[GrowthSeries], datetime | None]:
+    """The growth of each type that `by` may see, and the time of `snapshot` if it is used. At most one query."""
+    types = [one for one in COUNTED_TYPES if by.may(one.permission)]
+    if not types:
         return [], None
-    counts = _read(kept) if kept else growth_counted(kinds, personas, agent, period)
-    return [_growth(kind, counts.totals, counts.added.get(kind.key, []), period) for kind in kinds], counts.at
+    counts = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
+    return [_growth(one, counts.totals, counts.added.get(one.key, []), period) for one in types], counts.at
 
 
-def growth_counted(
-    kinds: Sequence[Kind], personas: tuple[str, ...], agent: Agent | None, period: Period
+def growth_count(
+    types: Sequence[CountedType], personas: tuple[str, ...], agent: Agent | None, period: Period
 ) -> GrowthCounts:
     """Count by state and by hour or day. One query."""
 
-    def rows(kind: Kind) -> QuerySet[Any]:
-        found = kind.model._default_manager.filter(persona__in=personas).order_by()
+    def rows(one: CountedType) -> QuerySet[Any]:
+        found = one.model._default_manager.filter(persona__in=personas).order_by()
         return found.filter(agent=agent) if agent else found
 
-    # The moments of the first part say how those of all are read.
-    first, *others = (
-        part for kind in kinds for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
-    )
+    # The first part determines how the moments of all parts are converted.
+    first, *others = (part for one in types for part in (_by_bucket(rows(one), one, period), _by_state(rows(one), one)))
     totals: dict[tuple[str, str], int] = {}
     added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
     for row in first.union(*others, all=True):
@@ -113,11 +111,11 @@ def growth_counted(
     return GrowthCounts(totals, added)
 
 
-def growth_keep(agent: Agent | None, *, both: bool) -> None:
-    """Count a large memory, or all memories together, for the pages to come: for each period that is offered."""
+def growth_refresh(agent: Agent | None, *, both: bool) -> None:
+    """Store the counts of a large memory, or of all memories together, for each period that pages offer."""
     personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
     for days in CHOICES:
-        counts = growth_counted(KINDS, personas, agent, Period(days, clock.now()))
+        counts = growth_count(COUNTED_TYPES, personas, agent, Period(days, clock.now()))
         value = {
             "totals": [[what, state, number] for (what, state), number in counts.totals.items()],
             "added": {what: [[at.isoformat(), number] for at, number in rows] for what, rows in counts.added.items()},
@@ -129,31 +127,31 @@ def snapshot_name(days: int) -> str:
     return f"growth in {days} days"
 
 
-def _read(kept: FigureSnapshot) -> GrowthCounts:
-    totals = {(what, state): number for what, state, number in kept.value["totals"]}
+def _read(snapshot: FigureSnapshot) -> GrowthCounts:
+    totals = {(what, state): number for what, state, number in snapshot.value["totals"]}
     added = {
         what: [(datetime.fromisoformat(at), number) for at, number in rows]
-        for what, rows in kept.value["added"].items()
+        for what, rows in snapshot.value["added"].items()
     }
-    return GrowthCounts(totals, added, kept.at)
+    return GrowthCounts(totals, added, snapshot.at)
 
 
-def _by_state(found: QuerySet[Any], kind: Kind) -> QuerySet[Any]:
-    *conditions, (last, _, _) = kind.states
+def _by_state(found: QuerySet[Any], one: CountedType) -> QuerySet[Any]:
+    *conditions, (last, _, _) = one.states
     state = Case(
         *(When(condition, then=Value(name)) for name, _, condition in conditions),
         default=Value(last),
         output_field=CharField(),
     )
     nothing = Value(None, output_field=DateTimeField())
-    counted = found.annotate(what=Value(kind.key), state=state).values("what", "state").annotate(n=Count("*"))
+    counted = found.annotate(what=Value(one.key), state=state).values("what", "state").annotate(n=Count("*"))
     return counted.annotate(at=nothing).values("what", "state", "at", "n")
 
 
-def _by_bucket(found: QuerySet[Any], kind: Kind, period: Period) -> QuerySet[Any]:
-    recent = found.filter(period.within_both(kind.recorded))
+def _by_bucket(found: QuerySet[Any], one: CountedType, period: Period) -> QuerySet[Any]:
+    recent = found.filter(period.within_both(one.recorded))
     return (
-        recent.annotate(what=Value(kind.key), state=Value(""), at=period.bucket(kind.recorded))
+        recent.annotate(what=Value(one.key), state=Value(""), at=period.bucket(one.recorded))
         .values("what", "state", "at")
         .annotate(n=Count("*"))
         .values("what", "state", "at", "n")
@@ -161,14 +159,14 @@ def _by_bucket(found: QuerySet[Any], kind: Kind, period: Period) -> QuerySet[Any
 
 
 def _growth(
-    kind: Kind, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
-) -> Growth:
-    counts = [(name, totals.get((kind.key, name), 0), colour) for name, colour, _ in kind.states]
+    one: CountedType, totals: dict[tuple[str, str], int], added: list[tuple[datetime, int]], period: Period
+) -> GrowthSeries:
+    counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     series = [int(value) for value in period.spread(added)]
     before = sum(int(value) for value in period.spread_before(added))
     drawn = bars(series, SPARK_HEIGHT, top=nice_top(max(series)), gap=0.2)
-    return Growth(
-        kind=kind,
+    return GrowthSeries(
+        counted_type=one,
         total=sum(count for _, count, _ in counts),
         states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
         new=Trend(sum(series), before),

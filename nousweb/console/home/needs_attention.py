@@ -1,4 +1,4 @@
-"""What waits for a person: each kind with its count, its age and the page where it is dealt with."""
+"""Items that need a person's attention: each kind with its count, its age and the page where it is handled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from memory.models import IndexStatus, Job, MemoryReview, SearchItem
 from nousweb.console.identity.review_queue import RISK_KINDS
 
 AGENTS_NAMED = 5
-"""Agents with failed rows that get a line of their own."""
+"""Maximum number of agents with failed rows that get a line of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """One line: `count` of `what`, the oldest since `oldest`, dealt with at `url`. `kind` is that of its badge."""
+class AttentionItem:
+    """One line: `count` of `what`, the oldest since `oldest`, handled at `url`. `kind` and `word` are its badge."""
 
     kind: str
     word: str
@@ -33,9 +33,9 @@ class Waiting:
     url: str
 
 
-def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
-    """Changes of identity that wait for a decision, the riskiest first, and those that agents applied themselves."""
-    found = ChangeProposal.objects.seen_by(by).waiting().order_by()
+def pending_proposal_items(by: Principal, agent: Agent | None) -> list[AttentionItem]:
+    """Pending changes of identities, the riskiest first, and those that agents applied themselves."""
+    found = ChangeProposal.objects.visible_to(by).waiting().order_by()
     if agent:
         found = found.filter(agent=agent)
     rows: dict[Any, Any] = {
@@ -47,7 +47,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
         return f"{reverse('review')}?{urlencode(filters | ({'agent': agent.slug} if agent else {}))}"
 
     lines = [
-        Waiting(
+        AttentionItem(
             RISK_KINDS[risk],
             f"{risk.label} risk",
             row["count"],
@@ -62,7 +62,7 @@ def proposals_waiting(by: Principal, agent: Agent | None) -> list[Waiting]:
     if applied:
         count = sum(row["count"] for row in applied)
         lines.append(
-            Waiting(
+            AttentionItem(
                 "neutral",
                 "Applied",
                 count,
@@ -87,18 +87,18 @@ REVIEWS = (
     (MemoryReview.Kind.SAME_SUBJECT, "accent", "two names of one thing?", "pairs of names of one thing?"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
 )
-"""Kind of review, its badge, and what one and several of them are about; the most urgent first."""
+"""Kind of review, its badge, and its subject in singular and plural; the most urgent first."""
 
 
-def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
-    """Reviews of memories that are pending, by kind."""
+def pending_review_items(personas: tuple[str, ...], agent: Agent | None) -> list[AttentionItem]:
+    """Pending reviews of memories, by kind."""
     found = MemoryReview.objects.pending().filter(persona__in=personas).order_by()
     if agent:
         found = found.filter(agent=agent)
     rows = {row["kind"]: row for row in found.values("kind").annotate(count=Count("pk"), oldest=Min("created_at"))}
     own = {"agent": agent.slug} if agent else {}
     return [
-        Waiting(
+        AttentionItem(
             badge,
             kind.label,
             row["count"],
@@ -111,8 +111,8 @@ def questions_waiting(personas: tuple[str, ...], agent: Agent | None) -> list[Wa
     ]
 
 
-def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waiting]:
-    """Runs of the lifecycle that failed too often and wait for somebody to look."""
+def dead_job_items(personas: tuple[str, ...], agent: Agent | None) -> list[AttentionItem]:
+    """Jobs that failed too often and were given up."""
     dead = Job.objects.filter(status=Job.Status.DEAD, persona__in=personas)
     if agent:
         dead = dead.filter(agent=agent)
@@ -121,17 +121,17 @@ def runs_given_up(personas: tuple[str, ...], agent: Agent | None) -> list[Waitin
         return []
     what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
     url = f"{reverse('lifecycle')}?status={Job.Status.DEAD}"
-    return [Waiting("block", "Given up", found["count"], what, found["oldest"], url)]
+    return [AttentionItem("block", "Given up", found["count"], what, found["oldest"], url)]
 
 
-def expectations_broken(by: Principal, agent: Agent | None) -> list[Waiting]:
-    """Expectations that fail or could not run, by agent."""
+def broken_expectation_items(by: Principal, agent: Agent | None) -> list[AttentionItem]:
+    """Expectations that failed or could not run, by agent."""
     broken = broken_results(by).order_by()
     if agent:
         broken = broken.filter(agent=agent)
     rows = broken.values("agent__slug", "agent__name", "state").annotate(count=Count("pk"), oldest=Min("since"))
     return [
-        Waiting(
+        AttentionItem(
             "block",
             "Could not run" if row["state"] == ExpectationResult.State.ERROR else "Broken",
             row["count"],
@@ -145,16 +145,16 @@ def expectations_broken(by: Principal, agent: Agent | None) -> list[Waiting]:
 
 @dataclass(frozen=True, slots=True)
 class IndexBacklog:
-    """Rows of the search index that are not ready, over the agents asked for."""
+    """Rows of the search index that are not ready, over the requested agents."""
 
     pending: int
     oldest_pending: datetime | None
     failed: int
-    lines: list[Waiting]
+    lines: list[AttentionItem]
 
 
 def index_backlog(personas: tuple[str, ...], agent: Agent | None) -> IndexBacklog:
-    """What search does not find yet, or failed to take up. Reads only the rows that are not ready."""
+    """Memories that are not indexed yet, or failed to be. Reads only the rows that are not ready."""
     rows = (
         SearchItem.objects.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED), persona__in=personas)
         .order_by()
@@ -174,14 +174,14 @@ def index_backlog(personas: tuple[str, ...], agent: Agent | None) -> IndexBacklo
     )
 
 
-def _failed_lines(failed: list[Any], suffix: str) -> Iterator[Waiting]:
+def _failed_lines(failed: list[Any], suffix: str) -> Iterator[AttentionItem]:
     for row in failed[:AGENTS_NAMED]:
         noun = "memory" if row["count"] == 1 else "memories"
         url = reverse("agent_index", args=[row["agent__slug"]]) + suffix
         what = f"{noun} of {row['agent__name']} could not be indexed"
-        yield Waiting("block", "Failed", row["count"], what, row["oldest"], url)
+        yield AttentionItem("block", "Failed", row["count"], what, row["oldest"], url)
     rest = failed[AGENTS_NAMED:]
     if rest:
         count, oldest = sum(row["count"] for row in rest), min(row["oldest"] for row in rest)
         what = f"memories of {len(rest)} more agents could not be indexed"
-        yield Waiting("block", "Failed", count, what, oldest, reverse("agents"))
+        yield AttentionItem("block", "Failed", count, what, oldest, reverse("agents"))

@@ -1,4 +1,4 @@
-"""The stretch of time that the dashboard is about, and the one before it."""
+"""The period of the dashboard, and the period before it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Period:
 
     @property
     def earlier(self) -> datetime:
-        """Where the period before begins."""
+        """The beginning of the period before."""
         return self.start - self.length
 
     @property
@@ -49,7 +49,7 @@ class Period:
 
     @property
     def before_label(self) -> str:
-        """What figures are compared with."""
+        """The label of the period before, with which figures are compared."""
         return f"the {CHOICES[self.days]} before"
 
     @property
@@ -58,29 +58,29 @@ class Period:
 
     @cached_property
     def moments(self) -> list[datetime]:
-        """Where each hour or day of the period begins."""
+        """The beginnings of the hours or days of the period."""
         return [self.start + place * self.step for place in range(24 if self.days == 1 else self.days)]
 
     def name(self, moment: datetime) -> str:
-        """An hour or day as the charts and their tables name it."""
+        """The label of an hour or day in charts and their tables."""
         return f"{moment:%H:%M} UTC" if self.days == 1 else f"{moment:%a} {moment.day} {moment:%b}"
 
     def short(self, moment: datetime) -> str:
-        """The same as short as an axis needs it."""
+        """A short label for an axis."""
         if self.days == 1:
             return f"{moment:%H:%M}"
         return f"{moment:%a}" if self.days == 7 else f"{moment.day} {moment:%b}"
 
     def within(self, field: str) -> Q:
-        """Rows of this period."""
+        """Condition for rows of this period."""
         return Q(**{f"{field}__gte": self.start, f"{field}__lt": self.end})
 
     def within_before(self, field: str) -> Q:
-        """Rows of the period before."""
+        """Condition for rows of the period before."""
         return Q(**{f"{field}__gte": self.earlier, f"{field}__lt": self.end - self.length})
 
     def within_both(self, field: str) -> Q:
-        """Rows of both, as one range of an index without the rest of the earlier one's last hour or day."""
+        """Condition for rows of both: one range of an index, without the rest of the earlier period's last step."""
         gap = Q(**{f"{field}__gte": self.end - self.length, f"{field}__lt": self.start})
         return Q(**{f"{field}__gte": self.earlier, f"{field}__lt": self.end}) & ~gap
 
@@ -88,22 +88,22 @@ class Period:
         """The hour or day of a row."""
         return Trunc(field, self.step_label, output_field=DateTimeField())
 
-    def spread(self, found: Iterable[tuple[datetime, float]]) -> list[float]:
-        """The values of this period's hours or days, 0 where there is none."""
-        values = dict(found)
+    def spread(self, rows: Iterable[tuple[datetime, float]]) -> list[float]:
+        """The values of this period's hours or days, 0 for those without a row."""
+        values = dict(rows)
         return [values.get(moment, 0) for moment in self.moments]
 
-    def spread_before(self, found: Iterable[tuple[datetime, float]]) -> list[float]:
-        """The same of the period before."""
-        values = dict(found)
+    def spread_before(self, rows: Iterable[tuple[datetime, float]]) -> list[float]:
+        """The values of the hours or days of the period before."""
+        values = dict(rows)
         return [values.get(moment - self.length, 0) for moment in self.moments]
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A figure beside the same of the period before; None where there was nothing to measure.
+    """A figure of this period and of the period before; None if there was nothing to measure.
 
-    `points` says that it is a percentage itself, whose moves are counted in points.
+    `points`: the figure is a percentage, and its changes are counted in percentage points.
     """
 
     now: float | None
@@ -112,7 +112,7 @@ class Trend:
 
     @property
     def _move(self) -> int | None:
-        """How far it moved, in percent or in points; None where there is nothing to move from."""
+        """The change in percent or in points; None if there is nothing to compare with."""
         if self.now is None or self.before is None or (not self.before and not self.points):
             return None
         moved = abs(self.now - self.before)
@@ -120,14 +120,14 @@ class Trend:
 
     @property
     def arrow(self) -> str:
-        """Which way it moved; empty for less than half a percent or point."""
+        """The direction of the change; empty for less than half a percent or point."""
         if self.now is None or self.before is None or self.now == self.before or self._move == 0:
             return ""
         return "↑" if self.now > self.before else "↓"
 
     @property
     def words(self) -> str:
-        """How it moved: "20 % from 1,204"; without an arrow what there is to say instead."""
+        """The change in words: "20 % from 1,204"; without an arrow "as before" or the like."""
         if self.before is None:
             return "nothing to compare with"
         if not self.arrow:
@@ -136,5 +136,5 @@ class Trend:
         move = self._move
         if self.points:
             return f"{move} point{'' if move == 1 else 's'} from {before} %"
-        # A thousandfold says nothing as a percentage.
+        # A percentage of thousands says nothing.
         return f"{move} % from {before}" if move is not None and move < 1_000 else f"from {before}"

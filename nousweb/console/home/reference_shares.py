@@ -1,4 +1,4 @@
-"""What share of the tokens of memories in prompts answers referred to, by section of the prompt."""
+"""The share of the tokens of memories in prompts that responses referred to, by section of the prompt."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,57 +15,57 @@ from nousweb.console.home.period import CHOICES, DAY, Period, Trend
 from nousweb.lib import clock
 
 NAME = "usage by day"
-_SUMS = {"told": Sum("tokens"), "used": Sum("tokens", filter=Q(referenced=True))}
+_SUMS = {"included": Sum("tokens"), "referenced": Sum("tokens", filter=Q(referenced=True))}
 
 
 def reference_shares(
-    personas: tuple[str, ...], agent: Agent | None, period: Period, kept: FigureSnapshot | None
+    personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
 ) -> dict[str, Trend]:
-    """In percent by section; "" is all of them. One query.
+    """Shares in percent by section; "" is all of them. One query.
 
-    `kept` are the sums of whole days that `usage_keep` left: then the days since and a part of a day are summed here.
+    `snapshot` has the sums of whole days that `usage_refresh` stored; only other times are summed here.
     """
-    told: Counter[tuple[str, bool]] = Counter()
-    used: Counter[tuple[str, bool]] = Counter()
+    included: Counter[tuple[str, bool]] = Counter()
+    referenced: Counter[tuple[str, bool]] = Counter()
     since, since_before = period.start, period.earlier
-    if kept and period.step == DAY:
-        counted = _midnight(date.fromisoformat(kept.value["until"]))
+    if snapshot and period.step == DAY:
+        counted = _midnight(date.fromisoformat(snapshot.value["until"]))
         since = max(since, counted)
         since_before = max(since_before, min(counted, _midnight((period.end - period.length).date())))
-        for moment, section, tokens, referenced in _days(kept):
+        for moment, section, included_tokens, referenced_tokens in _days(snapshot):
             if period.start <= moment < since or period.earlier <= moment < since_before:
-                told[section, moment < period.start] += tokens
-                used[section, moment < period.start] += referenced
+                included[section, moment < period.start] += included_tokens
+                referenced[section, moment < period.start] += referenced_tokens
     live: Any = _of(personas, agent).filter(
         Q(at__gte=since, at__lt=period.end) | Q(at__gte=since_before, at__lt=period.end - period.length)
     )
     is_before = ExpressionWrapper(Q(at__lt=period.start), output_field=BooleanField())
     for row in live.values("section", before=is_before).annotate(**_SUMS):
-        told[row["section"], row["before"]] += row["told"]
-        used[row["section"], row["before"]] += row["used"] or 0
-    for sums in (told, used):
+        included[row["section"], row["before"]] += row["included"]
+        referenced[row["section"], row["before"]] += row["referenced"] or 0
+    for sums in (included, referenced):
         for before in (False, True):
             sums["", before] = sum(number for (_, which), number in sums.items() if which == before)
 
     def share(section: str, *, before: bool) -> float | None:
-        return percent(used[section, before], told[section, before])
+        return percent(referenced[section, before], included[section, before])
 
-    sections = {section for section, _ in told}
+    sections = {section for section, _ in included}
     return {one: Trend(share(one, before=False), share(one, before=True), points=True) for one in sections}
 
 
-def usage_keep(agent: Agent | None, *, both: bool) -> None:
-    """Sum the usage of each whole day that a page may show, for the pages to come."""
+def usage_refresh(agent: Agent | None, *, both: bool) -> None:
+    """Store the sums of the usage of each whole day that a page may show."""
     personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
     until = _midnight(clock.now().date())
     rows: Any = _of(personas, agent).filter(at__gte=until - 2 * max(CHOICES) * DAY, at__lt=until)
     by_day = rows.annotate(day=TruncDate("at")).values("day", "section").annotate(**_SUMS)
-    days = [[row["day"].isoformat(), row["section"], row["told"], row["used"] or 0] for row in by_day]
+    days = [[row["day"].isoformat(), row["section"], row["included"], row["referenced"] or 0] for row in by_day]
     snapshot_put(NAME, agent.pk if agent else None, {"until": until.date().isoformat(), "days": days}, both=both)
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """Share of `part` in `whole`, 0 to 100; None where there is no whole."""
+    """Share of `part` in `whole`, 0 to 100; None if `whole` is 0 or None."""
     return round(100 * (part or 0) / whole, 1) if whole else None
 
 
@@ -75,10 +75,10 @@ def _of(personas: tuple[str, ...], agent: Agent | None) -> QuerySet[MemoryUsage,
 
 
 def _midnight(day: date) -> datetime:
-    """Where a day begins, as the periods have it."""
+    """The beginning of a day, as in periods."""
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
-def _days(kept: FigureSnapshot) -> Iterator[tuple[datetime, str, int, int]]:
-    for day, section, told, referenced in kept.value["days"]:
-        yield _midnight(date.fromisoformat(day)), section, told, referenced
+def _days(snapshot: FigureSnapshot) -> Iterator[tuple[datetime, str, int, int]]:
+    for day, section, included, referenced in snapshot.value["days"]:
+        yield _midnight(date.fromisoformat(day)), section, included, referenced

@@ -1,10 +1,10 @@
-"""What an agent's author pastes to connect it, by kind of agent, as in docs/quickstart.md. The tests run both."""
+"""Snippets to connect an agent, by kind of agent, as in docs/quickstart.md. The tests run both."""
 
 import json
 from dataclasses import dataclass
 
 PLACEHOLDER = "nous_…"
-"""Where the token belongs until there is one."""
+"""In place of the token until there is one."""
 
 PYTHON = """\
 from nous_client import Nous
@@ -49,16 +49,16 @@ class ConnectSnippet:
     key: str
     title: str
     where: str
-    """Where the text goes, in a sentence."""
+    """Where to put the snippet, in a sentence."""
     language: str
     text: str
     needs: tuple[str, ...]
     install: str = ""
-    """What installs the packages that it imports, in a clone of the project."""
+    """The command that installs the imported packages, in a clone of the project."""
 
 
 def environment_lines(base_url: str, secret: str) -> str:
-    """Shell lines that tell the Python client where to go and as whom."""
+    """Shell lines with the address and the token for the Python client."""
     return f"export NOUS_URL={base_url}\nexport NOUS_TOKEN={secret or PLACEHOLDER}\n"
 
 

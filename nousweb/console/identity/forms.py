@@ -1,4 +1,4 @@
-"""What people type into the identity pages. Services have the last word; forms keep what was typed."""
+"""Forms of the identity pages. Services validate; forms keep the entered values."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ class ProposeForm(RollbackForm):
 
 
 class CompareForm(forms.Form):
-    """Which two versions to compare; 0 stands for the empty section before its first version."""
+    """The two versions to compare; 0 stands for the empty section before its first version."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What the queue and the page of one proposal share: what they load, their decisions, and the offer to undo one."""
+"""Shared parts of the queue and the page of one proposal: loading, decisions, and undoing a decision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from identity.services.proposals import (
     proposal_reject,
     proposal_withdraw,
 )
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, review_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposal_title, with_texts
 from nousweb.lib.errors import NotFound
 
 Status = ChangeProposal.Status
@@ -37,12 +37,13 @@ def item_get(pk: UUID, by: Principal) -> ReviewItem:
 
 def item_find(pk: UUID | None, by: Principal) -> ReviewItem | None:
     """The proposal as a reviewer reads it; None for one that is not there."""
-    found = with_texts(ChangeProposal.objects.seen_by(by).filter(pk=pk)).first() if pk else None
+    found = with_texts(ChangeProposal.objects.visible_to(by).filter(pk=pk)).first() if pk else None
     return ReviewItem(found) if found else None
 
 
 def with_shortfalls(items: list[ReviewItem], by: Principal) -> list[ReviewItem]:
-    """What prompts would leave out of the identity were each that waits approved; read together for all agents."""
+    """The parts of the identity that prompts would leave out if each pending proposal were approved; loaded together
+    for all agents."""
     waiting = [item for item in items if item.is_pending]
     agents = {item.proposal.agent_id: item.proposal.agent for item in waiting}
     deliveries = IdentityDelivery.load_each(list(agents.values()), by) if agents else {}
@@ -62,9 +63,9 @@ def proposal_decide(
     *,
     merge: bool = False,
 ) -> Any:
-    """Take the decision that a form names; `batch` is that of a bulk action, which knows fewer decisions.
+    """Make the decision of a form; `batch` is that of a bulk action, which knows fewer decisions.
 
-    Raises NotFound for a decision that there is not, and whatever the service raises.
+    Raises NotFound for an unknown decision, and all errors of the service.
     """
     target = item.proposal
     decisions: dict[str, Callable[[], Any]] = {
@@ -90,9 +91,9 @@ def proposal_decide(
     return decisions[action]()
 
 
-def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
-    """What was just decided, as the address says, and where it can be taken back."""
-    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.seen_by(by)
+def decision_undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
+    """The last decision, from the address, and the address to undo it."""
+    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.visible_to(by)
     done, batch = uuid_of(request.GET.get("done")), uuid_of(request.GET.get("batch"))
     if batch:
         decided = list(seen.filter(batch=batch).select_related("agent")[:201])
@@ -107,7 +108,7 @@ def undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
         return None
     kept = decided[0].self_applied and decided[0].status == Status.APPROVED
     word = "Kept" if kept else decided[0].get_status_display()
-    what = review_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
+    what = proposal_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
     return {
         "word": word,
         "what": what,
@@ -122,7 +123,7 @@ def queue_url(queue: QueueFilter, **extra: str) -> str:
 
 
 def uuid_of(value: str | None) -> UUID | None:
-    """What an address or a form gives as an id; None where it is none."""
+    """An id of an address or a form; None if it is invalid."""
     try:
         return UUID(value) if value else None
     except ValueError:
@@ -130,5 +131,5 @@ def uuid_of(value: str | None) -> UUID | None:
 
 
 def version_of(value: str | None) -> int | None:
-    """What a form gives as the number of a version; None where it is none."""
+    """The number of a version from a form; None if it is invalid."""
     return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None

@@ -1,4 +1,4 @@
-"""The review queue as the console shows it: which proposals, in which order, and what comes next."""
+"""The review queue of the console: the proposals, their order, and the next one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RISK_MEANING = {
 
 @dataclass(frozen=True)
 class QueueFilter(InboxFilter):
-    """What part of the inbox is worked through from pages about proposals: those of identities, if none is named."""
+    """The filter of the inbox for pages about proposals: those of identities, by default."""
 
     view: str = "identity"
 
@@ -73,7 +73,7 @@ class QueueFilter(InboxFilter):
         return place_among(self.keys(by), pk) if self.is_decided else InboxFilter.position(self, pk, by)
 
     def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
-        found = ChangeProposal.objects.seen_by(by)
+        found = ChangeProposal.objects.visible_to(by)
         if self.agent:
             found = found.filter(agent__slug=self.agent)
         if self.risk:
@@ -81,7 +81,7 @@ class QueueFilter(InboxFilter):
         return found.filter(section=self.section) if self.section else found
 
     def counts(self, by: Principal) -> dict[str, Any]:
-        """How many this person has decided today, and when they decided lately (`moments`). One query."""
+        """The number of this person's decisions today, and the times of recent ones (`moments`). One query."""
         today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
         return self._narrow(by).aggregate(
             today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
@@ -149,7 +149,7 @@ class ReviewItem:
 
     @cached_property
     def merged(self) -> str | None:
-        """The current text with what this changes, where the section has moved on and both changed other lines."""
+        """The proposal merged into the current text, if the section has changed in other lines."""
         return merge_texts(self.base_text, self.current_text, self.proposal.content) if self.stale else None
 
     @property
@@ -169,7 +169,7 @@ class ReviewItem:
 
     @cached_property
     def row_diff(self) -> TextDiff:
-        """What approving it from a row would change, with little around it."""
+        """The difference that approving it from a row would make, with little context."""
         before, after = (self.current_text, self.merged) if self.merged is not None else (self.before, self.after)
         return diff_texts(before, after or "", context=1)
 
@@ -202,7 +202,7 @@ class ReviewItem:
 
     @property
     def wished(self) -> str:
-        """The text that would be the current one: what was merged, else what it asks for."""
+        """The text that would become the current one: the merged text, else the proposed one."""
         return self.after if self.merged is None else self.merged
 
     @cached_property
@@ -211,7 +211,7 @@ class ReviewItem:
 
     @cached_property
     def warnings(self) -> list[TextWarning]:
-        """What a reader of the text has to look at twice: look-alikes, mixed directions, hidden characters."""
+        """Warnings about the text: lookalikes, mixed directions, hidden characters."""
         return warnings_of(self.wished)
 
     @property
@@ -221,7 +221,7 @@ class ReviewItem:
 
     @property
     def in_prompt(self) -> str:
-        """The text as prompts will hold it, when that is not what it is here: with headings moved or escaped."""
+        """The text as prompts will include it, if that differs: with headings moved or escaped."""
         heading = f"### {self.proposal.get_section_display()}\n"
         text = assemble_prompt({self.proposal.section: self.wished}, level=3).removeprefix(heading)
         return "" if text == self.wished else text
@@ -236,9 +236,9 @@ class ReviewItem:
 
     @property
     def title(self) -> str:
-        return review_title(self.proposal)
+        return proposal_title(self.proposal)
 
 
-def review_title(proposal: ChangeProposal) -> str:
-    """What a proposal is about, as people name it: "Values of Ada"."""
+def proposal_title(proposal: ChangeProposal) -> str:
+    """The title of a proposal: "Values of Ada"."""
     return f"{proposal.get_section_display()} of {proposal.agent.name}"

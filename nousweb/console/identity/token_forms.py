@@ -1,4 +1,4 @@
-"""What a token or a connected client may do, as people choose it."""
+"""Forms for the rights of a token or a connected client."""
 
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ SCOPE_MEANING = {
 
 
 class RotationForm(forms.Form):
-    """How long the former secret of a token goes on."""
+    """The time for which the former secret of a token is still accepted."""
 
     grace = forms.TypedChoiceField(
         label="The former secret",
@@ -38,7 +38,7 @@ class RotationForm(forms.Form):
 
 
 class RightsForm(forms.Form):
-    """What people choose for every token."""
+    """The choices for every token."""
 
     persona = forms.ChoiceField(
         choices=Persona.choices, help_text="Whose memory it reaches. It never reaches the other's."
@@ -78,7 +78,7 @@ class RightsForm(forms.Form):
 
     @property
     def rights(self) -> dict[str, Any]:
-        """What was chosen, in the words of `token_rights_check`."""
+        """The chosen rights, as arguments of `token_rights_check`."""
         return {
             name: self.cleaned_data[name] for name in ("persona", "scopes", "projects", "global_memory", "expires_at")
         }
@@ -103,7 +103,7 @@ class TokenForm(RightsForm):
 
 
 class ConsentForm(RightsForm):
-    """For which agent a client may act, and what it may do as it."""
+    """The agent for which a client may act, and its rights."""
 
     field_order = ["agent"]
 

@@ -12,7 +12,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 LONGEST_AHEAD = timedelta(days=30)
 Span = tuple[datetime | None, datetime | None]
 MARGIN = 0.04
-"""Share of the axis left empty at its ends, where what is open goes on."""
+"""Share of the axis left empty at its ends, for open intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
         begin=begin,
         end=end,
         valid=span_bars(valid, begin, end),
-        # What is known is known until now; what will be is not.
+        # Recorded time ends now; it has no future.
         known=[
             bar if span[1] else replace(bar, end=None)
             for span, bar in zip(

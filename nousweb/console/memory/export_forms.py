@@ -1,4 +1,4 @@
-"""The form of an export, and what its page says of it."""
+"""The form and the page of an export."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ STATUS_KINDS = {"running": "accent", "done": "ok", "stopped": "warn", "failed": 
 
 
 class ExportForm(forms.Form):
-    """Whose memory a file holds, and whether the audit trail is with it."""
+    """The memory to export, and whether to include the audit trail."""
 
     persona = forms.ChoiceField(
         required=False,
@@ -26,7 +26,7 @@ class ExportForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ExportPage:
-    """What the page of an export says; `percent` is an estimate."""
+    """The page of an export; `percent` is an estimate."""
 
     run: ExportRun
     expires_at: datetime

@@ -76,7 +76,7 @@ class RemarkForm(forms.Form):
 
 
 class FactSupersedeForm(RemarkForm):
-    """What is true instead, and since when."""
+    """The superseding fact, and since when it is true."""
 
     content = forms.CharField(
         max_length=MAX_CONTENT_CHARACTERS,
@@ -155,7 +155,7 @@ class CensorForm(forms.Form):
 
 
 class CensorEditForm(CensorForm):
-    """What can be changed of a censor; how it matches stays."""
+    """The changeable fields of a censor; its kind of matching stays."""
 
     match = None  # type: ignore[assignment]
     active = forms.BooleanField(required=False, label="In force")
@@ -180,7 +180,7 @@ class BenchForm(forms.Form):
 
 
 class DecisionReviewForm(forms.Form):
-    """What came of a decision."""
+    """The outcome of a decision."""
 
     outcome = forms.ChoiceField(choices=Decision.Outcome.choices)
     note = forms.CharField(
@@ -217,7 +217,7 @@ def _importance() -> forms.FloatField:
 
 
 class EpisodeForm(forms.Form):
-    """How an episode is described."""
+    """The description of an episode."""
 
     title = forms.CharField(max_length=200, required=False)
     summary = forms.CharField(
@@ -232,7 +232,7 @@ class EpisodeForm(forms.Form):
 
 
 class EpisodeCloseForm(forms.Form):
-    """How an episode ended."""
+    """The end of an episode."""
 
     outcome = forms.ChoiceField(choices=Episode.Outcome.choices, help_text="Say it only if you know it.")
     summary = forms.CharField(

@@ -1,4 +1,4 @@
-"""The form of an import, and what its page says of it."""
+"""The form and the page of an import."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,8 +79,7 @@ class ImportForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ImportPage:
-    """What the page of an import says. Rows are counts with their words; `left_seconds` is an estimate, None without
-    one."""
+    """The page of an import. Rows are counts with their labels; `left_seconds` is an estimate, None without one."""
 
     run: ImportRun
     found: Sequence[tuple[str, int, int, int, Sequence[str]]]
@@ -144,7 +143,7 @@ def import_page(run: ImportRun) -> ImportPage:
 
 
 def latest_imported(run: ImportRun) -> list[tuple[str, str, str]]:
-    """The last things that came of a file: type, what the source calls it, and its address."""
+    """The last imported objects of a file: type, name in the source, and address."""
     rows: QuerySet[ImportedMemory] = ImportedMemory.objects.filter(
         agent=run.agent, persona=run.persona, system=run.system, file=run.file_name
     ).exclude(item_id="")

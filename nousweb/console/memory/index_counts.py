@@ -1,4 +1,4 @@
-"""How much of an agent's memory is in the search index, by type."""
+"""Counts of an agent's rows in the search index, by type."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -17,29 +17,29 @@ NONE: dict[str, Any] = {"total": 0, "ready": 0, "pending": 0, "failed": 0, "olde
 def index_counts(
     view: PersonaMemory, collections: Iterable[SearchStatistics]
 ) -> tuple[list[dict[str, Any]], datetime | None]:
-    """A row for each type of memory; of a large memory those that are ready are as they were counted last, and when.
+    """A row for each type of memory, and when the rows that are ready were counted last, if the memory is large.
 
-    `collections` are all of the agent's. At most two statements, one of a memory that is not large.
+    `collections` are all of the agent's. At most two statements, one for a memory that is not large.
     """
     large = sum(each.items for each in collections) >= LARGE_MEMORY
-    kept = snapshot_of(NAME, view.agent.pk, both=len(view.personas) > 1) if large else None
-    counted = _counted(view, waiting=kept is not None)
-    if kept:
-        for kind, ready in kept.value.items():
+    snapshot = snapshot_of(NAME, view.agent.pk, both=len(view.personas) > 1) if large else None
+    counted = _counted(view, waiting=snapshot is not None)
+    if snapshot:
+        for kind, ready in snapshot.value.items():
             row = counted.setdefault(kind, dict(NONE))
             row |= {"ready": ready, "total": ready + row["pending"] + row["failed"]}
     rows = [{"label": kind.label, **counted.get(kind.value, NONE)} for kind in ItemType]
-    return rows, kept.at if kept else None
+    return rows, snapshot.at if snapshot else None
 
 
-def index_counts_keep(view: PersonaMemory) -> None:
-    """Count what is ready of a large memory for the pages to come."""
+def index_counts_refresh(view: PersonaMemory) -> None:
+    """Store the counts of rows of a large memory that are ready."""
     ready = {kind: row["ready"] for kind, row in _counted(view).items()}
     snapshot_put(NAME, view.agent.pk, ready, both=len(view.personas) > 1)
 
 
 def _counted(view: PersonaMemory, *, waiting: bool = False) -> dict[str, dict[str, Any]]:
-    """By type how many rows there are in which state, or those alone that are not ready, which have an index."""
+    """Count rows by type and state. With `waiting`, only rows that are not ready, which have an index."""
     rows = SearchItem.objects.filter(agent=view.agent, persona__in=view.personas).order_by()
     if waiting:
         rows = rows.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED))

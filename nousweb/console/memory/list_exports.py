@@ -50,12 +50,12 @@ QUESTIONS = ListExport(
 
 
 def memory_export(
-    request: HttpRequest, shown: PersonaScope, found: MemoryFilter, export: ListExport, moment: str
+    request: HttpRequest, scope: PersonaScope, found: MemoryFilter, export: ListExport, moment: str
 ) -> HttpResponseBase | None:
-    """What a filter `found` as a file, latest first by `moment`; None where the page is asked for or has to say which
-    filter cannot be read."""
+    """The rows of a filter as a file, latest first by `moment`; None if the page is requested, or must show an invalid
+    filter."""
     if not export_format(request) or not found.form.is_valid():
         return None
     # Pages leave out columns that they do not show.
     rows = found.results.defer(None)
-    return list_export(request, export, keyset_rows(rows, moment), agent=shown.agent, both=shown.both)
+    return list_export(request, export, keyset_rows(rows, moment), agent=scope.agent, both=scope.both)

@@ -1,4 +1,4 @@
-"""What the templates of memory's pages are given: of every page, of a list and of a form."""
+"""Template variables of the pages of memory: of every page, of a list and of a form."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 
 
 def index_state(agent_id: int, persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
-    """What the search index holds of one memory, for a badge with its reason; None when it has no row."""
+    """The state of one memory in the search index, for a badge; None if it has no row."""
     found = (
         SearchItem.objects.filter(agent=agent_id, persona=persona, item_type=item_type, item_id=str(item_id))
         .values("status", "model", "attempts", "error", "due_at")
@@ -30,23 +30,23 @@ def index_state(agent_id: int, persona: str, item_type: str, item_id: object) ->
     return {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
 
 
-def base_context(request: HttpRequest, shown: PersonaScope, **more: Any) -> dict[str, Any]:
+def base_context(request: HttpRequest, scope: PersonaScope, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
-    return {"agent": shown.agent, "shown": shown, "persona_tabs": persona_tabs(request, shown), **more}
+    return {"agent": scope.agent, "shown": scope, "persona_tabs": persona_tabs(request, scope), **more}
 
 
 def list_context(
-    request: HttpRequest, shown: PersonaScope, found: MemoryFilter, page: Any, **more: Any
+    request: HttpRequest, scope: PersonaScope, found: MemoryFilter, page: Any, **more: Any
 ) -> dict[str, Any]:
-    """Template variables of a page that lists what a filter `found`, with `page` the part of it that is shown."""
+    """Template variables of a list page: of the filter `found`, and the `page` of its rows."""
     return base_context(
-        request, shown, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more
+        request, scope, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more
     )
 
 
 def edit_page(
     request: HttpRequest,
-    shown: PersonaScope,
+    scope: PersonaScope,
     memory: Episode | Procedure,
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
@@ -56,7 +56,7 @@ def edit_page(
     note: str = "",
     button: str = "Save",
 ) -> HttpResponse:
-    """The form of a change to one memory, and the change; a refusal shows it again with what was typed."""
+    """Show the form of a change to one memory, or make the change. A refused form is shown again with its values."""
     refusal = ""
     if request.method == "POST" and form.is_valid():
         try:
@@ -67,15 +67,15 @@ def edit_page(
             refusal = error.detail
         else:
             messages.success(request, done)
-            return redirect(memory.get_absolute_url() + shown.suffix)
+            return redirect(memory.get_absolute_url() + scope.suffix)
     pages = next(one for one in TYPE_PAGES.values() if one.model is type(memory))
-    context = base_context(request, shown, pages=pages, memory=memory, form=form, refusal=refusal)
+    context = base_context(request, scope, pages=pages, memory=memory, form=form, refusal=refusal)
     context |= {"title": title, "note": note, "button": button}
     return render(request, "memory/memory_edit.html", context, status=409 if refusal else 422 if form.errors else 200)
 
 
 def changed_fields(form: forms.Form, *names: str) -> dict[str, Any]:
-    """What was typed and differs from what was there, of all fields or of `names`, whatever ends the lines."""
+    """The values that differ from the initial ones, of all fields or of `names`; line ends do not count."""
     typed = {
         name: value.replace("\r\n", "\n") if isinstance(value, str) else value
         for name, value in form.cleaned_data.items()

@@ -1,4 +1,4 @@
-"""Whose memory a page shows: the actor's, or with the subconscious's beside it, for those who may."""
+"""The memory that a page shows: the actor's, or that of both personas for people with the permission."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class PersonaScope:
-    """Whose memory a page shows, and to whom. `suffix` goes on addresses so that the next page shows the same."""
+    """The memory that a page shows, and to whom. Links carry `suffix`, so that the next page shows the same."""
 
     agent: Agent
     by: Principal
@@ -29,7 +29,7 @@ class PersonaScope:
 
     @property
     def both(self) -> bool:
-        """Whether the subconscious is shown beside the actor."""
+        """Whether the page shows the subconscious too."""
         return self.memory.persona == Persona.SUBCONSCIOUS
 
     @property
@@ -37,7 +37,7 @@ class PersonaScope:
         return "?persona=subconscious" if self.both else ""
 
     def row(self, rows: QuerySet[Row], key: object, noun: str) -> Row:
-        """The row with this key. Raises NotFound, also for one that this page may not show."""
+        """The row with this key. Raises NotFound, also for a row that this page may not show."""
         found = rows.filter(pk=key).first()
         if found is None:
             raise NotFound(f"There is no such {noun}.")
@@ -45,10 +45,7 @@ class PersonaScope:
 
 
 def persona_scope(request: HttpRequest, slug: str, permission: str) -> PersonaScope:
-    """The memory that a page is about: the actor's, or with ?persona=subconscious both, for those who may.
-
-    Raises NotAllowed and NotFound.
-    """
+    """The scope of a page: the actor's memory, or with ?persona=subconscious both. Raises NotAllowed and NotFound."""
     by = principal_of(request)
     by.require(permission)
     agent = agent_get(slug, by)
@@ -58,13 +55,13 @@ def persona_scope(request: HttpRequest, slug: str, permission: str) -> PersonaSc
     return PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
 
 
-def persona_tabs(request: HttpRequest, shown: PersonaScope) -> list[dict[str, Any]]:
-    """The switch between the actor's memory and both; empty for those who have no choice."""
-    if not shown.may_switch:
+def persona_tabs(request: HttpRequest, scope: PersonaScope) -> list[dict[str, Any]]:
+    """The tabs for the actor's memory and for both; empty for people who may not see both."""
+    if not scope.may_switch:
         return []
     rest = query_without(request, "persona")
     both = "&".join(part for part in (rest, "persona=subconscious") if part)
     return [
-        {"label": "Actor", "url": f"?{rest}", "active": not shown.both},
-        {"label": "Both personas", "url": f"?{both}", "active": shown.both},
+        {"label": "Actor", "url": f"?{rest}", "active": not scope.both},
+        {"label": "Both personas", "url": f"?{both}", "active": scope.both},
     ]

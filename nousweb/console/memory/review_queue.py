@@ -1,4 +1,4 @@
-"""The queue of reviews that a person works through: what is in it, and what comes next."""
+"""The queue of reviews: its items, and the next one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ STATUSES = {"pending": "Waiting", "decided": "Answered"}
 
 @dataclass(frozen=True)
 class ReviewQueue(InboxFilter):
-    """What part of the inbox is worked through from pages about reviews: all reviews, if none is named."""
+    """The filter of the inbox for pages about reviews: all reviews, by default."""
 
     view: str = "questions"
 
@@ -50,14 +50,14 @@ class ReviewQueue(InboxFilter):
 
 
 def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
-    """The reviews with these keys and what they are about, in this order; those that are gone are left out."""
+    """The reviews with these keys and their objects, in this order; missing ones are left out."""
     rows = MemoryReview.objects.filter(pk__in=keys).select_related("agent", "old", "new", "censor")
     found = {review.pk: review for review in rows}
     return [found[key] for key in keys if key in found]
 
 
 def review_title(review: MemoryReview) -> str:
-    """What a review is about, in the words that are asked about."""
+    """The title of a review, with the words in question."""
     if review.censor is not None:
         return str(review.censor)
     if review.new is not None:
@@ -72,8 +72,8 @@ def review_title(review: MemoryReview) -> str:
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 
 
-def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
-    """What was just resolved, as the address says, and where it can be undone."""
+def resolution_undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
+    """The last resolution, from the address, and the address to undo it."""
     for name, url_name in (("batch", "memory_review_batch_undo"), ("done", "memory_review_undo")):
         keys = uuids_of([request.GET.get(name, "")])
         if not keys:
@@ -92,7 +92,7 @@ def undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[
 
 
 def uuids_of(values: Sequence[str]) -> list[UUID]:
-    """Those of the values that are ids."""
+    """The values that are valid ids."""
     keys = []
     for value in values:
         try:

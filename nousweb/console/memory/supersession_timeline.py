@@ -1,4 +1,4 @@
-"""All that was ever believed about a subject, laid out on one time axis. Numbers only: drawing is a template's."""
+"""All facts ever believed about a subject on one time axis. Numbers only: templates draw them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ TOP = 24.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """One fact: `true_*` is its span in the world, `known_*` the one in which the agent held it, in units of WIDTH."""
 
     fact: Fact
     y: float
-    true_x: float
-    true_width: float
-    known_x: float
-    known_width: float
+    valid_x: float
+    valid_width: float
+    recorded_x: float
+    recorded_width: float
     css_class: str
     holds: bool
 
@@ -33,7 +33,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
     ticks: tuple[Tick, ...]
     height: float
     begins: datetime
@@ -56,17 +56,17 @@ def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: date
 
     bars = []
     for place, fact in enumerate(facts):
-        true_x, true_end = x(fact.valid_from, fact.recorded_at), x(fact.valid_until, ends)
-        known_x, known_end = x(fact.recorded_at, begins), x(fact.retired_at, ends)
+        valid_x, true_end = x(fact.valid_from, fact.recorded_at), x(fact.valid_until, ends)
+        recorded_x, known_end = x(fact.recorded_at, begins), x(fact.retired_at, ends)
         wrong = fact.invalidated_at is not None
         bars.append(
-            Bar(
+            TimelineBar(
                 fact,
                 TOP + place * ROW,
-                true_x,
-                max(true_end - true_x, 3.0),
-                known_x,
-                max(known_end - known_x, 3.0),
+                valid_x,
+                max(true_end - valid_x, 3.0),
+                recorded_x,
+                max(known_end - recorded_x, 3.0),
                 "is-wrong" if wrong else "is-active" if fact.active else "is-past",
                 fact.pk in holding,
             )

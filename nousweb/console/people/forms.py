@@ -1,4 +1,4 @@
-"""Forms about people: who is invited, and how somebody who was comes in."""
+"""Forms about people: inviting, and accepting an invitation."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ROLE_WORDS = {
     "Administrator": "also makes agents and tokens, sees the subconscious, and erases",
     Invitation.OWNER: "also manages people",
 }
-"""What each role means, the least first."""
+"""Descriptions of the roles, the weakest first."""
 ROLES = [(role, f"{role}: {ROLE_WORDS[role]}") for role in (*ROLE_PERMISSIONS, Invitation.OWNER)]
 
 
@@ -106,7 +106,7 @@ class AcceptForm(forms.Form):
 
 
 class MailForm(forms.Form):
-    """What somebody wants by e-mail."""
+    """A person's e-mail settings."""
 
     email = forms.EmailField(required=False, label="Address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
     at_once = forms.BooleanField(required=False, label="High risk, at once")
@@ -114,8 +114,8 @@ class MailForm(forms.Form):
 
 
 class OwnPasswordForm(PasswordChangeForm):
-    """A new password for whoever is signed in. Guessing the old one counts as guessing at the log-in, and locks alike:
-    a session that was left open must not become a password."""
+    """A new password for the signed-in person. Wrong old passwords count like wrong log-ins, and lock alike: an open
+    session must not allow guessing the password."""
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

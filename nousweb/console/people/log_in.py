@@ -1,4 +1,4 @@
-"""The log-in: a name and a password, and then the code of a second factor for whoever has one."""
+"""The log-in: a name and a password, and then the code of a second factor if the person has one."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from nousweb.lib.errors import Invalid, TooMany
 
 
 class LogIn(LoginView):
-    """The first step. Who has a second factor is not signed in by it, only sent on to the second."""
+    """The first step. A person with a second factor is not signed in by it, only sent to the second step."""
 
     redirect_authenticated_user = True
 
@@ -75,7 +75,7 @@ def login_code(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def account_confirm(request: HttpRequest) -> HttpResponse:
-    """A fresh code of whoever is signed in, asked for before what cannot be undone."""
+    """Require a fresh code from the signed-in person before an irreversible action."""
     person = request.user
     assert isinstance(person, User)  # noqa: S101
     asked = request.POST.get("next") or request.GET.get("next", "")
@@ -93,7 +93,7 @@ def account_confirm(request: HttpRequest) -> HttpResponse:
 
 
 def _code_check(form: CodeForm, person: User, by: Principal) -> int:
-    """The status of the answer to a code: 302 where it is right; else the form says what is wrong."""
+    """The status of the response to a code: 302 if it is right; else the form shows the error."""
     if not form.is_valid():
         return 422
     try:

@@ -1,4 +1,4 @@
-"""People: who may come in, with which role and in which sessions; invitations; and one's own account."""
+"""People: their access, roles and sessions; invitations; and one's own account."""
 
 from typing import Any
 from uuid import UUID
@@ -198,7 +198,7 @@ def account(request: HttpRequest) -> HttpResponse:
         person_password_set(person=user, password=form.cleaned_data["new_password1"], by=principal_of(request))
         # Every other session ends with the old password; this one goes on under a new key.
         update_session_auth_hash(request, user)
-        sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+        sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
         sign_in_note(request, user)
         messages.success(request, "Your password is changed. You are signed out everywhere else.")
         return redirect("account")
@@ -236,7 +236,7 @@ def account_sessions_end(request: HttpRequest) -> HttpResponse:
     """Sign out everywhere but here."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101
-    ended = sessions_end(person=user, by=principal_of(request), kept=request.session.session_key or "")
+    ended = sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
     messages.success(request, f"{ended} other session{'s' if ended != 1 else ''} ended.")
     return redirect("account")
 
@@ -250,7 +250,7 @@ def account_provider(request: HttpRequest) -> HttpResponse:
 
 
 def provider_shown(request: HttpRequest) -> dict[str, Any]:
-    """What owners see of the log-in at a provider; it is set in the environment."""
+    """The settings of the provider log-in for owners; they come from the environment."""
     if not settings.OIDC_ISSUER:
         return {}
     return {
@@ -270,7 +270,7 @@ def provider_shown(request: HttpRequest) -> dict[str, Any]:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """What an invited person sees: the form of their account. A POST makes it and signs them in."""
+    """The page of an invited person: the form of their account. A POST creates it and signs them in."""
     found = invitation_find(secret)
     form = AcceptForm(_posted(request))
     if request.method == "POST" and form.is_valid():
@@ -295,5 +295,5 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _posted(request: HttpRequest) -> Any:
-    """What was sent, also where it is nothing; None for a page that is only looked at."""
+    """The submitted data, even if empty; None for a GET."""
     return request.POST if request.method == "POST" else None

@@ -28,7 +28,7 @@ _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), 
 
 @register.filter
 def ago(value: dt_module.datetime | None) -> str:
-    """How long ago, or how far ahead, in the largest whole unit: "3 h ago", "in 2 d"."""
+    """The time before or after now, in the largest whole unit: "3 h ago", "in 2 d"."""
     if value is None:
         return ""
     seconds = (timezone.now() - _aware(value)).total_seconds()
@@ -57,7 +57,7 @@ def _aware(value: dt_module.datetime) -> dt_module.datetime:
 
 @register.filter
 def lasting(start: dt_module.datetime, end: dt_module.datetime) -> str:
-    """How long it is from ``start`` to ``end``, in the largest whole unit: "55 s", "3 h"."""
+    """The time from ``start`` to ``end``, in the largest whole unit: "55 s", "3 h"."""
     seconds = (_aware(end) - _aware(start)).total_seconds()
     for unit, length in _AGES:
         if seconds >= length:
@@ -67,7 +67,7 @@ def lasting(start: dt_module.datetime, end: dt_module.datetime) -> str:
 
 @register.filter
 def long_work(minutes: int) -> str:
-    """So many minutes of work, in hours from two on: "1 minute", "90 minutes", "28 hours"."""
+    """Minutes of work in words, in hours from two on: "1 minute", "90 minutes", "28 hours"."""
     number, unit = (minutes, "minute") if minutes < 120 else (round(minutes / 60), "hour")
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
@@ -130,7 +130,7 @@ def is_optional(field: BoundField) -> bool:
 
 @register.simple_block_tag(takes_context=True)
 def component(context: Context, content: str, name: str, **values: Any) -> SafeString:
-    """A component whose text is too long for one line: what stands inside is its `text`; it sees nothing but `values`.
+    """A component whose text is too long for one line: its content is its `text`; it sees nothing but `values`.
 
     Use `{% include %}` for a component without such a text.
     """
@@ -176,7 +176,7 @@ HTMX_CONFIG = {
 
 @register.simple_tag
 def htmx_config() -> str:
-    """What htmx may do on a page, for its `meta` element."""
+    """The configuration of htmx on a page, for its `meta` element."""
     return json.dumps(HTMX_CONFIG)
 
 
@@ -188,13 +188,14 @@ def phrase(action: str) -> str:
 
 @register.filter(name="source_quote")
 def source_quote_of(fact: Fact | None) -> SourceQuote | None:
-    """What the event that a fact came from says of it."""
+    """The quote of a fact's source event."""
     return source_quote(fact) if fact is not None else None
 
 
 @register.simple_tag
 def key(name: str, label: str = "") -> SafeString:
-    """The attributes of what a shortcut presses; `label` says in the help what it does here, else its own words do."""
+    """The attributes of the element that a shortcut presses; `label` is its description in the help, by default the
+    shortcut's own."""
     attribute = format_html('data-key="{}"', SHORTCUTS[name].key)
     return format_html('{} data-key-label="{}"', attribute, label) if label else attribute
 
@@ -207,7 +208,7 @@ def kbd(name: str) -> SafeString:
 
 @register.simple_tag
 def key_registry() -> str:
-    """All shortcuts for the script: keys by name, and what each key means."""
+    """All shortcuts for the script: keys by name, and the meaning of each key."""
     return json.dumps({"keys": keys_by_name(), "meanings": meanings_by_key()})
 
 
@@ -232,8 +233,8 @@ def field_aria(field: BoundField) -> SafeString:
 
 @register.simple_tag
 def waiting(nav: Mapping[str, Any] | str | None) -> int:
-    """The sum of the counts in the navigation, for the folded menu on a phone. What is an agent's counts in the first
-    group already."""
+    """The sum of the counts in the navigation, for the folded menu on a phone. Counts of agents in the first group are
+    included already."""
     if not isinstance(nav, Mapping):
         return 0
     return sum(item.get("count") or 0 for group in (nav.get("groups") or ())[:1] for item in group["items"])

@@ -1,4 +1,4 @@
-"""How pages print the lines of a difference: by code, since a fragment for each line takes many times as long."""
+"""Render the lines of a difference by code, since a fragment for each line takes many times as long."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -7,7 +7,7 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.console.templatetags.visible import marked
-from nousweb.lib.textdiff import Row, Span
+from nousweb.lib.textdiff import DiffSpan, Row
 from nousweb.lib.visible import direction
 
 register = template.Library()
@@ -72,12 +72,12 @@ def _number(number: int | str | None, style: str = "") -> str:
     return f'<span class="diff-no{style}">{number}</span>'
 
 
-def _equal(spans: Iterable[Span], style: str = "") -> str:
+def _equal(spans: Iterable[DiffSpan], style: str = "") -> str:
     words = "".join(conditional_escape(marked(span.text)) for span in spans)
     return f'<span class="diff-text{style}" data-mark=" " dir="{_direction(spans)}">{words}</span>'
 
 
-def _changed(spans: Iterable[Span], kind: str, side: str) -> str:
+def _changed(spans: Iterable[DiffSpan], kind: str, side: str) -> str:
     """A line that is on one side alone; of a changed one, the words that are not on the other are marked."""
     element = ELEMENTS[side]
     texts = ((conditional_escape(marked(span.text)), kind == "changed" and span.kind == side) for span in spans)
@@ -87,6 +87,6 @@ def _changed(spans: Iterable[Span], kind: str, side: str) -> str:
     return f'<span class="diff-text is-{side}" data-mark="{sign}" dir="{_direction(spans)}">{heard}{words}</span>'
 
 
-def _direction(spans: Iterable[Span]) -> str:
+def _direction(spans: Iterable[DiffSpan]) -> str:
     """ "rtl" or "ltr", for the spans of one line."""
     return direction("".join(span.text for span in spans))

@@ -1,4 +1,4 @@
-"""How pages print many numbers: by code, since a fragment for each takes several times as long."""
+"""Render many numbers by code, since a fragment for each takes several times as long."""
 
 from collections.abc import Iterable
 

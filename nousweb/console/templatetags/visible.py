@@ -1,4 +1,4 @@
-"""How pages print text that somebody else wrote; the template loader puts `shown` or `shown_plain` everywhere."""
+"""Render untrusted text; the template loader adds `shown` or `shown_plain` everywhere."""
 
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -38,7 +38,7 @@ def shown_plain(value: Any) -> Any:
 
 
 class TrimNode(Node):
-    """What stands between `{% trim %}` and `{% endtrim %}`, without white space at its ends."""
+    """The content between `{% trim %}` and `{% endtrim %}`, without white space at its ends."""
 
     def __init__(self, nodelist: NodeList) -> None:
         self.nodelist = nodelist

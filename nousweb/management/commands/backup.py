@@ -18,7 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
-        # Made now, if nothing has been signed yet: what is restored signs with the same.
+        # Create the secret now, if nothing has been signed yet, so that the backup includes it.
         str(settings.SECRET_KEY)
         try:
             taken = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))

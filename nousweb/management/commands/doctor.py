@@ -1,4 +1,4 @@
-"""Checks everything that the product needs, and says what to do about what is missing."""
+"""Check the requirements of the product, with advice for each problem."""
 
 import time
 import urllib.error
@@ -26,10 +26,10 @@ NOUS = "manage.py" if CLONED else "nous"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What was found of one thing; `advice` says what to do, and is empty where all is well.
+class DoctorFinding:
+    """The result of one check; `advice` is empty if there is no problem.
 
-    `grave` tells what keeps the product from working from what is only worth knowing.
+    `grave` problems keep the product from working; others are only worth knowing.
     """
 
     about: str
@@ -58,32 +58,36 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
 
-Check = Callable[[], Iterator[Finding]]
+Check = Callable[[], Iterator[DoctorFinding]]
 
 
-def _found(check: Check) -> Iterator[Finding]:
-    """What a check finds; one that breaks is a finding too, so that the others still run."""
+def _found(check: Check) -> Iterator[DoctorFinding]:
+    """The findings of a check. An error becomes a finding too, so that the other checks still run."""
     try:
         yield from check()
     except Exception as error:
         name = check.__name__.strip("_").replace("_", " ").capitalize()
-        yield Finding(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", "See docs/operations.md.")
+        yield DoctorFinding(
+            name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", "See docs/operations.md."
+        )
 
 
-def _installation() -> Iterator[Finding]:
-    yield Finding("Version", f"{__version__}, {'a clone' if CLONED else 'an installed package'}")
-    yield Finding("Data folder", str(settings.DATA_DIR))
+def _installation() -> Iterator[DoctorFinding]:
+    yield DoctorFinding("Version", f"{__version__}, {'a clone' if CLONED else 'an installed package'}")
+    yield DoctorFinding("Data folder", str(settings.DATA_DIR))
 
 
-def _disks() -> Iterator[Finding]:
+def _disks() -> Iterator[DoctorFinding]:
     words = {"data_disk": "Disk of the data folder", "database_disk": "Disk of the database"}
     for name, state in disks_checked().items():
         well = state in (OK, ELSEWHERE)
         shown = "on another server" if state == ELSEWHERE else "room enough, and writable" if well else state
-        yield Finding(words[name], shown, "" if well else "Free some space, or choose another folder (NOUS_DATA_DIR).")
+        yield DoctorFinding(
+            words[name], shown, "" if well else "Free some space, or choose another folder (NOUS_DATA_DIR)."
+        )
 
 
-def _database() -> Iterator[Finding]:
+def _database() -> Iterator[DoctorFinding]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('server_version'), current_setting('transaction_read_only'),"
@@ -92,49 +96,51 @@ def _database() -> Iterator[Finding]:
         version, read_only, vector = cursor.fetchone()
     writable = read_only == "off"
     advice = "" if writable else "It only reads: name the primary in DATABASE_URL."
-    yield Finding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", advice)
+    yield DoctorFinding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", advice)
     waiting = unapplied_migrations()
     state = f"{waiting} not applied" if waiting else "all applied"
-    yield Finding("Migrations", state, f"Run `{NOUS} migrate`; `{NOUS} serve` does it too." if waiting else "")
+    yield DoctorFinding("Migrations", state, f"Run `{NOUS} migrate`; `{NOUS} serve` does it too." if waiting else "")
     if weakness := product_role_weakness():
         advice = "See docs/operations.md, 'A PostgreSQL of your own'."
-        yield Finding("Database role", weakness, advice, grave=False)
+        yield DoctorFinding("Database role", weakness, advice, grave=False)
 
 
-def _embedder() -> Iterator[Finding]:
+def _embedder() -> Iterator[DoctorFinding]:
     name = configured_name()
     started = time.perf_counter()
     vector = embedder_named(name).embed_query("How does a doctor test an embedder?")
     milliseconds = round((time.perf_counter() - started) * 1000)
-    yield Finding("Embedder", f"{name}, {vector.size} dimensions, first text in {milliseconds} ms")
+    yield DoctorFinding("Embedder", f"{name}, {vector.size} dimensions, first text in {milliseconds} ms")
 
 
-def _background_worker() -> Iterator[Finding]:
+def _background_worker() -> Iterator[DoctorFinding]:
     state = worker_state()
     advice = f"It is part of `{NOUS} serve`; without it new memories are not found by meaning."
-    yield Finding("Background worker", state, advice if state in ("not seen", "unknown") else "", grave=False)
+    yield DoctorFinding("Background worker", state, advice if state in ("not seen", "unknown") else "", grave=False)
 
 
-def _web_server() -> Iterator[Finding]:
+def _web_server() -> Iterator[DoctorFinding]:
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(settings.HOST, settings.HOST)  # noqa: S104
     address = f"http://{host}:{settings.PORT}/readyz"
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:
-            yield Finding("Web server", f"answers at {address} with {answer.status}")
+            yield DoctorFinding("Web server", f"answers at {address} with {answer.status}")
     except urllib.error.HTTPError as error:
-        yield Finding(
+        yield DoctorFinding(
             "Web server", f"answers at {address} with {error.code}", "Open that address: it names what fails."
         )
     except OSError as error:
         reason = f"no answer at {address} ({error})"
-        yield Finding("Web server", reason, f"Start it: `{NOUS} serve`. Or set NOUS_PORT as it has it.", grave=False)
+        yield DoctorFinding(
+            "Web server", reason, f"Start it: `{NOUS} serve`. Or set NOUS_PORT as it has it.", grave=False
+        )
 
 
-def _telemetry() -> Iterator[Finding]:
+def _telemetry() -> Iterator[DoctorFinding]:
     if not (wanted := signals_wanted()):
-        yield Finding("OpenTelemetry", "off")
+        yield DoctorFinding("OpenTelemetry", "off")
     elif problem := obstacle():
-        yield Finding("OpenTelemetry", "off", problem)
+        yield DoctorFinding("OpenTelemetry", "off", problem)
     else:
         from nousweb.monitoring.telemetry.reachability import endpoint_answers
 
@@ -142,28 +148,28 @@ def _telemetry() -> Iterator[Finding]:
             answers, endpoint = endpoint_answers(signal)
             state = f"{signal} are taken at {endpoint}" if answers else f"{signal} are not taken at {endpoint}"
             advice = "Its own words are above. Correct OTEL_EXPORTER_OTLP_ENDPOINT, or start the collector."
-            yield Finding("OpenTelemetry", state, "" if answers else advice, grave=False)
+            yield DoctorFinding("OpenTelemetry", state, "" if answers else advice, grave=False)
 
 
-def _log() -> Iterator[Finding]:
+def _log() -> Iterator[DoctorFinding]:
     if unapplied_migrations():
         return
     problem = log_problem()
-    yield Finding(
+    yield DoctorFinding(
         "Log", problem or "sealed", f"Run `{NOUS} verify`, see docs/integrity.md." if problem else "", grave=False
     )
 
 
-def _people_and_agents() -> Iterator[Finding]:
+def _people_and_agents() -> Iterator[DoctorFinding]:
     if unapplied_migrations():
         return
     agents, people = Agent.objects.count(), get_user_model().objects.filter(is_active=True).count()
     create = "agent create NAME" if NOUS == "nous" else "createagent NAME"
     advice = "" if agents else f"Make one: `{NOUS} {create}`."
-    yield Finding("Agents", str(agents), advice, grave=False)
+    yield DoctorFinding("Agents", str(agents), advice, grave=False)
     create = "user create" if NOUS == "nous" else "createsuperuser"
     advice = "" if people else f"Make one: `{NOUS} {create}`. Only people can approve."
-    yield Finding("People", str(people), advice, grave=False)
+    yield DoctorFinding("People", str(people), advice, grave=False)
 
 
 CHECKS: tuple[Check, ...] = (

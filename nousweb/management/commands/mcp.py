@@ -83,7 +83,7 @@ class Command(BaseCommand):
         return str(stated)
 
     def _caller(self) -> Principal:
-        """Whose token it is, asked each time, so that a revoked one ends what it could do."""
+        """The token's principal, looked up each time, so that a revoked token ends access."""
         found = token_authenticate(self.secret) if self.secret else None
         if found is None:
             raise ProtocolError("There is no valid token.")

@@ -1,4 +1,4 @@
-"""Django's `migrate` as the owner of the tables, who then gives the product its rights on them."""
+"""Django's `migrate` as the owner of the tables, who then grants the product its privileges on them."""
 
 from typing import Any
 

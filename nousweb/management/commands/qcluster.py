@@ -11,7 +11,7 @@ from nousweb.queue.schedules import SCHEDULES
 
 
 class Command(qcluster.Command):
-    """The worker, with what its tasks need loaded once, before its processes are forked, and not in each of them."""
+    """The worker. It loads what its tasks need once, before its processes are forked."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         modules = {path.rpartition(".")[0] for path, _ in SCHEDULES.values()}

@@ -1,4 +1,4 @@
-"""Changes the installation's secret, which signs sessions and encrypts what the database keeps for the product."""
+"""Change the installation's secret, which signs sessions and encrypts secrets in the database."""
 
 import os
 from argparse import ArgumentParser
@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
-from identity.services.kept_secrets import kept_secrets_count, kept_secrets_rewrite, sessions_count
+from identity.services.encrypted_secrets import encrypted_secrets_count, encrypted_secrets_rewrite, sessions_count
 from nousweb.lib.secret import former_secrets_forget, secret_change
 
 WORDS = {
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         getattr(self, f"_{action}")()
 
     def _status(self) -> None:
-        for what, counted in (("Kept secrets", kept_secrets_count()), ("Sessions", sessions_count())):
+        for what, counted in (("Kept secrets", encrypted_secrets_count()), ("Sessions", sessions_count())):
             parts = [f"{counted[key]:,} {words}" for key, words in WORDS.items() if counted[key]]  # type: ignore[index]
             self.stdout.write(f"{what}: {', '.join(parts) or 'none'}.")
         self.stdout.write(f"Former secrets that are believed: {len(settings.SECRET_KEY_FALLBACKS)}.")
@@ -45,8 +45,8 @@ class Command(BaseCommand):
         self.stdout.write("There is a new secret. Start the product again, then run `secret rewrite`.")
 
     def _rewrite(self) -> None:
-        rewritten = kept_secrets_rewrite(by=Principal.of_command())
-        lost = kept_secrets_count()["lost"]
+        rewritten = encrypted_secrets_rewrite(by=Principal.of_command())
+        lost = encrypted_secrets_count()["lost"]
         self.stdout.write(f"Encrypted by the secret of now: {rewritten:,}.")
         if lost:
             raise CommandError(
@@ -55,7 +55,7 @@ class Command(BaseCommand):
             )
 
     def _forget(self) -> None:
-        waiting = kept_secrets_count()["former"]
+        waiting = encrypted_secrets_count()["former"]
         if waiting:
             raise CommandError(f"{waiting:,} are still encrypted by a former secret: run `secret rewrite` first.")
         former_secrets_forget(self._file())

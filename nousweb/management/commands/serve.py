@@ -53,7 +53,7 @@ class Command(BaseCommand):
         alone = _data_folder_taken()
         self._say("Updating the database ...")
         call_command("migrate", interactive=False)
-        # What serves and works has no use for the owner of the tables.
+        # The web server and the worker do not need the owner of the tables.
         os.environ.pop("DATABASE_OWNER_URL", None)
         if weakness := product_role_weakness():
             self._warn(f"{weakness} See docs/operations.md, 'A PostgreSQL of your own'.")

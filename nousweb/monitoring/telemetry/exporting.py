@@ -21,16 +21,16 @@ from nousweb.lib.tracing import tracer_set
 log = structlog.get_logger(__name__)
 
 STOP_SECONDS = 2.0
-"""What has not been sent this long after the end of a process is lost."""
+"""Data that have not been sent this long after the end of a process are lost."""
 SERVICE = "nous-web"
 
 _stops: list[Callable[[], Any]] = []
 
 
 def telemetry_start(*, gauges: bool = False) -> None:
-    """Begin to export what the OTEL_ variables ask for; `gauges` adds what is read from the database.
+    """Start the export that the OTEL_ variables request; `gauges` adds figures that are read from the database.
 
-    Logs why when that is not possible: a variable that is meant for all programs of a machine stops none.
+    Logs the reason if that is impossible: a variable that is meant for all programs of a machine must stop none.
     """
     if problem := obstacle():
         log.warning("telemetry_off", reason=problem)
@@ -46,7 +46,7 @@ def telemetry_start(*, gauges: bool = False) -> None:
 
 
 def telemetry_stop() -> None:
-    """Send what is left, for at most STOP_SECONDS, and make no more spans."""
+    """Send the rest, for at most STOP_SECONDS, and create no more spans."""
     stops, _stops[:] = list(_stops), []
     threads = [threading.Thread(target=stop, daemon=True) for stop in stops]
     for thread in threads:

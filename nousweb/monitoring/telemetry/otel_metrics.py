@@ -16,7 +16,7 @@ FRESH_SECONDS = 1.0
 
 
 def measures_record(meter: Meter) -> Callable[[], None]:
-    """Record what is measured in this process from now on; returns what ends that."""
+    """Record all measured values of this process from now on; returns a function that ends this."""
     made = {measure: _made(meter, measure) for measure in MEASURES if measure.otel}
 
     def recorded(measure: Measure, value: float, labels: Sequence[str]) -> None:

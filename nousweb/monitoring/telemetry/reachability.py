@@ -1,4 +1,4 @@
-"""Whether a collector takes what it is sent."""
+"""Check whether a collector accepts data."""
 
 from typing import Any
 from urllib.parse import urlsplit

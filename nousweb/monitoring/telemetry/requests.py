@@ -1,4 +1,4 @@
-"""The span of a request, around everything that answers it."""
+"""The span of a request, around its whole processing."""
 
 from collections.abc import Callable
 
@@ -7,22 +7,22 @@ from django.http import HttpRequest, HttpResponse
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from nousweb.lib.recorded_metrics import METHODS
-from nousweb.lib.tracing import tracer_in_force
-from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
+from nousweb.lib.tracing import configured_tracer
+from nousweb.monitoring.telemetry.tracer import CurrentSpan, OtelTracer, ids_of
 
 NOT_TRACED = ("/static/", "/healthz", "/readyz", "/metrics", "/favicon.ico")
-"""Probes and files, of which there are many and which say nothing."""
+"""Probes and files: frequent, and of no interest."""
 
 
 class TraceMiddleware:
-    """Begins the span of a request, or goes on with the trace of who calls. It names the route and no address: these
-    hold keys of memory, words that are searched for, and invitations."""
+    """Starts the span of a request, or continues the trace of the client. The span names the route but not the address,
+    which may contain keys of memory, search words and invitations."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        tracer = tracer_in_force()
+        tracer = configured_tracer()
         if not isinstance(tracer, OtelTracer) or request.path.startswith(NOT_TRACED):
             return self.get_response(request)
         method = request.method if request.method in METHODS else "_OTHER"
@@ -30,9 +30,9 @@ class TraceMiddleware:
         span = tracer.begun(about["http.request.method"], SpanKind.SERVER, request.headers, about)
         trace_id, span_id = ids_of(span)
         if not trace_id:
-            with Within(span):
+            with CurrentSpan(span):
                 return self.get_response(request)
-        with Within(span), structlog.contextvars.bound_contextvars(trace_id=trace_id, span_id=span_id):
+        with CurrentSpan(span), structlog.contextvars.bound_contextvars(trace_id=trace_id, span_id=span_id):
             response = self.get_response(request)
             _answered(span, request, response)
         response["traceresponse"] = f"00-{trace_id}-{span_id}-01"

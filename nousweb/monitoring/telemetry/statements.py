@@ -1,4 +1,4 @@
-"""A span of each statement that the database is sent, with its text and without its values."""
+"""A span for each SQL statement, with its text and without its values."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _database = ""
 
 
 def statements_trace(tracer: OtelTracer, database: str) -> None:
-    """Let each statement of this process be a span. Connections and what they have prepared stay as they are."""
+    """Create a span for each statement of this process. Connections and prepared statements stay as they are."""
     global _tracer, _database
     _tracer, _database = tracer, database
     prepared_statements.cursor_type = _PreparedCursor
@@ -35,7 +35,7 @@ def statements_trace(tracer: OtelTracer, database: str) -> None:
 
 
 def statements_untrace() -> None:
-    """End that."""
+    """Stop creating spans for statements."""
     global _tracer
     _tracer = None
     prepared_statements.cursor_type = PreparedCursor
@@ -70,7 +70,7 @@ def _span(statement: Any) -> AbstractContextManager[Span]:
 
 @lru_cache(maxsize=1_024)
 def described(statement: str) -> tuple[str, str]:
-    """What a statement does and to which table, and its text, where a question mark stands for what was quoted."""
+    """A summary of a statement (operation and table), and its text with question marks for quoted parts."""
     text = LITERALS.sub(lambda found: found[1] or "?", statement)
     operation, table = OPERATION.search(text), TABLE.search(text)
     words = [operation[1] if operation else text.split(None, 1)[0] if text.strip() else "SQL"]

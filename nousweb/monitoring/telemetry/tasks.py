@@ -7,17 +7,17 @@ from django_q.signals import post_execute_in_worker, pre_enqueue, pre_execute
 from opentelemetry import propagate
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from nousweb.monitoring.telemetry.tracer import OtelTracer, Within, ids_of
+from nousweb.monitoring.telemetry.tracer import CurrentSpan, OtelTracer, ids_of
 
 CARRIER = "traceparent"
-"""What a task carries beside its function and arguments; a worker without telemetry does not look at it."""
+"""The key of a task under which it carries its trace; a worker without telemetry ignores it."""
 
 _tracer: OtelTracer | None = None
-_running: dict[str, tuple[Within, Span]] = {}
+_running: dict[str, tuple[CurrentSpan, Span]] = {}
 
 
 def tasks_trace(tracer: OtelTracer) -> None:
-    """Let each task that this process queues carry its trace, and each that it runs be a span."""
+    """Add the trace to each task that this process queues, and create a span for each task that it runs."""
     global _tracer
     _tracer = tracer
     pre_enqueue.connect(_queued, dispatch_uid="nousweb.monitoring.telemetry")
@@ -26,7 +26,7 @@ def tasks_trace(tracer: OtelTracer) -> None:
 
 
 def tasks_untrace() -> None:
-    """End that."""
+    """Stop tracing tasks."""
     global _tracer
     _tracer = None
     for signal in (pre_enqueue, pre_execute, post_execute_in_worker):
@@ -52,22 +52,22 @@ def _begun(*, task: dict[str, Any], **signal: Any) -> None:
         "nous.task": name,
     }
     span = _tracer.begun(f"process {name}", SpanKind.CONSUMER, task.pop(CARRIER, {}), about)
-    within = Within(span)
-    within.__enter__()
+    current = CurrentSpan(span)
+    current.__enter__()
     trace_id, span_id = ids_of(span)
     if trace_id:
         structlog.contextvars.bind_contextvars(trace_id=trace_id, span_id=span_id)
-    _running[str(task.get("id"))] = within, span
+    _running[str(task.get("id"))] = current, span
 
 
 def _ended(*, task: dict[str, Any], **signal: Any) -> None:
     running = _running.pop(str(task.get("id")), None)
     if running is None:
         return
-    within, span = running
+    current, span = running
     structlog.contextvars.unbind_contextvars("trace_id", "span_id")
     if not task.get("success"):
-        # What the task says of its error may quote memory.
+        # The error message of the task may quote memory.
         span.set_status(Status(StatusCode.ERROR))
         span.set_attribute("error.type", "_OTHER")
-    within.__exit__(None, None, None)
+    current.__exit__(None, None, None)

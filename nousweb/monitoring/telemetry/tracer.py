@@ -1,4 +1,4 @@
-"""The tracer of nousweb.lib.tracing, made of OpenTelemetry's."""
+"""The tracer of nousweb.lib.tracing on top of OpenTelemetry's."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -15,19 +15,19 @@ KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
 class OtelTracer:
-    """Spans are made within those that a request or a task began, and nowhere else: polling makes none."""
+    """Creates spans only within the span of a request or a task, so that polling creates none."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     def begun(self, name: str, kind: SpanKind, carrier: Mapping[str, str], attributes: Mapping[str, Value]) -> Span:
-        """The first span of a request or task, which goes on with the trace that `carrier` names, if it names one."""
+        """Start the first span of a request or task. It continues the trace in `carrier`, if there is one."""
         return self._tracer.start_span(name, propagate.extract(carrier), kind, dict(attributes))
 
     def span(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> AbstractContextManager[AnySpan]:
         if not trace.get_current_span().is_recording():
             return NOTHING
-        return Within(self._tracer.start_span(name, kind=KINDS[kind], attributes=dict(attributes)))
+        return CurrentSpan(self._tracer.start_span(name, kind=KINDS[kind], attributes=dict(attributes)))
 
     def carried(self, function: Callable[..., Result]) -> Callable[..., Result]:
         here = context.get_current()
@@ -45,8 +45,8 @@ class OtelTracer:
         return ids_of(trace.get_current_span())[0]
 
 
-class Within:
-    """A span that is the one under way inside of a block, and ends with it."""
+class CurrentSpan:
+    """Context manager: make a span the current one for a block, and end it with the block."""
 
     __slots__ = ("_span", "_token")
 
@@ -65,13 +65,13 @@ class Within:
 
 
 def failed(span: Span, error: BaseException) -> None:
-    """Note that `error` ended the work of a span, by the class that its library gave it: its words may quote memory."""
+    """Mark a span as failed, with the class of `error`. Its message is not recorded, since it may quote memory."""
     span.set_attribute("error.type", type(error.__cause__ or error).__qualname__)
     span.set_status(Status(StatusCode.ERROR))
 
 
 def ids_of(span: Span) -> tuple[str, str]:
-    """Ids of the trace and of the span, as hexadecimal digits; empty where it is not collected."""
+    """Ids of the trace and of the span, as hexadecimal digits; empty if the span is not collected."""
     known = span.get_span_context()
     if not span.is_recording() or not known.is_valid:
         return "", ""

@@ -1,9 +1,8 @@
-"""Where the embedded cluster, its socket and its programs are, and which system account runs it.
+"""The paths of the embedded cluster, its socket and its programs, and the system account that runs it.
 
-For an ordinary user all of it is `<data folder>/postgres`. PostgreSQL refuses to run as root, so root runs
-it as the account `nous-postgres`. That account must reach the data folder and the programs; where it cannot
-(a project below a private home folder) they are kept in /var/lib/nous-web, because opening the parents to
-everybody is not ours to do.
+For an ordinary user all of it is `<data folder>/postgres`. PostgreSQL refuses to run as root, so root runs it as the
+account `nous-postgres`. That account must reach the data folder and the programs; if it cannot (a project below a
+private home folder) they are kept in /var/lib/nous-web, because opening the parents to everybody is not ours to do.
 """
 
 import hashlib

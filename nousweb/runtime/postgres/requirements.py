@@ -1,4 +1,4 @@
-"""What a PostgreSQL server of somebody's own must offer."""
+"""Requirements for an external PostgreSQL server."""
 
 import psycopg
 

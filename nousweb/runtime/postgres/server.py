@@ -18,10 +18,10 @@ from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, ServerPat
 from nousweb.runtime.postgres.problem import PostgresProblem
 
 SUPERUSER = "postgres"
-# What the running product logs in as: it reads and writes rows, and owns nothing.
+# The role of the running product: it reads and writes rows, and owns nothing.
 HANDOVER_ATTEMPTS = 5
 ROLE = DATABASE = "nous"
-# What migrations log in as. It owns the database and nothing else, so that a hole in a migration is not a hole
+# The role of migrations. It owns the database and nothing else, so that a hole in a migration is not a hole
 # in the server: a superuser could run programs through COPY.
 OWNER = "nous_owner"
 START_SECONDS = 300.0
@@ -91,7 +91,7 @@ class EmbeddedServer:
 
     @property
     def owner_url(self) -> str:
-        """The same for the owner of the tables, who migrates them."""
+        """The same for the owner of the tables, which migrates them."""
         return self._url_of(OWNER)
 
     def _url_of(self, role: str) -> str:

@@ -1,8 +1,8 @@
-"""Several commands, one server: who starts it and who stops it.
+"""Several commands share one server: starting and stopping it.
 
-Each process that uses the embedded server holds a shared lock on one file. The last to leave can take the
-lock alone, and stops the server. The system drops the locks of a killed process, so nobody has to be
-counted. Starting and stopping happen under a second, exclusive lock.
+Each process that uses the embedded server holds a shared lock on one file. The last one to leave can take the lock
+exclusively, and stops the server. The system drops the locks of a killed process, so no counting is needed. Starting
+and stopping happen under a second, exclusive lock.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from nousweb.lib.installation import default_data_folder
 from nousweb.runtime.postgres.problem import PostgresProblem
 from nousweb.runtime.postgres.server import EmbeddedServer
 
-MOST_REVIVALS = 5
+MAX_REVIVALS = 5
 REVIVAL_SECONDS = 600.0
 """A server that dies more often than so many times in so many seconds is not started again."""
 
@@ -68,7 +68,7 @@ class Lease:
         self._users: int | None = None
         self._pid = os.getpid()
         # Moments of the monotonic clock.
-        self._revived: deque[float] = deque(maxlen=MOST_REVIVALS)
+        self._revived: deque[float] = deque(maxlen=MAX_REVIVALS)
 
     def join(self) -> str:
         """Start the server unless it runs, and keep it running until `leave` or the end of this process."""
@@ -95,9 +95,9 @@ class Lease:
         except OSError as error:
             raise PostgresProblem(f"The database server cannot be reached: {error}.") from error
         now = time.monotonic()
-        if len(self._revived) == MOST_REVIVALS and now - self._revived[0] < REVIVAL_SECONDS:
+        if len(self._revived) == MAX_REVIVALS and now - self._revived[0] < REVIVAL_SECONDS:
             raise PostgresProblem(
-                f"The database server has died {MOST_REVIVALS + 1} times within {REVIVAL_SECONDS / 60:.0f} minutes: "
+                f"The database server has died {MAX_REVIVALS + 1} times within {REVIVAL_SECONDS / 60:.0f} minutes: "
                 f"{self.server.paths.log} may say why."
             )
         with self._alone():

@@ -1,1 +1,1 @@
-"""What stands between the network and the application: gunicorn's threaded worker, made safe against slow clients."""
+"""The layer between the network and the application: gunicorn's threaded worker, made safe against slow clients."""

@@ -1,4 +1,4 @@
-"""Whose request gets the next free thread: callers take turns, and none may have them all."""
+"""Admission of requests to free threads: callers take turns, and no caller may use all threads."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from typing import Protocol
 from nousweb.runtime.web_worker.request_limits import Limits
 
 
-class Waiting(Protocol):
-    """A request that has arrived whole."""
+class QueuedRequest(Protocol):
+    """A request that has arrived completely and waits for a thread."""
 
     caller: str
     size: int
@@ -17,59 +17,59 @@ class Waiting(Protocol):
 
 @dataclass
 class Bucket:
-    """Requests that a caller has left, refilled as time goes by."""
+    """A token bucket: the number of requests that a caller may still send, refilled over time."""
 
-    left: float
+    remaining: float
     at: float
 
 
 class Admission:
-    """Used by one thread only. `Item`s are distinguished by identity."""
+    """Queues of requests by caller. Not thread-safe. Requests are compared by identity."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._queues: OrderedDict[str, deque[Waiting]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[QueuedRequest]] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._running: dict[str, int] = {}
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self.busy = 0
         self._large = 0
 
-    def too_often(self, caller: str, rate: int, now: float) -> int:
-        """0 when `caller` may send another request, else the seconds to wait; `rate` is requests a minute.
+    def retry_after(self, caller: str, rate: int, now: float) -> int:
+        """Seconds until `caller` may send another request, 0 if it may now; `rate` is requests per minute.
 
-        A caller may save up requests of ten seconds.
+        A caller may save up the requests of ten seconds.
         """
         if not rate:
             return 0
-        most = max(1.0, rate / 6)
+        capacity = max(1.0, rate / 6)
         bucket = self._buckets.get(caller)
         if bucket is None:
-            bucket = self._buckets[caller] = Bucket(most, now)
-            while len(self._buckets) > MOST_BUCKETS:
+            bucket = self._buckets[caller] = Bucket(capacity, now)
+            while len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
-        bucket.left = min(most, bucket.left + (now - bucket.at) * rate / 60)
+        bucket.remaining = min(capacity, bucket.remaining + (now - bucket.at) * rate / 60)
         bucket.at = now
         self._buckets.move_to_end(caller)
-        if bucket.left < 1:
-            return max(1, round((1 - bucket.left) * 60 / rate))
-        bucket.left -= 1
+        if bucket.remaining < 1:
+            return max(1, round((1 - bucket.remaining) * 60 / rate))
+        bucket.remaining -= 1
         return 0
 
-    def offer(self, item: Waiting) -> bool:
-        """Let `item` wait for a thread; False when too much of its caller waits already."""
-        queue = self._queues.get(item.caller)
-        size = self._sizes.get(item.caller, 0) + item.size
+    def offer(self, request: QueuedRequest) -> bool:
+        """Queue a request for a thread; False if too many or too large requests of its caller are queued already."""
+        queue = self._queues.get(request.caller)
+        size = self._sizes.get(request.caller, 0) + request.size
         if queue is not None and (len(queue) >= self._limits.queue or size > self._limits.queue_bytes):
             return False
         if queue is None:
-            queue = self._queues[item.caller] = deque()
-        queue.append(item)
-        self._sizes[item.caller] = size
+            queue = self._queues[request.caller] = deque()
+        queue.append(request)
+        self._sizes[request.caller] = size
         return True
 
-    def take(self) -> Waiting | None:
-        """The request that a free thread does next, or None when there is no such thread or request."""
+    def take(self) -> QueuedRequest | None:
+        """Take the next request for a free thread; None if there is no such request or thread."""
         if self.busy >= self._limits.threads:
             return None
         for caller, queue in self._queues.items():
@@ -78,43 +78,43 @@ class Admission:
                 continue
             if large and self._large >= self._limits.large_at_once:
                 continue
-            item = queue[0]
-            self.withdraw(item)
+            request = queue[0]
+            self.withdraw(request)
             if caller in self._queues:
                 self._queues.move_to_end(caller)
             self._running[caller] = self._running.get(caller, 0) + 1
             self.busy += 1
             self._large += large
-            return item
+            return request
         return None
 
-    def done(self, item: Waiting) -> None:
-        """The thread that had `item` is free again."""
+    def done(self, request: QueuedRequest) -> None:
+        """Record that the thread of a request is free again."""
         self.busy -= 1
-        self._large -= item.size >= self._limits.large_bytes
-        left = self._running[item.caller] - 1
-        if left:
-            self._running[item.caller] = left
+        self._large -= request.size >= self._limits.large_bytes
+        remaining = self._running[request.caller] - 1
+        if remaining:
+            self._running[request.caller] = remaining
         else:
-            del self._running[item.caller]
+            del self._running[request.caller]
 
-    def withdraw(self, item: Waiting) -> None:
-        """`item` waits no longer."""
-        queue = self._queues[item.caller]
-        if queue[0] is item:
+    def withdraw(self, request: QueuedRequest) -> None:
+        """Remove a request from its queue."""
+        queue = self._queues[request.caller]
+        if queue[0] is request:
             queue.popleft()
         else:
-            queue.remove(item)
-        self._sizes[item.caller] -= item.size
+            queue.remove(request)
+        self._sizes[request.caller] -= request.size
         if not queue:
-            del self._queues[item.caller]
-            del self._sizes[item.caller]
+            del self._queues[request.caller]
+            del self._sizes[request.caller]
 
-    def waiting(self) -> Iterator[Waiting]:
-        """All that wait, the longest of each caller first."""
+    def waiting(self) -> Iterator[QueuedRequest]:
+        """All queued requests, the oldest of each caller first."""
         for queue in list(self._queues.values()):
             yield from list(queue)
 
 
-MOST_BUCKETS = 20_000
-"""Callers whose rate is remembered; one that is forgotten starts with a full bucket."""
+MAX_BUCKETS = 20_000
+"""Maximum number of callers whose rate is remembered; a forgotten caller starts with a full bucket."""

@@ -1,4 +1,4 @@
-"""Answers that need no application: to health probes, and to requests that are not let in."""
+"""Responses without the application: to health probes and to rejected requests."""
 
 import json
 from uuid import uuid4
@@ -7,7 +7,7 @@ REFUSALS = {
     400: ("bad_request", "Bad Request", "The length of the body has to be said once, as a plain number."),
     408: ("too_slow", "Request Timeout", "The request did not arrive in time."),
     411: ("length_required", "Length Required", "Send the body with a Content-Length."),
-    413: ("too_large", "Too large", "A request body holds at most {most:,} bytes."),
+    413: ("too_large", "Too large", "A request body holds at most {max_body_bytes:,} bytes."),
     429: ("too_many_requests", "Too Many Requests", "This caller sends more than it may; wait, then go on."),
     431: ("head_too_large", "Request Header Fields Too Large", "The headers of the request are too long."),
     503: ("busy", "Service Unavailable", "The server is too busy for this request."),
@@ -15,8 +15,8 @@ REFUSALS = {
 """Code, reason and sentence by status."""
 
 
-def refusal(status: int, *, most: int = 0, retry_after: int = 0) -> bytes:
-    """The whole answer, after which the connection is closed: a problem document, which people can read too."""
+def refusal(status: int, *, max_body_bytes: int = 0, retry_after: int = 0) -> bytes:
+    """The complete error response, a problem document. The connection is closed after it."""
     code, reason, detail = REFUSALS[status]
     request_id = uuid4().hex
     body = json.dumps(
@@ -25,7 +25,7 @@ def refusal(status: int, *, most: int = 0, retry_after: int = 0) -> bytes:
             "title": reason,
             "status": status,
             "code": code,
-            "detail": detail.format(most=most),
+            "detail": detail.format(max_body_bytes=max_body_bytes),
             "request_id": request_id,
         }
     ).encode()
@@ -36,7 +36,7 @@ def refusal(status: int, *, most: int = 0, retry_after: int = 0) -> bytes:
 
 
 def health(*, keep: bool, with_body: bool) -> bytes:
-    """What /healthz answers: the process is up."""
+    """The response of /healthz: the process is up."""
     return _answer("200 OK", "application/json", b'{"status": "ok"}', {}, keep=keep, with_body=with_body)
 
 

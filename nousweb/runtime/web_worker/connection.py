@@ -1,4 +1,4 @@
-"""One connection: what has arrived, the request that is worked on, and what is still to be sent."""
+"""One connection: its received bytes, its current request, and its bytes to send."""
 
 import select
 import socket
@@ -12,10 +12,10 @@ from gunicorn.workers.gthread import TConn
 from nousweb.runtime.web_worker.request_heads import Head
 from nousweb.runtime.web_worker.request_limits import MEBIBYTE
 
-MOST_UNSENT = MEBIBYTE
-"""Bytes that may wait to be sent before the thread that makes more of them waits too."""
+MAX_UNSENT_BYTES = MEBIBYTE
+"""Maximum number of buffered bytes. A thread that adds more waits."""
 WRITING_PATIENCE = 10.0
-"""Seconds that it waits."""
+"""Maximum seconds that it waits."""
 
 
 class State(Enum):
@@ -27,22 +27,23 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Outgoing:
-    """A socket as gunicorn writes to it: what the client does not take at once is kept for the event loop to send."""
+class SendBuffer:
+    """A socket for gunicorn to write to. It buffers data that the client does not read at once, for the event loop to
+    send."""
 
     def __init__(self, raw: socket.socket) -> None:
         self.raw = raw
         self.unsent = bytearray()
 
     def sendall(self, data: bytes) -> None:
-        """Send `data` or keep it. Raises BrokenPipeError when too much of it is not taken for too long."""
+        """Send `data` or buffer it. Raises BrokenPipeError if the client leaves too much of it unread for too long."""
         if self.unsent:
             self.unsent += data
         else:
             sent = self._sent(data)
             if sent < len(data):
                 self.unsent += memoryview(data)[sent:]
-        if len(self.unsent) > MOST_UNSENT:
+        if len(self.unsent) > MAX_UNSENT_BYTES:
             self._wait()
 
     def send(self, data: bytes) -> int:
@@ -50,7 +51,7 @@ class Outgoing:
         return len(data)
 
     def flush(self) -> bool:
-        """Send what can be sent now; return whether that was all. Raises OSError."""
+        """Send as much as possible now; return whether the buffer is empty. Raises OSError."""
         while self.unsent:
             sent = self._sent(memoryview(self.unsent)[: 256 * 1024].tobytes())
             if not sent:
@@ -68,12 +69,12 @@ class Outgoing:
         deadline = time.monotonic() + WRITING_PATIENCE
         watch = select.poll()
         watch.register(self.raw, select.POLLOUT)
-        while not self.flush() and len(self.unsent) > MOST_UNSENT // 2:
+        while not self.flush() and len(self.unsent) > MAX_UNSENT_BYTES // 2:
             left = deadline - time.monotonic()
             if left <= 0 or not watch.poll(left * 1000):
                 raise BrokenPipeError(32, "The client does not take its answer")
 
-    # The socket never blocks, whatever gunicorn asks for.
+    # The socket never blocks, even if gunicorn requests it.
     def setblocking(self, flag: bool) -> None:
         """Ignored."""
 
@@ -92,9 +93,9 @@ class Connection(TConn):
 
     def __init__(self, cfg: Any, raw: socket.socket, client: Any, server: Any) -> None:
         super().__init__(cfg, raw, client, server)
-        self.sock: Any = Outgoing(raw)
+        self.sock: Any = SendBuffer(raw)
         self.raw = raw
-        # What gunicorn's own worker would do before it reads is done: it never reads from this socket.
+        # The preparations of gunicorn's own worker are not needed: it never reads from this socket.
         self.initialized = True
         self.data_ready = True
         self.state = State.READING
@@ -108,7 +109,7 @@ class Connection(TConn):
 
     @property
     def address(self) -> str:
-        """The address of the other end, as far as there is one."""
+        """The address of the client, if it has one."""
         return str(self.client[0]) if isinstance(self.client, tuple) else ""
 
     @property
@@ -119,11 +120,11 @@ class Connection(TConn):
         return self.head
 
     def complete(self) -> bool:
-        """Whether the body of the request whose head has been read is there."""
+        """Whether the body of the current request has arrived."""
         return self.head is not None and len(self.received) >= len(self.head.text) + self.head.length
 
     def prepare(self) -> None:
-        """Give gunicorn's parser exactly one request to read, all of which is here."""
+        """Give gunicorn's parser exactly one complete request to read."""
         begin, end = len(self.request.text), len(self.request.text) + self.request.length
         body = bytes(memoryview(self.received)[begin:end])
         pieces = [body[place : place + MEBIBYTE] for place in range(0, len(body), MEBIBYTE)]

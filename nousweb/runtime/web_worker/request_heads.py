@@ -1,7 +1,7 @@
-"""What must be known of a request before a thread has it: where it ends, who sends it, and what it asks for.
+"""Parse the parts of a request's head that are needed before a thread gets it: its length, caller, method and path.
 
-The request itself is read by gunicorn's parser, which is strict; a head that cannot be understood here has no body and
-is refused there.
+gunicorn's strict parser reads the request itself again; a head that cannot be understood here has no body and is
+rejected there.
 """
 
 import re
@@ -20,8 +20,8 @@ _FORWARDED = re.compile(rb"\r\nx-forwarded-for:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection:[ \t]*close[ \t]*(?=\r\n)", re.IGNORECASE)
 
 
-class Refused(Exception):
-    """The request is answered with this status without the application, and its connection is closed."""
+class RequestRejected(Exception):
+    """The request gets a response with this status without the application, and its connection is closed."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a request. `text` is how `received` begins, without what has been dealt with already."""
+    """The head of a request. `text` are its bytes, without an Expect header, which is handled already."""
 
     text: bytes
     method: str
@@ -47,31 +47,28 @@ class Head:
         return HEALTH.match(self.text) is not None
 
 
-def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
-    """The head with which `received` begins, or None while it is not complete.
-
-    `most` is how many bytes a body may have. Raises Refused.
-    """
+def head_of(received: bytearray, limits: Limits, max_body_bytes: int) -> Head | None:
+    """The head at the beginning of `received`, or None while it is incomplete. Raises RequestRejected."""
     end = received.find(END, 0, limits.head_bytes)
     if end < 0:
         if len(received) >= limits.head_bytes:
-            raise Refused(431)
+            raise RequestRejected(431)
         return None
     text = bytes(received[: end + len(END)])
-    # Most heads have none of the rarer fields, and to look for a word is quicker than for its line in any case.
+    # Most heads have none of the rarer fields, and searching for a word is quicker than for its line in any case.
     folded = text.lower()
     if b"transfer-encoding" in folded and _CODING.search(text):
-        # Nothing behind this reads a body of unknown length.
-        raise Refused(411)
+        # A body of unknown length is not supported.
+        raise RequestRejected(411)
     length = _length_of(text)
-    if length > most:
-        raise Refused(413)
+    if length > max_body_bytes:
+        raise RequestRejected(413)
     method, _, rest = text.partition(b"\r\n")[0].decode("latin-1").partition(" ")
     authorization = _AUTHORIZATION.search(text)
     forwarded = _FORWARDED.findall(text) if b"x-forwarded-for" in folded else ()
     expects = b"100-continue" in folded and _EXPECT.search(text) is not None
     if expects:
-        # The body is asked for before a thread has the request, which must not ask again.
+        # The event loop requests the body before a thread gets the request, so the thread must not request it again.
         text = _EXPECT.sub(b"", text)
         received[: end + len(END)] = text
     return Head(
@@ -87,15 +84,15 @@ def head_of(received: bytearray, limits: Limits, most: int) -> Head | None:
 
 
 def _length_of(text: bytes) -> int:
-    """The bytes of the body.
+    """The length of the body in bytes.
 
-    Raises Refused for a length that another reader could take for another one (said twice, with leading zeros, with
-    more digits than any body has): what follows would be a request to one of them.
+    Raises RequestRejected for a length that another parser could read differently (repeated, with leading zeros, or
+    with more digits than any body has): one of them would take a part of the body for the next request.
     """
     named = _LENGTHS.findall(text)
     if not named:
         return 0
     found = _LENGTH.fullmatch(named[0])
     if len(named) > 1 or found is None:
-        raise Refused(400)
+        raise RequestRejected(400)
     return int(found[1])

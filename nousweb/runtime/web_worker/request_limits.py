@@ -1,4 +1,4 @@
-"""How much of a web process anybody may take, as data. docs/operations.md lists the variables."""
+"""Limits of what clients may use of a web process, as data. docs/operations.md lists the variables."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ class Limits:
     threads: int
     connections: int
     concurrency: int
-    """Threads that one caller (a token, or an address without one) may have at a time."""
+    """Threads that one caller (a token, or an address without one) may use at a time."""
     queue: int
-    """Requests of one caller that wait for a thread; the next is refused."""
+    """Requests of one caller that may wait for a thread; the next is rejected."""
     token_rate: int
     """Requests a minute of one token; 0 for no limit."""
     address_rate: int
@@ -26,29 +26,29 @@ class Limits:
     head_bytes: int = 64 * 1024
     body_seconds: float = 20.0
     body_bytes_per_second: int = 64 * 1024
-    """How much a body must bring each second, beside `body_seconds`, not to be given up."""
+    """Minimum rate of a body: it may take `body_seconds`, and its length divided by this rate."""
     keepalive_seconds: float = 5.0
     send_seconds: float = 30.0
-    """Within which a client must have taken its answer."""
+    """Maximum time in which a client must have read its response."""
     linger_seconds: float = 2.0
     wait_seconds: float = 30.0
-    """How long a request waits for a thread."""
+    """Maximum time that a request waits for a thread."""
     large_bytes: int = 256 * 1024
     """Reading a body of this size stops the other threads of a process; `large_at_once` are read at a time."""
     large_at_once: int = 2
     queue_bytes: int = 64 * MEBIBYTE
-    """Bodies of one caller that wait."""
+    """Maximum size of the queued bodies of one caller."""
     held_bytes: int = 256 * MEBIBYTE
-    """Everything that has arrived and is not yet worked on."""
+    """Maximum size of all received data that no thread processes yet."""
 
     @property
     def share(self) -> int:
-        """Threads of one caller, of which there is always one less than there are, if there is more than one."""
+        """Maximum number of threads of one caller: always fewer than all, unless there is only one."""
         return max(1, min(self.concurrency or self.threads // 2, self.threads - 1))
 
 
 def limits_read(*, threads: int) -> Limits:
-    """The limits as the environment sets them. Raises BadSetting."""
+    """Read the limits from the environment. Raises BadSetting."""
     return Limits(
         threads=threads,
         connections=read("NOUS_WEB_CONNECTIONS", whole(16, 100_000), 1000),

@@ -1,7 +1,7 @@
-"""Threads of which the one that was busy last is asked first.
+"""A thread pool that gives the next request to the most recently used idle thread.
 
-What a request needs is still in the processor's caches then, in this process and in that of its database connection:
-each thread has a connection of its own. In turn, a few requests at a time would go through all threads and
+The data of such a thread are still in the processor's caches, in this process and in that of its database connection:
+each thread has a connection of its own. Otherwise even a few concurrent requests would rotate through all threads and
 connections.
 """
 
@@ -13,16 +13,16 @@ from typing import Any
 
 
 class WarmThreadPool(ThreadPoolExecutor):
-    """A pool that starts no more threads than are needed at once."""
+    """A pool that starts only as many threads as are needed at once."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(max_workers=threads)
-        # What the standard library's threads ask for work.
+        # The queue from which the standard library's threads get work.
         self._work_queue = LastWaiterQueue()  # type: ignore[assignment]
 
 
 class LastWaiterQueue:
-    """A queue, first in, first out, in which an item goes to the thread that began to wait for one last."""
+    """A first-in, first-out queue that gives an item to the thread that began to wait last."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -30,7 +30,7 @@ class LastWaiterQueue:
         self._waiting: list[_Waiter] = []
 
     def put(self, item: Any) -> None:
-        """Give an item to a thread, or keep it until one asks."""
+        """Give an item to a waiting thread, or queue it."""
         with self._lock:
             if not self._waiting:
                 self._items.append(item)
@@ -40,7 +40,7 @@ class LastWaiterQueue:
         waiter.ready.release()
 
     def get(self, block: bool = True) -> Any:
-        """The next item, waiting for one. Raises queue.Empty for none without `block`."""
+        """The next item; waits for one. Without `block`, raises queue.Empty if there is none."""
         with self._lock:
             if self._items:
                 return self._items.popleft()
@@ -57,7 +57,7 @@ class LastWaiterQueue:
 
 
 class _Waiter:
-    """A thread that waits: `ready` is let go when its item is there."""
+    """A waiting thread: `ready` is released when its item is set."""
 
     __slots__ = ("item", "ready")
 

@@ -1,8 +1,8 @@
 """gunicorn's threaded worker, in which no thread ever waits for a client.
 
-The event loop reads requests until they are whole, answers health probes itself, lets callers take turns at the
-threads, and sends what a client does not take at once. Connections that bring nothing, or too little in their time,
-are closed; when there are too many, the one that has brought no whole request for the longest goes first.
+The event loop reads complete requests, answers health probes itself, lets callers take turns at the threads, and sends
+data that a client does not read at once. It closes connections that send nothing, or too slowly. If there are too many
+connections, it closes the one that has waited longest for a complete request.
 
 It builds on gunicorn.workers.gthread: a thread runs its `handle` on a request that is in memory.
 """
@@ -25,18 +25,18 @@ from nousweb.lib.shutdown import stopping
 from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.answers import health, refusal
 from nousweb.runtime.web_worker.connection import Connection, State
-from nousweb.runtime.web_worker.request_heads import Head, Refused, head_of
+from nousweb.runtime.web_worker.request_heads import Head, RequestRejected, head_of
 from nousweb.runtime.web_worker.request_limits import Limits, limits_read
 from nousweb.runtime.web_worker.warm_threads import WarmThreadPool
 
 READ_BYTES = 256 * 1024
 SWEEP_SECONDS = 0.5
 SPARE_FILES = 256
-"""Files that a process has open beside its connections: databases, figures, static files."""
+"""Open files of a process besides its connections: databases, figures, static files."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class FrontWorker(ThreadWorker):
+class BufferingThreadWorker(ThreadWorker):
     """`limits` come from the configuration of gunicorn (nousweb/runtime/gunicorn.py)."""
 
     limits: Limits
@@ -47,12 +47,12 @@ class FrontWorker(ThreadWorker):
             raise RuntimeError("TLS is ended by a reverse proxy in front of the web server, not by gunicorn.")
         self.limits = limits_of(self.cfg)
         self.admission = Admission(self.limits)
-        # In the order in which they began to wait for a request of theirs.
+        # In the order in which they began to wait for a request.
         self.reading: dict[Connection, None] = {}
         self.sending: dict[Connection, None] = {}
         self.held = 0
         self._swept = 0.0
-        self._most_body = 0
+        self._max_body_bytes = 0
         _allow_files(self.limits.connections + SPARE_FILES)
         super().init_process()
 
@@ -61,22 +61,22 @@ class FrontWorker(ThreadWorker):
         return WarmThreadPool(self.cfg.threads)
 
     def run(self) -> None:
-        """Serve until it has to stop."""
+        """Serve until the process has to stop."""
         from django.conf import settings
 
-        self._most_body = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
+        self._max_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         super().run()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """The process has to stop: whoever waits in it for something that may not come goes home."""
+        """Stop the process: long waits end early."""
         stopping.set()
         super().handle_exit(sig, frame)
 
     # Connections come and go.
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Take new connections or not. A process that has to stop takes those that wait already, and then no longer
-        listens: whoever comes later is refused at once and can go elsewhere, instead of waiting for the end."""
+        """Accept new connections or not. A process that has to stop accepts the waiting ones, and then no longer
+        listens: later clients are refused at once and can use another process, instead of waiting for the end."""
         super().set_accept_enabled(enabled)
         if enabled or self.alive:
             return
@@ -88,7 +88,7 @@ class FrontWorker(ThreadWorker):
             listener.close()
 
     def accept(self, listener: socket.socket) -> None:
-        """Take a new connection; what it has sent already is read at once."""
+        """Accept a new connection and read the data that it has sent already."""
         try:
             raw, client = listener.accept()
         except OSError as error:
@@ -105,14 +105,14 @@ class FrontWorker(ThreadWorker):
         self._readable(connection, raw)
 
     def _expect(self, connection: Connection, seconds: float) -> None:
-        """Watch a connection for its next request, whose first byte has to come within so many seconds."""
+        """Watch a connection for its next request, whose first byte must arrive within `seconds`."""
         now = time.monotonic()
         connection.state, connection.since, connection.deadline = State.READING, now, now + seconds
         self.reading[connection] = None
         self.poller.register(connection.raw, selectors.EVENT_READ, partial(self._readable, connection))
 
     def _leave(self, connection: Connection) -> None:
-        """Stop watching a connection, whose state the caller changes."""
+        """Stop watching a connection. The caller changes its state."""
         if connection.state in (State.READING, State.DRAINING):
             self.reading.pop(connection, None)
         elif connection.state is State.WRITING:
@@ -133,7 +133,7 @@ class FrontWorker(ThreadWorker):
         connection.raw.close()
 
     def _close_gently(self, connection: Connection) -> None:
-        """Close without cutting off the answer: a client that is still sending must be able to read it."""
+        """Close without cutting off the response: a client that is still sending must be able to read it."""
         self._leave(connection)
         try:
             connection.raw.shutdown(socket.SHUT_WR)
@@ -153,7 +153,7 @@ class FrontWorker(ThreadWorker):
         connection.state = State.DRAINING
 
     def _evict(self) -> None:
-        """Make room: close who has been waiting for a request of theirs for the longest."""
+        """Close the connection that has waited longest for a request, to make room."""
         for connection in self.reading:
             self._close(connection)
             return
@@ -184,16 +184,16 @@ class FrontWorker(ThreadWorker):
         self._advance(connection)
 
     def _advance(self, connection: Connection) -> None:
-        """See whether a whole request is there, and what becomes of it."""
+        """Process a request if it has arrived completely."""
         before = len(connection.received)
         try:
             if connection.head is None:
-                connection.head = head_of(connection.received, self.limits, self._most_body)
+                connection.head = head_of(connection.received, self.limits, self._max_body_bytes)
                 self.held += len(connection.received) - before
                 if connection.head is None:
                     return
                 self._head_arrived(connection, connection.head)
-        except Refused as refused:
+        except RequestRejected as refused:
             self._refuse(connection, refused.status)
             return
         if connection.state is State.READING and connection.complete():
@@ -220,7 +220,7 @@ class FrontWorker(ThreadWorker):
         connection.size = head.length
         rate = self.limits.token_rate if known else self.limits.address_rate
         now = time.monotonic()
-        wait = self.admission.too_often(connection.caller, rate, now)
+        wait = self.admission.retry_after(connection.caller, rate, now)
         if wait:
             self._refuse(connection, 429, retry_after=wait)
             return
@@ -240,15 +240,15 @@ class FrontWorker(ThreadWorker):
         self._answered(connection, keep=keep)
 
     def _refuse(self, connection: Connection, status: int, *, retry_after: int = 0) -> None:
-        """Answer without the application and close."""
+        """Send an error response without the application, and close."""
         method = connection.head.method if connection.head else ""
         observe_request(method, "(refused)", status, 0.0)
         self._leave(connection)
         connection.state = State.QUEUED
-        connection.sock.sendall(refusal(status, most=self._most_body, retry_after=retry_after))
+        connection.sock.sendall(refusal(status, max_body_bytes=self._max_body_bytes, retry_after=retry_after))
         self._answered(connection, keep=False)
 
-    # Requests are worked on.
+    # Requests are processed.
 
     def _dispatch(self) -> None:
         """Give requests to free threads."""
@@ -267,7 +267,7 @@ class FrontWorker(ThreadWorker):
             self.enqueue_req(connection)
 
     def finish_request(self, conn: Any, fs: Any) -> None:
-        """Called on the event loop when a thread is done with a request."""
+        """Called on the event loop after a thread has finished a request."""
         self.admission.done(conn)
         try:
             keep = bool(fs.result()) if not fs.cancelled() else False
@@ -278,7 +278,7 @@ class FrontWorker(ThreadWorker):
         self._dispatch()
 
     def _keepalive_after(self, conn: Any, keepalive: bool) -> bool:
-        """Whatever the application has left unread of a body is here and not in the socket."""
+        """Any unread rest of a body is in memory and not in the socket."""
         return bool(keepalive)
 
     def _answered(self, connection: Connection, *, keep: bool) -> None:
@@ -324,13 +324,13 @@ class FrontWorker(ThreadWorker):
     # Time passes.
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close what is still open at the end of the process."""
+        """Close all open connections at the end of the process."""
         if force:
             for connection in [*self.reading, *self.sending]:
                 self._close(connection)
 
     def murder_pending(self) -> None:
-        """Close or answer those whose time is over. Called after every round of events."""
+        """Close connections, and reject requests, whose deadline is over. Called after every round of events."""
         now = time.monotonic()
         if now < self._swept + SWEEP_SECONDS:
             return
@@ -348,18 +348,18 @@ class FrontWorker(ThreadWorker):
             self._refuse(late, 503, retry_after=5)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """The process has to stop: who has not begun a request has until `deadline`."""
+        """The process has to stop: clients must begin a request before `deadline`."""
         for connection in self.reading:
             connection.deadline = min(connection.deadline, deadline)
 
 
 def limits_of(cfg: Any) -> Limits:
-    """The limits as the environment sets them, with what gunicorn's command line may have changed."""
+    """The limits from the environment, with those of gunicorn's command line."""
     return replace(limits_read(threads=cfg.threads), connections=cfg.worker_connections)
 
 
 def _gone(raw: socket.socket) -> bool:
-    """Whether the client has closed its end; one that only has no more to say looks the same."""
+    """Whether the client has closed its end, or at least its sending side, which looks the same."""
     try:
         return raw.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

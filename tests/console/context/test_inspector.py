@@ -222,13 +222,13 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
 
 
 def test_inspector_links_every_type_of_piece(ada):
-    from nousweb.console.context.links import memory_url
+    from nousweb.console.context.links import memory_item_url
 
-    assert memory_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])
-    assert memory_url("ada", "identity", "environment").endswith("/environment/")
-    assert memory_url("ada", "frame", "task") == ""
-    assert memory_url("ada", "fact", "proposed") == ""
-    assert memory_url("ada", "task", "s") == reverse("agent_working", args=["ada"])
+    assert memory_item_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])
+    assert memory_item_url("ada", "identity", "environment").endswith("/environment/")
+    assert memory_item_url("ada", "frame", "task") == ""
+    assert memory_item_url("ada", "fact", "proposed") == ""
+    assert memory_item_url("ada", "task", "s") == reverse("agent_working", args=["ada"])
 
 
 def test_inspector_goes_on_from_a_run_with_its_own_profile(ada, ledger, actor, alice):

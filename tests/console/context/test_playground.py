@@ -27,7 +27,7 @@ REPLICA = "The ledger export failed because the replica lagged."
 @pytest.fixture
 def model() -> Iterator[JudgeServer]:
     prices = {"CHAT_MODEL": "claude-of-the-tests", "CHAT_PRICE_IN": 3.0, "CHAT_PRICE_OUT": 15.0}
-    with JudgeServer() as server, server.in_force(**prices):
+    with JudgeServer() as server, server.configured(**prices):
         yield server
 
 

@@ -24,7 +24,7 @@ from nousweb.console.home.context_calls import RUNS_READ
 from nousweb.console.home.dashboard import Dashboard, dashboard
 from nousweb.console.home.health import ERROR_CHARACTERS
 from nousweb.console.home.period import Period, Trend
-from nousweb.console.home.reference_shares import usage_keep
+from nousweb.console.home.reference_shares import usage_refresh
 from nousweb.lib import clock
 from tests.http import browser
 
@@ -85,7 +85,7 @@ def health(shown: Dashboard, name: str) -> Any:
 
 
 def growth(shown: Dashboard, key: str) -> Any:
-    return next(row for row in shown.memory if row.kind.key == key)
+    return next(row for row in shown.memory if row.counted_type.key == key)
 
 
 def states(shown: Dashboard, key: str) -> dict[str, float]:
@@ -316,8 +316,8 @@ def test_shares_of_whole_days_are_those_that_were_summed(ada: Agent, bob: User) 
     assert all(now != before for (now, before) in ((one.now, one.before) for one, _ in live))
     for summed in (ago(days=100), ago(days=10, hours=3), ago(hours=1)):
         with clock.at(summed):
-            usage_keep(ada, both=False)
-            usage_keep(None, both=False)
+            usage_refresh(ada, both=False)
+            usage_refresh(None, both=False)
         assert shown() == live
     MemoryUsage.objects.filter(at__lt=NOON.replace(hour=0)).delete()
     # The part of a day with which the period before ends, and hours, are of the rows; whole days are of the last sum.
@@ -488,7 +488,7 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
     assert [part.name for part in shown.health] == ["Background worker"]
     assert shown.agents is not None
     assert (shown.agents[0].facts, shown.agents[0].calls) == (0, Trend(0, 0))
-    assert [row.kind.key for row in may("view_fact").memory] == ["fact"]
+    assert [row.counted_type.key for row in may("view_fact").memory] == ["fact"]
     assert may("view_fact").agents is None
     assert [line.word for line in may("view_changeproposal").waiting] == ["High risk"]
     assert may("view_contextrun").calls is not None

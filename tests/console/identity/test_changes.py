@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from identity.principal import Principal
-from identity.services.change_feed import change_draft, changes_record
+from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.services.censors import censor_create
 from memory.services.episodes import episode_open
 from memory.services.erasure import fact_erase
@@ -80,7 +80,7 @@ def test_the_subconscious_for_those_with_the_right(viewer, administrator, ada):
 def test_pages_lead_through_both_streams(administrator, ada):
     for number in range(130):
         persona = "subconscious" if number % 3 == 0 else "actor"
-        changes_record([change_draft("loop.closed", ada, persona, "loopsummary", f"loop-{number:03}")])
+        feed_changes_record([feed_change_draft("loop.closed", ada, persona, "loopsummary", f"loop-{number:03}")])
     seen, query = [], {"kind": "loop.closed"}
     while True:
         page = shown(administrator, **query)

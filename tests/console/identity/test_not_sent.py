@@ -39,7 +39,7 @@ def page_of(user, url):
     return markup(answer)
 
 
-def blast(user, proposal):
+def impact_page(user, proposal):
     return page_of(user, reverse("agent_context_blast", args=["ada"]) + f"?proposal={proposal.pk}")
 
 
@@ -84,7 +84,7 @@ def test_preview_of_a_text_warns_while_it_is_typed(ada, bob):
 
 def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_token, bob, too_long, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
-    page = blast(bob, proposal)
+    page = impact_page(bob, proposal)
     assert "no effect" not in page
     assert "not sent" in page
     assert "Not sent:" in page
@@ -93,7 +93,7 @@ def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_
 
 def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_token, bob, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
-    page = blast(bob, proposal)
+    page = impact_page(bob, proposal)
     assert "changes prompts" in page
     assert "ot sent" not in page
 

@@ -150,7 +150,7 @@ def test_ledger_puts_tokens_without_use_first(ada, actor, system, bob):
 
     def rows(query=""):
         return [
-            (row["use"].text, row["use"].told, row["use"].percent)
+            (row["use"].text, row["use"].included, row["use"].percent)
             for row in person.get(f"{PAGE}tokens/{query}").context["rows"]
         ]
 

@@ -59,7 +59,7 @@ def test_second_factor_is_asked_for_everywhere_and_a_code_holds_once(bob):
     kept = str(list(SecondFactor.objects.values()) + list(RecoveryCode.objects.values()))
     assert secret not in kept
     assert not [word for word in made.split() if word.count("-") == 3 and word.replace("-", "") in kept]
-    # The password alone signs nobody in, on no door.
+    # The password alone signs nobody in, at no interface.
     for path in ("/login/", "/admin/login/"):
         guest = Client()
         assert guest.post(path, {"username": "bob", "password": PASSWORD})["Location"] == "/login/code/"

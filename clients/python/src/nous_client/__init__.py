@@ -1,4 +1,4 @@
-"""Python client of Nous Web: what an agent remembers, and the prompt to think with."""
+"""Python client of Nous Web: an agent's memory, and its prompts."""
 
 from nous_client.client import AsyncNous, Nous
 from nous_client.errors import (

@@ -1,8 +1,9 @@
 """Anthropic's memory tool over documents of an agent: `client.beta.messages.run_tools(…, tools=[MemoryTool()])`.
 
 A file is the document of its path in the namespace `memories`. The model's changes are versions that people see and
-undo; what it deletes is retired, and what people decided it cannot change. Answers and errors are those of the SDK's
-own file tool, except that there are no empty directories, and that a directory is as large as the files in it.
+undo; deleted files are retired, and the model cannot change documents that people decided. Answers and errors are those
+of the SDK's own file tool, except that there are no empty directories, and that a directory is as large as the files in
+it.
 """
 
 import json
@@ -37,8 +38,8 @@ TRIES = 4
 
 
 class MemoryFiles:
-    """The commands of the tool as steps. Every path is below /memories; raises ToolError with what the model is to
-    read."""
+    """The commands of the tool as steps. Every path is below /memories; raises ToolError with a message for the
+    model."""
 
     def __init__(self, namespace: Sequence[str] = NAMESPACE, project: str = "", task: str = "") -> None:
         self.namespace = tuple(namespace)
@@ -185,7 +186,7 @@ class MemoryFiles:
         return bool((yield from self._below(path, any_one=True)))
 
     def _directory_check(self, path: str) -> Steps[None]:
-        """Raises ToolError where what is to hold the new file is a file itself."""
+        """Raises ToolError if the directory of a new file is a file itself."""
         parent = posixpath.dirname(path)
         while parent != ROOT:
             if (yield from self._file(parent)) is not None:

@@ -16,7 +16,7 @@ Steps = Generator[Call[Any], Any, Result]
 
 
 def run_steps(nous: Nous, steps: Steps[Result]) -> Result:
-    """What the steps return, their calls sent by `nous`."""
+    """Run the steps, sending their calls by `nous`; returns their result."""
     try:
         call = next(steps)
         while True:
@@ -32,7 +32,7 @@ def run_steps(nous: Nous, steps: Steps[Result]) -> Result:
 
 
 async def arun_steps(nous: AsyncNous, steps: Steps[Result]) -> Result:
-    """What the steps return, their calls sent by `nous`."""
+    """Run the steps, sending their calls by `nous`; returns their result."""
     try:
         call = next(steps)
         while True:

@@ -1,7 +1,7 @@
 """The operations of the API as data, for the blocking client and the asynchronous one.
 
-A call is sent again after a lost answer only where that does no harm: reading, and writing what the server recognises
-(events by their key, facts by their sentence, reports and outcomes by their context).
+A call is sent again after a lost answer only if that is safe: reads, and writes that the server recognises (events by
+their key, facts by their sentence, reports and outcomes by their context).
 """
 
 import uuid
@@ -59,7 +59,7 @@ class Nothing(RootModel[Any]):
 
 @dataclass(frozen=True)
 class Call(Generic[Answer]):
-    """One call: what is sent, the type of what comes back, and whether it may be sent twice."""
+    """One call: its request, the type of its result, and whether it may be sent twice."""
 
     method: str
     path: str

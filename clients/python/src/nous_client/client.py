@@ -39,11 +39,11 @@ Answer = TypeVar("Answer", bound=BaseModel)
 class Nous:
     """The memory of one agent.
 
-    `url` and `token` are NOUS_URL and NOUS_TOKEN by default; `timeout` is in seconds, `retries` how often a call that
-    found the server away or busy is sent again; `transport` is one of httpx2, such as one with a proxy.
+    `url` and `token` are NOUS_URL and NOUS_TOKEN by default; `timeout` is in seconds, `retries` is how often a call is
+    sent again if the server is unreachable or busy; `transport` is one of httpx2, such as one with a proxy.
 
-    Every method raises Refused for what the server refuses, and Unreachable where no answer came. Further keyword
-    arguments are fields of the operation, as docs/api.md has them.
+    Every method raises Refused if the server refuses a call, and Unreachable if there is no answer. Further keyword
+    arguments are fields of the operation, as in docs/api.md.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Nous:
         return self.send(calls.context(input, session_id, options))
 
     def report_answer(self, context_id: object, response: str) -> Report:
-        """Say what was answered; the server finds which memories it used, and checks it against the censors."""
+        """Report the answer; the server finds the memories that it used, and checks it against the censors."""
         return self.send(calls.report_answer(context_id, response))
 
     def report_outcome(self, context_id: object, outcome: str, note: str = "") -> Outcome:
@@ -101,21 +101,21 @@ class Nous:
         return self.send(calls.report_outcome(context_id, outcome, note))
 
     def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none when nothing is about it.
+        """Memories about `query`, best first; none if there are none.
 
-        With `context=` the id of a context, what is found counts as shown in that turn.
+        With `context=`, the id of a context, the results count as shown in that turn.
         """
         return self.send(calls.recall(query, options)).items
 
     def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
-        """A memory that was found, whole, with what is around it: `around` events before and after an event.
+        """A whole memory with its surroundings: `around` events before and after an event.
 
-        With `context` the id of a context, all of it counts as shown in that turn.
+        With `context`, the id of a context, all of it counts as shown in that turn.
         """
         return self.send(calls.expand(type, item_id, around, context))
 
     def learn_fact(self, content: str, **options: Any) -> LearnedFact:
-        """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
+        """Learn a sentence, or confirm it if it is known; a contradiction waits for people."""
         return self.send(calls.learn_fact(content, options))
 
     def fact(self, fact_id: object) -> Fact:
@@ -131,18 +131,18 @@ class Nous:
             cursor = page.next
 
     def put_document(self, namespace: Sequence[str], key: str, value: Mapping[str, Any], **options: Any) -> PutDocument:
-        """Keep `value` under a key, as a new version in place of what is there; the same value again changes nothing.
+        """Store `value` under a key, as a new version; an equal value changes nothing.
 
-        With `base_version` only where that is the version, 0 for a key without a value; else Conflict.
+        With `base_version`, only if that is the present version, 0 for a key without a value; else Conflict.
         """
         return self.send(calls.put_document(namespace, key, value, options))
 
     def document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
-        """What is kept under a key. Raises NotFound."""
+        """The document under a key. Raises NotFound."""
         return self.send(calls.document(namespace, key, options))
 
     def delete_document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
-        """Retire what is kept under a key; people see its versions, and may restore one. Raises NotFound."""
+        """Retire the document under a key; people see its versions, and may restore one. Raises NotFound."""
         return self.send(calls.delete_document(namespace, key, options))
 
     def documents(self, **filters: Any) -> Iterator[Document]:
@@ -182,7 +182,7 @@ class Nous:
         return self.send(calls.close_episode(episode_id, options))
 
     def identity(self) -> Identity:
-        """Who the agent is."""
+        """The agent's identity."""
         return self.send(calls.identity())
 
     def propose_identity_change(self, section: str, content: str, reason: str = "") -> IdentityChange:
@@ -190,15 +190,15 @@ class Nous:
         return self.send(calls.propose_identity_change(section, content, reason))
 
     def check_censors(self, text: str, **options: Any) -> CensorCheck:
-        """What `text` triggers."""
+        """Check `text` against the censors."""
         return self.send(calls.check_censors(text, options))
 
     def working_memory(self, session_id: str) -> WorkingMemory:
-        """What a session has in mind."""
+        """The working memory of a session."""
         return self.send(calls.working_memory(session_id))
 
     def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
-        """Add to what a session has in mind."""
+        """Add to the working memory of a session."""
         self.send(calls.keep_in_mind(session_id, text, options))
 
     def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> Iterator[tuple[Change, str]]:
@@ -265,7 +265,7 @@ class AsyncNous:
         return await self.send(calls.context(input, session_id, options))
 
     async def report_answer(self, context_id: object, response: str) -> Report:
-        """Say what was answered; the server finds which memories it used, and checks it against the censors."""
+        """Report the answer; the server finds the memories that it used, and checks it against the censors."""
         return await self.send(calls.report_answer(context_id, response))
 
     async def report_outcome(self, context_id: object, outcome: str, note: str = "") -> Outcome:
@@ -273,21 +273,21 @@ class AsyncNous:
         return await self.send(calls.report_outcome(context_id, outcome, note))
 
     async def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none when nothing is about it.
+        """Memories about `query`, best first; none if there are none.
 
-        With `context=` the id of a context, what is found counts as shown in that turn.
+        With `context=`, the id of a context, the results count as shown in that turn.
         """
         return (await self.send(calls.recall(query, options))).items
 
     async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
-        """A memory that was found, whole, with what is around it: `around` events before and after an event.
+        """A whole memory with its surroundings: `around` events before and after an event.
 
-        With `context` the id of a context, all of it counts as shown in that turn.
+        With `context`, the id of a context, all of it counts as shown in that turn.
         """
         return await self.send(calls.expand(type, item_id, around, context))
 
     async def learn_fact(self, content: str, **options: Any) -> LearnedFact:
-        """Learn a sentence, or confirm it where it is known; what contradicts waits for people."""
+        """Learn a sentence, or confirm it if it is known; a contradiction waits for people."""
         return await self.send(calls.learn_fact(content, options))
 
     async def fact(self, fact_id: object) -> Fact:
@@ -306,18 +306,18 @@ class AsyncNous:
     async def put_document(
         self, namespace: Sequence[str], key: str, value: Mapping[str, Any], **options: Any
     ) -> PutDocument:
-        """Keep `value` under a key, as a new version in place of what is there; the same value again changes nothing.
+        """Store `value` under a key, as a new version; an equal value changes nothing.
 
-        With `base_version` only where that is the version, 0 for a key without a value; else Conflict.
+        With `base_version`, only if that is the present version, 0 for a key without a value; else Conflict.
         """
         return await self.send(calls.put_document(namespace, key, value, options))
 
     async def document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
-        """What is kept under a key. Raises NotFound."""
+        """The document under a key. Raises NotFound."""
         return await self.send(calls.document(namespace, key, options))
 
     async def delete_document(self, namespace: Sequence[str], key: str, **options: Any) -> Document:
-        """Retire what is kept under a key; people see its versions, and may restore one. Raises NotFound."""
+        """Retire the document under a key; people see its versions, and may restore one. Raises NotFound."""
         return await self.send(calls.delete_document(namespace, key, options))
 
     async def documents(self, **filters: Any) -> AsyncIterator[Document]:
@@ -361,7 +361,7 @@ class AsyncNous:
         return await self.send(calls.close_episode(episode_id, options))
 
     async def identity(self) -> Identity:
-        """Who the agent is."""
+        """The agent's identity."""
         return await self.send(calls.identity())
 
     async def propose_identity_change(self, section: str, content: str, reason: str = "") -> IdentityChange:
@@ -369,15 +369,15 @@ class AsyncNous:
         return await self.send(calls.propose_identity_change(section, content, reason))
 
     async def check_censors(self, text: str, **options: Any) -> CensorCheck:
-        """What `text` triggers."""
+        """Check `text` against the censors."""
         return await self.send(calls.check_censors(text, options))
 
     async def working_memory(self, session_id: str) -> WorkingMemory:
-        """What a session has in mind."""
+        """The working memory of a session."""
         return await self.send(calls.working_memory(session_id))
 
     async def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
-        """Add to what a session has in mind."""
+        """Add to the working memory of a session."""
         await self.send(calls.keep_in_mind(session_id, text, options))
 
     async def changes(self, after: str = "", *, wait: int = 0, **filters: Any) -> AsyncIterator[tuple[Change, str]]:

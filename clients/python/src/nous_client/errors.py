@@ -1,4 +1,4 @@
-"""What can go wrong, each with what the server said."""
+"""Errors of the client, each with the server's message."""
 
 from typing import Any
 

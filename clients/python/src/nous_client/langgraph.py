@@ -1,8 +1,8 @@
 """A store of LangGraph whose items are documents of an agent: `graph = builder.compile(store=NousStore())`.
 
-People see every version of an item, and restore or retire it; what they decided the agent cannot change, and `put` and
-`delete` raise Conflict there. Search is that of the server: `index` of the store names the fields that it reads by
-default, all where it is None.
+People see every version of an item, and restore or retire it; the agent cannot change items that people decided, and
+`put` and `delete` raise Conflict for them. Search is that of the server: `index` of the store names the fields that it
+reads by default, all if it is None.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class NousStore(BaseStore):
         self.index = index
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The results of `ops`, in their order. What writes is done after all that reads, of one key only the last."""
+        """The results of `ops`, in their order. Writes follow all reads, and for each key only the last one is made."""
         if isinstance(self.nous, AsyncNous):
             raise TypeError("This store has an asynchronous client: use aget, aput, asearch and the like.")
         return run_steps(self.nous, self._steps(checked(ops)))
@@ -123,14 +123,14 @@ def checked(ops: Iterable[Op]) -> list[Op]:
 
 
 def in_order(ops: Sequence[Op]) -> Iterator[tuple[int, Op]]:
-    """Operations with their places: first what reads, then of what writes one key the last."""
+    """Operations with their places: first the reads, then for each key the last write."""
     yield from ((place, op) for place, op in enumerate(ops) if not isinstance(op, PutOp))
     last = {(op.namespace, op.key): (place, op) for place, op in enumerate(ops) if isinstance(op, PutOp)}
     yield from last.values()
 
 
 def pages(limit: int, offset: int, *, ranked: bool = False) -> Iterator[tuple[int, int]]:
-    """Limit and offset of each page; what is asked for by a query is ranked no further than PAGE."""
+    """Limit and offset of each page; a search by a query is ranked no further than PAGE."""
     end = min(offset + limit, PAGE) if ranked else offset + limit
     for begin in range(offset, end, PAGE):
         yield min(PAGE, end - begin), begin

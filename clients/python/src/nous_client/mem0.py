@@ -1,11 +1,11 @@
-"""mem0's `Memory` over documents of an agent, for those who move: the same methods, arguments and results.
+"""mem0's `Memory` over documents of an agent, for migration: the same methods, arguments and results.
 
-Instead of `from mem0 import Memory` say `from nous_client.mem0 import Memory`. A memory is a document of its id in the
-namespace `mem0`; an update is a version of it, and what is deleted is retired, so that people see and undo both.
+Instead of `from mem0 import Memory` write `from nous_client.mem0 import Memory`. A memory is a document of its id in
+the namespace `mem0`; an update is a version of it, and a deleted memory is retired, so that people see and undo both.
 
-Nothing here asks a language model. With `infer` (the default) what `extract` makes of the messages is added, but for
-what is known of the same user, agent and run word for word; without `extract` that is what the user says, and with
-`infer=False` every message.
+Nothing here calls a language model. With `infer` (the default) the texts that `extract` returns for the messages are
+added, except those that are known of the same user, agent and run word for word; without `extract` these are the user's
+messages, and with `infer=False` all messages.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ Extract = Callable[[Sequence[dict[str, Any]]], Sequence[str]]
 
 
 class _Steps:
-    """What the methods do, as steps for both clients."""
+    """The methods as steps for both clients."""
 
     def __init__(self, extract: Extract | None, project: str, task: str) -> None:
         self.extract = extract
@@ -78,7 +78,7 @@ class _Steps:
         return {"results": results}
 
     def _texts(self, messages: Sequence[dict[str, Any]], infer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What is to be kept of the messages, with who said it."""
+        """The texts of the messages to store, with their roles."""
         if infer and self.extract is not None:
             yield from ((text, {}) for text in self.extract(messages))
             return
@@ -307,7 +307,7 @@ class Memory:
         return run_steps(self.nous, self._steps.delete_all(owners))
 
     def history(self, memory_id: str) -> list[dict[str, Any]]:
-        """What happened to a memory, from its beginning: ADD, UPDATE and DELETE."""
+        """The changes of a memory, from its beginning: ADD, UPDATE and DELETE."""
         return run_steps(self.nous, self._steps.history(memory_id))
 
     def reset(self) -> None:
@@ -410,7 +410,7 @@ class AsyncMemory:
         return await arun_steps(self.nous, self._steps.delete_all(owners))
 
     async def history(self, memory_id: str) -> list[dict[str, Any]]:
-        """What happened to a memory, from its beginning."""
+        """The changes of a memory, from its beginning."""
         return await arun_steps(self.nous, self._steps.history(memory_id))
 
     async def reset(self) -> None:
@@ -419,7 +419,7 @@ class AsyncMemory:
 
 
 def messages_of(messages: Messages) -> list[dict[str, Any]]:
-    """Messages as a list. Raises ValueError for what are none."""
+    """Messages as a list. Raises ValueError for anything else."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     if isinstance(messages, dict):
@@ -430,7 +430,7 @@ def messages_of(messages: Messages) -> list[dict[str, Any]]:
 
 
 def owners_of(owners: Mapping[str, Any]) -> dict[str, str]:
-    """Whose memory it is, as text. Raises ValueError for an id that is empty or has white space in it."""
+    """The owners of a memory, as text. Raises ValueError for an id that is empty or has white space in it."""
     found: dict[str, str] = {}
     for name in OWNERS:
         if owners.get(name) is None:
@@ -462,7 +462,7 @@ def filters_check(
 
 
 def compared(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the filters that the server looks at, in its words."""
+    """The filters that the server supports, in its terms."""
     found: dict[str, Any] = {}
     for name, wanted in filters.items():
         if name in ("AND", "OR", "NOT") or wanted == "*":
@@ -521,7 +521,7 @@ def _orders(held: Any, operand: Any, operator: str) -> bool:
 
 
 def metadata_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is kept of metadata: not whose the memory is. Raises ValueError for a day of expiry that is none."""
+    """The metadata to store, without the owners. Raises ValueError for an invalid day of expiry."""
     kept = {name: value for name, value in (metadata or {}).items() if name not in IDENTITY}
     if kept.get("expiration_date") is not None:
         kept["expiration_date"] = day_of(kept["expiration_date"])
@@ -562,7 +562,7 @@ def memory_of(document: Document, score: float | None = None) -> dict[str, Any]:
 
 
 def changes_of(versions: Sequence[Document]) -> Iterator[dict[str, Any]]:
-    """What the versions of a memory, the first one first, say happened to it."""
+    """The changes of a memory, from its versions, the first one first."""
     before: Document | None = None
     for version in versions:
         if before is not None and before.retired_at is not None and version.first_created_at == version.created_at:

@@ -1,4 +1,4 @@
-"""What the server answers. Fields that a newer server adds are kept; see `model_extra`."""
+"""The results of the API. Fields that a newer server adds stay; see `model_extra`."""
 
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -53,7 +53,7 @@ class Use(Model):
 
 
 class Report(Model):
-    """What the server found in a reported answer."""
+    """The server's findings about a reported answer."""
 
     items: list[Use]
     censor_verdict: str
@@ -90,7 +90,8 @@ class Fact(Model):
 
 
 class LearnedFact(Model):
-    """What became of a fact: `action` is stored, confirmed, superseded or queued (for people, under `review`)."""
+    """The result of learning a fact: `action` is stored, confirmed, superseded or queued (for people, under
+    `review`)."""
 
     action: str
     fact: Fact
@@ -99,7 +100,7 @@ class LearnedFact(Model):
 
 
 class Document(Model):
-    """One version of what is kept under a key; `active` is False once it was superseded or retired."""
+    """One version of the document under a key; `active` is False once it was superseded or retired."""
 
     id: UUID
     namespace: list[str]
@@ -122,7 +123,7 @@ class Document(Model):
 
 
 class PutDocument(Model):
-    """What became of a value: `action` is created, updated or unchanged."""
+    """The result of storing a value: `action` is created, updated or unchanged."""
 
     action: str
     document: Document
@@ -161,7 +162,7 @@ class Hit(Model):
 
 
 class Detail(Model):
-    """A memory whole; `relation` says what it is to the one that was expanded, "" for that one."""
+    """A whole memory; `relation` is its relation to the expanded one, "" for that one."""
 
     type: str
     id: str
@@ -173,7 +174,7 @@ class Detail(Model):
 
 
 class Expansion(Model):
-    """A memory with what is around it."""
+    """A memory with its surroundings."""
 
     item: Detail
     related: list[Detail]
@@ -192,7 +193,7 @@ class Episode(Model):
 
 
 class IdentityChange(Model):
-    """What became of a change of identity; `proposal` waits for a person."""
+    """The result of a change of identity; `proposal` waits for a person."""
 
     action: str
     repeated: bool
@@ -209,7 +210,7 @@ class Identity(Model):
 
 
 class CensorCheck(Model):
-    """What a text triggers: `verdict` is allow, warn or block."""
+    """The check of a text: `verdict` is allow, warn or block."""
 
     verdict: str
     reason: str

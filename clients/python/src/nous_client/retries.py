@@ -1,6 +1,7 @@
-"""How calls are sent: tries, waits, and what an answer means. The same for both clients, which do the sending.
+"""Sending of calls: tries, waiting times, and the meaning of answers. The same for both clients, which do the sending.
 
-`Attempts` is asked after each try: it gives the seconds to wait before the next one, or raises what the caller gets.
+`Attempts` is asked after each try: it returns the seconds to wait before the next one, or raises the error for the
+caller.
 """
 
 import os
@@ -24,7 +25,7 @@ LONGEST_WAIT = 60.0
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the server is, who calls, and how patient the client is.
+    """The server's address, the token, and the patience of the client.
 
     `timeout` is in seconds; `retries` is how often a call is sent again after the first try.
     """
@@ -45,7 +46,7 @@ class Settings:
 
     @property
     def client_arguments(self) -> dict[str, Any]:
-        """What the HTTP client is made with."""
+        """The arguments of the HTTP client."""
         return {
             "base_url": f"{self.url}/api/",
             "headers": {"Authorization": f"Bearer {self.token}", "User-Agent": "nous-client/0.1.0"},
@@ -89,7 +90,7 @@ class Attempts:
 
 
 def answer_of(call: Call[Answer], response: httpx2.Response) -> Answer:
-    """The answer to `call`. Raises Refused for a refusal, NousError for what is no answer of this API."""
+    """The answer to `call`. Raises Refused for a refusal, NousError for a response that is none of this API."""
     if response.status_code >= 400:
         try:
             problem = response.json()

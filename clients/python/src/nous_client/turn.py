@@ -10,7 +10,7 @@ from nous_client.models import Context, Expansion, Hit, Report
 
 
 class TurnClient(Protocol):
-    """What a turn asks of a client."""
+    """The methods of a client that a turn uses."""
 
     def context(self, input: str, session_id: str, **options: Any) -> Context: ...
 
@@ -24,7 +24,7 @@ class TurnClient(Protocol):
 
 
 class AsyncTurnClient(Protocol):
-    """What an asynchronous turn asks of a client."""
+    """The methods of an asynchronous client that a turn uses."""
 
     async def context(self, input: str, session_id: str, **options: Any) -> Context: ...
 
@@ -38,7 +38,7 @@ class AsyncTurnClient(Protocol):
 
 
 class _TurnState:
-    """What a turn knows. `context` is there once it is entered, `report` once it has ended with an answer."""
+    """The state of a turn. `context` is set on entering, `report` after it has ended with an answer."""
 
     def __init__(self, session_id: str, input: str, options: Mapping[str, Any]) -> None:
         self.session_id = session_id
@@ -61,7 +61,7 @@ class _TurnState:
         return self.context.system_prompt
 
     def _events(self) -> list[dict[str, Any]]:
-        """What was said, keyed by the context, so that a turn is recorded once."""
+        """The messages of the turn as events, keyed by the context, so that a turn is recorded once."""
         place = {name: self.options[name] for name in ("project",) if self.options.get(name)}
         shared = {"loop_id": self.session_id[:100], **place}
         key = str(self.context.id)
@@ -81,11 +81,11 @@ def text_of(message: Any) -> str:
 
 
 class Turn(_TurnState):
-    """`with nous.turn(session_id, input) as turn`: asks for the context; at the end reports `turn.answer` and records
-    what was said.
+    """`with nous.turn(session_id, input) as turn`: requests the context; at the end reports `turn.answer` and records
+    the messages.
 
-    Entering raises Blocked where a censor forbids the input. Nothing is reported when the block raises, or where
-    `answer` stays empty. `create` calls a model of the anthropic SDK and sets `answer` by itself.
+    Entering raises Blocked if a censor forbids the input. Nothing is reported if the block raises, or if `answer` stays
+    empty. `create` calls a model of the anthropic SDK and sets `answer` by itself.
     """
 
     def __init__(self, nous: TurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Turn(_TurnState):
         return self.nous.recall(query, context=self.context.id, **options)
 
     def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
-        """A memory that was found, whole, with what is around it; all of it counts as shown in this turn."""
+        """A whole memory with its surroundings; all of it counts as shown in this turn."""
         return self.nous.expand(type, item_id, around, context=self.context.id)
 
     def __exit__(
@@ -144,7 +144,7 @@ class AsyncTurn(_TurnState):
         return await self.nous.recall(query, context=self.context.id, **options)
 
     async def expand(self, type: str, item_id: object, around: int = 3) -> Expansion:
-        """A memory that was found, whole, with what is around it; all of it counts as shown in this turn."""
+        """A whole memory with its surroundings; all of it counts as shown in this turn."""
         return await self.nous.expand(type, item_id, around, context=self.context.id)
 
     async def __aexit__(

@@ -1,1 +1,1 @@
-"""The pages about prompts: what agents get to read, and why."""
+"""The pages about prompts: their contents, and the reasons."""

@@ -1,4 +1,4 @@
-"""What people set for an agent's prompts, and its versions."""
+"""The settings of an agent's prompts, and their versions."""
 
 from typing import Any
 
@@ -36,7 +36,8 @@ VERSIONS_SHOWN = 50
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Budgets, contested facts, short-term search, profile and language of an agent, and who changed them when."""
+    """Budgets, contested facts, short-term search, profile and language of an agent, and the history of their
+    changes."""
     by = principal_of(request)
     by.require(CHANGE)
     agent = agent_get(slug, by)
@@ -79,7 +80,7 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def agent_context_settings_restore(request: HttpRequest, slug: str, version: int) -> HttpResponse:
-    """Set again what was in force as an earlier version."""
+    """Restore the settings of an earlier version."""
     by = principal_of(request)
     by.require(CHANGE)
     agent = agent_get(slug, by)

@@ -1,4 +1,4 @@
-"""Which changes between two moments made the answer to a logged request otherwise."""
+"""The changes between two moments that changed the prompt of a logged request."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import DateTimeInput
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -40,7 +40,7 @@ class SpanForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One change as a sentence: what happened, by whom, and the page of what it is about."""
+    """One change as a sentence: the action, the author, and the page of its object."""
 
     words: str
     url: str
@@ -62,7 +62,7 @@ class ItemView:
 
     @property
     def text(self) -> str:
-        """Of an item that came or went, its words."""
+        """The text of an item that was added or removed."""
         return self.item.after or self.item.before
 
 
@@ -120,14 +120,14 @@ def _difference(
 
 
 def _event(event: Event, by: Principal, known: frozenset[str]) -> EventView:
-    """What a change is called; of one that this person may not know of, only that it happened."""
+    """The view of a change; only its existence if this person may not see it."""
     if event.kind == PROFILE_KIND:
         return EventView("Profile updated", _page(event, by), event.author_name, "", event.at)
     if event.kind not in known:
         return EventView("A change that you may not see", "", "", "", event.at)
     approved_by = ""
     if event.object_type == "identityversion":
-        proposal = ChangeProposal.objects.seen_by(by).filter(version=UUID(event.object_id)).first()
+        proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()
         reviewer = proposal.reviewer_name if proposal else ""
         approved_by = reviewer if reviewer != event.author_name else ""
     return EventView(kind_title(event.kind), _page(event, by), event.author_name, approved_by, event.at)
@@ -144,7 +144,7 @@ def _items(items: Any, slug: str) -> list[ItemView]:
         ItemView(
             item,
             *CHANGE_BADGES[item.change],
-            memory_url(slug, item.type, item.id),
+            memory_item_url(slug, item.type, item.id),
             diff_texts(item.before, item.after) if item.change == "text" else None,
         )
         for item in items

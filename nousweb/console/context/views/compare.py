@@ -1,4 +1,4 @@
-"""Two runs, or one run then and now, or under another frame, profile or date: what differs."""
+"""Compare two runs, or one run then and now, or with another frame, profile or date."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from identity.selectors import agent_get
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.presentation import PromptView
-from nousweb.console.context.run_comparison import compare
+from nousweb.console.context.run_comparison import compare_runs
 from nousweb.lib.errors import Invalid, NotFound
 
 NOW = "now"
@@ -32,7 +32,7 @@ RUNS_TO_CHOOSE = 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side: what was sent then, or what the same request is answered now."""
+    """One side: a prompt as it was sent, or that of the same request now."""
 
     shown: PromptView
     title: str
@@ -86,7 +86,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
     b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
     context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
     recent = (
-        ContextRun.objects.seen_by(by)
+        ContextRun.objects.visible_to(by)
         .filter(agent=agent)
         .annotate(beginning=Left("input", 80))
         .order_by("-created_at", "-pk")
@@ -101,7 +101,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
             context |= {
                 "a": a,
                 "b": b,
-                "comparison": compare(slug, a.shown.record, b.shown.record),
+                "comparison": compare_runs(slug, a.shown.record, b.shown.record),
                 "sides": [("A", a), ("B", b)],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200

@@ -1,4 +1,5 @@
-"""Expectations of one agent: the list with what broke each, one of them, and the one click from a candidate."""
+"""Expectations of one agent: the list with the causes of failures, a single expectation, and creating one from a
+candidate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.selectors import expectation_get, expectations_of, result_of, standing_of, state_of
+from context.expectations.selectors import expectation_get, expectation_totals, expectations_of, result_of, state_of
 from context.expectations.services import (
     expectation_create,
     expectation_restore,
@@ -37,7 +38,7 @@ from nousweb.console.common.list_export import ListExport, export_format, key_ro
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.memory_choice import memories_named
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
@@ -71,7 +72,7 @@ FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "file
 
 @dataclass(frozen=True, slots=True)
 class CauseView:
-    """The change that led to a state, as pages show it: what happened in words, where it is seen, who did it, when."""
+    """The change that led to a state: its description, page, author and time."""
 
     words: str
     url: str
@@ -82,7 +83,7 @@ class CauseView:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationRow:
-    """An expectation with its last result, what it names in words, and where that is seen."""
+    """An expectation with its last result, and its target in words with a link."""
 
     one: Expectation
     result: ExpectationResult | None
@@ -115,17 +116,17 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
         rows = key_rows(wanted, list)
         return list_export(request, EXPECTATIONS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
     page = Paginator(wanted, A_PAGE).get_page(request.GET.get("page"))
-    standing = standing_of(found)
+    totals = expectation_totals(found)
     counts = {
-        "": standing.total,
-        "failed": standing.failed,
-        "error": standing.errors,
-        "passed": standing.passed,
+        "": totals.total,
+        "failed": totals.failed,
+        "error": totals.errors,
+        "passed": totals.passed,
         "retired": sum(not one.active for one in found),
     }
     shown = {
         "agent": agent,
-        "standing": standing,
+        "totals": totals,
         "page": page,
         "rows": _rows(agent, list(page.object_list), by),
         "tabs": [
@@ -146,11 +147,11 @@ def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
     """Check all of them now."""
     by = principal_of(request)
     found = expectations_verify(agent=agent_get(slug, by), by=by)
-    standing = standing_of(found)
-    said = f"Checked {standing.total}: {standing.passed} passed, {standing.failed} failed"
-    if standing.errors:
-        said += f", {standing.errors} could not run"
-    (messages.success if standing.state == ExpectationResult.State.PASSED else messages.error)(request, f"{said}.")
+    totals = expectation_totals(found)
+    message = f"Checked {totals.total}: {totals.passed} passed, {totals.failed} failed"
+    if totals.errors:
+        message += f", {totals.errors} could not run"
+    (messages.success if totals.state == ExpectationResult.State.PASSED else messages.error)(request, f"{message}.")
     return redirect("agent_expectations", slug=slug)
 
 
@@ -164,8 +165,8 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     if request.method == "POST":
         by.require(RUN if request.POST.get("action") == "check" else CHANGE)
         form = ExpectationForm(request.POST or None, subconscious=False, initial=expectation_values(one))
-        if said := _act(request.POST.get("action", ""), form, one, by):
-            messages.success(request, said)
+        if message := _act(request.POST.get("action", ""), form, one, by):
+            messages.success(request, message)
             return redirect(one.get_absolute_url())
     results = list(one.results.order_by("-since", "-id")[:100])
     query = urlencode({name: value for name, value in _inspector_query(one).items() if value})
@@ -184,8 +185,8 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
 
 @require_POST
 def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
-    """One click: what the memory that `demand` names ("present fact <id>") must be for the request of `run`, or for
-    the question of the inspector's form."""
+    """Create an expectation by one click: the requirement that `demand` names ("present fact <id>") for the request of
+    `run`, or for the input of the inspector's form."""
     by = principal_of(request)
     by.require(ADD)
     agent = agent_get(slug, by)
@@ -261,7 +262,7 @@ def _checked(one: Expectation, by: Principal) -> Expectation:
 
 
 def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) -> str:
-    """Do what a button says; returns what was done, "" where it was refused. Services check the rights."""
+    """Run the action of a button; returns a message, "" if it was refused. Services check the permissions."""
     try:
         if action == "check":
             found = _checked(one, by)
@@ -296,7 +297,7 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[Exp
         targets = targets_load(VIEWS[persona](agent), own)
         for one in own:
             target = targets.get((one.item_type, one.item_id))
-            url = memory_url(agent.slug, one.item_type, one.item_id) if target else ""
+            url = memory_item_url(agent.slug, one.item_type, one.item_id) if target else ""
             result = result_of(one)
             cause = _cause(result, agent, by) if result else None
             rows.append(ExpectationRow(one, result, target.content if target else "", url, cause))

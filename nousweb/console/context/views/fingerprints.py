@@ -1,4 +1,4 @@
-"""How tasks that are alike ended."""
+"""Outcomes of similar tasks."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""How many prompts a change under consideration would reach, and how. Writes nothing."""
+"""Pages of the impact of a change that is not made yet: how many prompts it would change, and how. Writes nothing."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from context.engine.overrides import Overrides
 from context.expectations.check_runner import ImpactCheck
 from context.models import ASSEMBLE, VIEW_RUN
 from context.what_if.expectations import impact_of_expectation
-from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, blast_radius, impact_of_run
+from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_run
 from context.what_if.scenarios import (
+    bulk_invalidation_overrides,
+    bulk_proposal_overrides,
+    bulk_resolution_overrides,
     censor_overrides,
     fact_overrides,
     invalidation_overrides,
-    invalidations_overrides,
     metadata_overrides,
     proposal_overrides,
-    proposals_overrides,
-    question_overrides,
-    questions_overrides,
+    resolution_overrides,
 )
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -38,7 +38,7 @@ from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common.requests import SELECTED_MOST, layout_of, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, layout_of, principal_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -47,8 +47,8 @@ Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
-    """A change that an address names, in words, and what it would make otherwise. `refused` parts would not be made."""
+class ImpactScenario:
+    """A change that an address describes: its words and its overrides. `refused` parts of it would not be made."""
 
     words: str
     overrides: Overrides
@@ -58,7 +58,7 @@ class Considered:
 
 @dataclass(frozen=True, slots=True)
 class PromptPair:
-    """The prompt for one question without a change and with it."""
+    """The prompt for one input without a change and with it."""
 
     question: str
     before: str
@@ -68,35 +68,35 @@ class PromptPair:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def agent_context_blast(request: HttpRequest, slug: str) -> HttpResponse:
-    """What ?proposal=, ?fact= (with ?content= for what takes its place, or ?category= and other metadata),
-    ?question= with ?answer=, or ?censor= and ?pattern= would change.
+def agent_context_impact(request: HttpRequest, slug: str) -> HttpResponse:
+    """The impact of ?proposal=, ?fact= (with ?content= for its replacement, or ?category= and other metadata),
+    ?question= with ?answer=, or ?censor= and ?pattern=.
 
-    Several proposals, facts found wrong or reviews count together; ?together= says that even one is all of a bulk
-    action. ?n= says how many logged requests are replayed; ?run= shows one of them in full, ?expectation= the prompt of
-    one. A form sends by POST what it says, since a text may be longer than an address. Nothing is written either
+    Several proposals, invalidated facts or reviews are one change; ?together= treats a single one as a bulk action
+    too. ?n= is the number of logged requests to replay; ?run= shows one of them in full, ?expectation= the prompt of
+    one. A form sends its fields by POST, since a text may be longer than an address. Nothing is written either
     way.
     """
     by = principal_of(request)
     by.require(VIEW_RUN)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
-    given = request.GET.copy()
-    given.update(request.POST)
-    change = _considered(given, agent, by)
+    fields = request.GET.copy()
+    fields.update(request.POST)
+    scenario = _scenario(fields, agent, by)
     for name in ("run", "expectation", "csrfmiddlewaretoken"):
-        given.pop(name, None)
-    context = _context(agent, change, given.urlencode())
+        fields.pop(name, None)
+    context = _context(agent, scenario, fields.urlencode())
     if run := request.GET.get("run"):
-        row = impact_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=change.overrides, by=by)
+        row = impact_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=scenario.overrides, by=by)
         prompts = PromptPair(row.run.input, row.before, row.after, row.tokens_before, row.tokens_after)
         return _pair(request, context, prompts)
     if key := request.GET.get("expectation"):
-        check = impact_of_expectation(agent=agent, key=_uuid(key, "expectation"), overrides=change.overrides, by=by)
+        check = impact_of_expectation(agent=agent, key=_uuid(key, "expectation"), overrides=scenario.overrides, by=by)
         return _pair(request, {**context, "check": check}, _prompts_of(check))
     last = _count(request.GET.get("n", ""))
-    blast = blast_radius(agent=agent, overrides=change.overrides, by=by, last=last)
-    context = {"agent": agent, "impact": {**context, "n": last, "blast": blast}}
+    impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
+    context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
     part = bool(request.htmx)  # type: ignore[attr-defined]
     return render(request, "context/_impact.html" if part else "context/impact.html", context)
 
@@ -116,18 +116,18 @@ def _prompts_of(check: ImpactCheck) -> PromptPair:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
-    """What approving all selected proposals, or giving all selected reviews one ?answer=, would change together.
+def selected_impact(request: HttpRequest, of: str) -> HttpResponse:
+    """The impact of approving all selected proposals, or of resolving all selected reviews with one ?answer=.
 
-    One replay for each agent that they are about, all within the time that one has. Nothing is written.
+    One replay for each agent concerned, all within the time limit of one replay. Nothing is written.
     """
     by = principal_of(request)
     by.require(VIEW_RUN)
     by.require(ASSEMBLE)
-    given = request.GET.copy()
-    given.update(request.POST)
-    name, by_agent = _selected(of, given, by)
-    last = _count(given.get("n", ""))
+    fields = request.GET.copy()
+    fields.update(request.POST)
+    name, by_agent = _selected(of, fields, by)
+    last = _count(fields.get("n", ""))
     until = time.monotonic() + MAX_SECONDS
     results = []
     for agent, rows in by_agent.items():
@@ -135,12 +135,12 @@ def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
         query.setlist(name, [str(row.pk) for row in rows])
         query["together"] = "1"
         if name == "question":
-            query["answer"] = given.get("answer", "")
-        change = _considered(query, agent, by)
-        blast = blast_radius(
-            agent=agent, overrides=change.overrides, by=by, last=last, seconds=max(until - time.monotonic(), 0.0)
+            query["answer"] = fields.get("answer", "")
+        scenario = _scenario(query, agent, by)
+        impact = impact_of(
+            agent=agent, overrides=scenario.overrides, by=by, last=last, seconds=max(until - time.monotonic(), 0.0)
         )
-        results.append({**_context(agent, change, query.urlencode()), "n": last, "blast": blast})
+        results.append({**_context(agent, scenario, query.urlencode()), "n": last, "result": impact})
     part = bool(request.htmx)  # type: ignore[attr-defined]
     return render(
         request,
@@ -151,22 +151,22 @@ def context_blast_selected(request: HttpRequest, of: str) -> HttpResponse:
 
 
 def _selected(
-    of: str, given: QueryDict, by: Principal
+    of: str, fields: QueryDict, by: Principal
 ) -> tuple[str, Mapping[Agent, Sequence[ChangeProposal | MemoryReview]]]:
-    """What is selected by agent, in the order of the list, and the parameter that names it."""
+    """The parameter name of the selected rows, and the rows by agent, in the order of the list."""
     if of == "proposals":
         by.require("identity.view_changeproposal")
     else:
         by.require("memory.view_memoryreview")
-        if given.get("answer", "") not in BULK_RESOLUTIONS:
+        if fields.get("answer", "") not in BULK_RESOLUTIONS:
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
-    keys = list(dict.fromkeys(given.getlist("selected")))
-    if len(keys) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field="selected")
+    keys = list(dict.fromkeys(fields.getlist("selected")))
+    if len(keys) > MAX_SELECTED:
+        raise Invalid(f"At most {MAX_SELECTED} at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
-        found = list(ChangeProposal.objects.seen_by(by).filter(pk__in=place).select_related("agent"))
+        found = list(ChangeProposal.objects.visible_to(by).filter(pk__in=place).select_related("agent"))
     else:
         found = list(visible_reviews(by).filter(pk__in=place).select_related("agent"))
     by_agent: dict[Agent, list[ChangeProposal | MemoryReview]] = {}
@@ -175,94 +175,96 @@ def _selected(
     return of.removesuffix("s"), by_agent
 
 
-def _context(agent: Agent, change: Considered, query: str) -> dict[str, Any]:
+def _context(agent: Agent, scenario: ImpactScenario, query: str) -> dict[str, Any]:
     address = query if len(query) <= MAX_ADDRESS_CHARACTERS else ""
-    return {"agent": agent, "change": change, "query": address, "most": MAX_RUNS}
+    return {"agent": agent, "scenario": scenario, "query": address, "most": MAX_RUNS}
 
 
-def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
+def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
     view = persona_memory(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
-    if "proposal" in given:
+    if "proposal" in fields:
         by.require("identity.view_changeproposal", agent)
-        keys = _uuids(given.getlist("proposal"), "proposal")
-        seen = ChangeProposal.objects.seen_by(by).filter(agent=agent, pk__in=keys)
+        keys = _uuids(fields.getlist("proposal"), "proposal")
+        seen = ChangeProposal.objects.visible_to(by).filter(agent=agent, pk__in=keys)
         proposals = _in_order(seen.with_stale(), keys, "proposal")
-        if len(proposals) == 1 and "together" not in given:
-            return Considered(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
-        overrides, refused = proposals_overrides(proposals, by)
+        if len(proposals) == 1 and "together" not in fields:
+            return ImpactScenario(f"{proposals[0].get_section_display()} as proposed", proposal_overrides(proposals[0]))
+        overrides, refused = bulk_proposal_overrides(proposals, by)
         names = ", ".join(dict.fromkeys(proposal.get_section_display() for proposal in proposals))
         words = "1 proposal approved" if len(proposals) == 1 else f"{len(proposals)} proposals approved together"
-        return Considered(f"{words}: {names}", overrides, refused=refused)
-    if "fact" in given:
+        return ImpactScenario(f"{words}: {names}", overrides, refused=refused)
+    if "fact" in fields:
         by.require("memory.view_fact", agent)
-        keys = _uuids(given.getlist("fact"), "fact")
+        keys = _uuids(fields.getlist("fact"), "fact")
         facts = _in_order(view.facts.filter(pk__in=keys), keys, "fact")
         if len(facts) > 1:
-            return Considered(f"{len(facts)} facts found wrong together", invalidations_overrides(facts))
+            return ImpactScenario(f"{len(facts)} facts found wrong together", bulk_invalidation_overrides(facts))
         [fact] = facts
-        if "category" in given:
-            return _with_metadata(fact, given)
-        content = given.get("content", "").strip()
+        if "category" in fields:
+            return _with_metadata(fact, fields)
+        content = fields.get("content", "").strip()
         if not content:
-            return Considered(f"The fact “{fact}” found wrong", invalidation_overrides(fact))
-        return Considered(
+            return ImpactScenario(f"The fact “{fact}” found wrong", invalidation_overrides(fact))
+        return ImpactScenario(
             f"“{content[:80]}” in place of “{fact}”",
             fact_overrides(fact, content),
             "The new text is taken to be as relevant as the fact that it replaces.",
         )
-    if "question" in given:
+    if "question" in fields:
         by.require("memory.view_memoryreview", agent)
-        keys = _uuids(given.getlist("question"), "question")
+        keys = _uuids(fields.getlist("question"), "question")
         rows = view.reviews.filter(pk__in=keys).select_related("old", "new", "censor")
         reviews = _in_order(rows, keys, "question")
-        answer = given.get("answer", "")
-        if len(reviews) > 1 or "together" in given:
-            overrides, refused = questions_overrides(reviews, answer)
+        answer = fields.get("answer", "")
+        if len(reviews) > 1 or "together" in fields:
+            overrides, refused = bulk_resolution_overrides(reviews, answer)
             words = "1 review" if len(reviews) == 1 else f"{len(reviews)} reviews together"
-            return Considered(
+            return ImpactScenario(
                 f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
             )
-        overrides = question_overrides(reviews[0], answer, given.get("content", ""))
+        overrides = resolution_overrides(reviews[0], answer, fields.get("content", ""))
         words = MemoryReview.Resolution(answer).label
-        return Considered(
+        return ImpactScenario(
             f"The answer “{words}”",
             overrides,
             "The merged text is taken to be as relevant as the first of them." if answer == "merge" else "",
         )
-    if "censor" in given or "pattern" in given:
+    if "censor" in fields or "pattern" in fields:
         by.require("memory.view_censor", agent)
         censor = None
-        if "censor" in given:
-            censor = view.censors.filter(pk=_uuid(given.get("censor", ""), "censor")).first()
+        if "censor" in fields:
+            censor = view.censors.filter(pk=_uuid(fields.get("censor", ""), "censor")).first()
             if censor is None:
                 raise NotFound("There is no such censor.")
-        pattern, severity = given.get("pattern", "").strip(), given.get("severity", "")
-        if censor and given.get("form") and "active" not in given:
-            # A form says by its silence that a box is not ticked.
+        pattern, severity = fields.get("pattern", "").strip(), fields.get("severity", "")
+        if censor and fields.get("form") and "active" not in fields:
+            # A form omits a box that is not ticked.
             pattern = severity = ""
-        overrides = censor_overrides(censor, pattern=pattern, severity=severity, reason=given.get("reason", ""))
-        if censor and overrides.censors_gone:
-            return Considered(f"Without the censor “{censor}”", overrides)
+        overrides = censor_overrides(censor, pattern=pattern, severity=severity, reason=fields.get("reason", ""))
+        if censor and overrides.removed_censors:
+            return ImpactScenario(f"Without the censor “{censor}”", overrides)
         if not overrides.censors[0].pattern:
             raise Invalid("Name the pattern: ?pattern=…", field="pattern")
-        return Considered(f"Censor “{overrides.censors[0].pattern[:80]}” ({overrides.censors[0].severity})", overrides)
+        return ImpactScenario(
+            f"Censor “{overrides.censors[0].pattern[:80]}” ({overrides.censors[0].severity})", overrides
+        )
     raise Invalid("Name the change: ?proposal=…, ?fact=…, ?question=…, ?censor=… or ?pattern=…", field="proposal")
 
 
-def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
-    """A fact with the metadata of a form or an address; what is not given stays."""
-    weight = given.get("importance")
+def _with_metadata(fact: Fact, fields: QueryDict) -> ImpactScenario:
+    """A fact with the metadata of a form or an address; fields that are absent stay as they are."""
+    weight = fields.get("importance")
     try:
         importance = None if weight is None else float(weight)
     except ValueError as error:
         raise Invalid("importance lies between 0 and 1.", field="importance") from error
-    tags = given.get("tags")
+    tags = fields.get("tags")
     overrides = metadata_overrides(
         fact,
-        category=given.get("category", "").strip(),
-        scope=given.get("scope"),
-        project=_key(given.get("project")),
-        task=_key(given.get("task")),
+        category=fields.get("category", "").strip(),
+        scope=fields.get("scope"),
+        project=_key(fields.get("project")),
+        task=_key(fields.get("task")),
         tags=None if tags is None else [word for part in tags.split(",") if (word := part.strip())],
         importance=importance,
     )
@@ -272,7 +274,7 @@ def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
     if change.moved:
         moved += f", and belongs to {scope_label(change) or 'no project or task'}"
     origin = f" from {change.was}" if change.was != change.category else ""
-    return Considered(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
+    return ImpactScenario(f"“{fact}” moved{origin} to {change.category}{moved}", overrides)
 
 
 def _key(value: str | None) -> str | None:
@@ -288,8 +290,8 @@ def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]
 
 
 def _uuids(values: Sequence[str], field: str) -> list[UUID]:
-    if len(values) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field=field)
+    if len(values) > MAX_SELECTED:
+        raise Invalid(f"At most {MAX_SELECTED} at once.", field=field)
     return [_uuid(value, field) for value in dict.fromkeys(values)]
 
 

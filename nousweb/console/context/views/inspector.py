@@ -30,7 +30,7 @@ from nousweb.lib.errors import Invalid, NotFound
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
-"""What an address need not say."""
+"""Default values, which addresses may omit."""
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
@@ -44,15 +44,15 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
-    given: QueryDict = request.POST if request.method == "POST" else request.GET
-    if "input" not in given and "run" in given:
-        given = _of_run(given, agent, by)
+    fields: QueryDict = request.POST if request.method == "POST" else request.GET
+    if "input" not in fields and "run" in fields:
+        fields = _of_run(fields, agent, by)
     # An empty form is no mistake: it is how the page begins.
-    asked = "input" in given and (str(given.get("input", "")).strip() != "" or request.method != "POST")
+    asked = "input" in fields and (str(fields.get("input", "")).strip() != "" or request.method != "POST")
     form = InspectorForm(
-        given if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
+        fields if asked else None, initial={"session": "preview"}, subconscious=by.may(VIEW_SUBCONSCIOUS)
     )
-    query = _query(given)
+    query = _query(fields)
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
@@ -60,9 +60,9 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
         "table": {
             "live": True,
             "columns": COLUMNS,
-            "sort": given.get("sort") or "verdict",
+            "sort": fields.get("sort") or "verdict",
             "sort_field": form["sort"],
-            "verdict": given.get("verdict", ""),
+            "verdict": fields.get("verdict", ""),
             "query": query,
             "back_query": f"?back={quote(query, safe='')}" if query else "",
             "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
@@ -72,7 +72,7 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     }
     if context["shown"]:
         found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
-        context["candidates"] = Paginator(found, A_PAGE).get_page(given.get("page"))
+        context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context | {"oob": True})
         # Typing must not fill the history: the address of the state replaces the one before.
@@ -104,17 +104,17 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "context/_token_count.html", context)
 
 
-def _of_run(given: QueryDict, agent: Agent, by: Principal) -> QueryDict:
-    """The form's values as they would be for a logged run, with whatever else the address says."""
+def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
+    """The form's values of a logged run, with all other values of the address."""
     try:
-        key = UUID(str(given["run"]))
+        key = UUID(str(fields["run"]))
     except ValueError as error:
         raise NotFound("There is no such run.") from error
     values = QueryDict(mutable=True)
     values.update({name: str(value) for name, value in inspector_values(run_get(agent, by, key)).items()})
-    for name in given:
+    for name in fields:
         if name != "run":
-            values[name] = str(given[name])
+            values[name] = str(fields[name])
     return values
 
 
@@ -130,8 +130,8 @@ def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | N
     return PromptView(agent.slug, record, contested_links(record, agent, by))
 
 
-def _query(given: QueryDict) -> str:
+def _query(fields: QueryDict) -> str:
     """The state as a query string; "" when it is too long for an address."""
-    values = [(name, str(given.get(name, ""))) for name in (*InspectorForm.base_fields, "page")]
+    values = [(name, str(fields.get(name, ""))) for name in (*InspectorForm.base_fields, "page")]
     query = urlencode([pair for pair in values if pair[1] and pair not in USUAL])
     return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""

@@ -26,15 +26,15 @@ from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.requests import principal_of
 from nousweb.console.context.forms import InspectorForm
-from nousweb.console.context.links import memory_url
+from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 CHANGE_FACT = "memory.change_fact"
 
 
-class FileForm(forms.Form):
-    """A fact's category; others of the same form are kept as they are."""
+class RecategoriseForm(forms.Form):
+    """The category of a fact."""
 
     category = forms.ChoiceField()
 
@@ -46,7 +46,7 @@ class FileForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id: str) -> HttpResponse:
-    """What can be done about a candidate. ?back= is the query of the preview that it came from."""
+    """Actions on a candidate. ?back= is the query of the preview that it came from."""
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
@@ -69,7 +69,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             here = reverse("agent_context_item", args=[slug, item_type, item_id])
             return redirect(f"{here}?{urlencode({'back': back})}" if back else here)
     pin = ContextPin.objects.filter(agent=agent, item_type=item_type, item_id=item_id).first()
-    blast = reverse("agent_context_blast", args=[slug])
+    impact = reverse("agent_context_blast", args=[slug])
     return render(
         request,
         "context/item.html",
@@ -84,9 +84,9 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "may_unpin": by.may(UNPIN),
             "may_change": bool(fact and by.may(CHANGE_FACT)),
             "asked": _asked(back) if by.may(ADD) else None,
-            "form": FileForm(current=fact.category) if fact else None,
+            "form": RecategoriseForm(current=fact.category) if fact else None,
             "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
-            "blast_url": f"{blast}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
+            "impact_url": f"{impact}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
             "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",
             "back": back,
             "refusal": refusal,
@@ -96,7 +96,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
 
 
 def _asked(back: str) -> dict[str, Any]:
-    """The question of the preview that somebody came from, and what else it said, for an expectation of it."""
+    """The input and the other values of the preview that the person came from, for an expectation of it."""
     given = dict(parse_qsl(back))
     others = {name: given[name] for name in InspectorForm.base_fields if given.get(name) and name != "input"}
     return {"input": given.get("input", ""), "others": others}
@@ -115,21 +115,21 @@ def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: st
 
 
 def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
-    """Whose memory it is, as far as the index knows."""
+    """The persona of a memory, by the index."""
     found = SearchItem.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
     return found.values_list("persona", flat=True).first()
 
 
 def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
-    """The memory's page, as it is shown to whoever may see this persona."""
+    """The memory's page, for people who may see this persona."""
     both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
-    return memory_url(slug, item_type, item_id) + both
+    return memory_item_url(slug, item_type, item_id) + both
 
 
 def _act(
     request: HttpRequest, agent: Agent, item_type: str, item_id: str, fact: Fact | None, persona: str | None
 ) -> str:
-    """Do what the form's button says; returns what was done. Services check the rights."""
+    """Run the action of the form's button; returns a message. Services check the permissions."""
     by = principal_of(request)
     action = request.POST.get("action", "")
     if action == "pin":
@@ -149,7 +149,7 @@ def _act(
 
 @require_safe
 def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
-    """What is pinned for an agent."""
+    """The pins of an agent."""
     by = principal_of(request)
     by.require(ASSEMBLE)
     agent = agent_get(slug, by)
@@ -166,7 +166,7 @@ def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request,
         "context/pins.html",
-        # What is not readable here, or retired, is counted and not named.
+        # Memories that are not readable here, or retired, are counted and not named.
         {
             "agent": agent,
             "pins": [one for one in pins if one["text"]],

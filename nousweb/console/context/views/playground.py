@@ -27,7 +27,7 @@ LEFT_OUT_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn with what the page shows beside it."""
+    """A turn with the other values of its page."""
 
     turn: PlaygroundTurn
     shown: PromptView
@@ -54,7 +54,7 @@ class TurnView:
 
     @property
     def answer_check(self) -> CheckView | None:
-        """What the censors say of the answer, where that is anything."""
+        """The check of the answer, if there is one."""
         check = self.turn.answer_check
         return CheckView(self.shown.slug, check) if check else None
 
@@ -77,7 +77,7 @@ def agent_playground(request: HttpRequest, slug: str) -> HttpResponse:
             if last is not None and last.turn.answer is not None and not last.turn.blocked:
                 form = _next(form, last.turn.answer.text)
         elif "conversation" in form.errors:
-            # What cannot be used would be refused at each message after it too.
+            # An invalid value would be refused with each later message too.
             form.data = {**request.POST.dict(), "conversation": ""}
         else:
             said = form.cleaned_data["conversation"]
@@ -99,7 +99,7 @@ def agent_playground(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
-    """What became of the message; None where the form has a mistake, which it then says."""
+    """Run one turn; None if the form has an error, which it then shows."""
     try:
         request = form.as_request()
         turn = playground_turn(agent=agent, request=request, keep=form.cleaned_data["keep"], by=by)

@@ -1,4 +1,4 @@
-"""Profiles: what the prompts of each kind of agent hold; every edit is a new version."""
+"""Profiles: the settings of prompts for each kind of agent; every edit is a new version."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from context.models import ContextProfile, ContextProfileVersion
 from context.services.profiles import (
-    Effective,
+    EffectiveSetting,
+    effective_settings,
     profile_assign,
     profile_create,
-    profile_effective,
     profile_get,
     profile_update,
 )
@@ -52,7 +52,7 @@ def context_profiles(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
-    """One profile: every value in force and where it is from, and who uses it."""
+    """One profile: every effective value and its origin, and the agents that use it."""
     by = principal_of(request)
     by.require(VIEW)
     profile = profile_get(profile_slug)
@@ -62,9 +62,9 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
         {
             "profile": profile,
             "version": profile.versions.filter(is_current=True).first(),
-            "rows": [_row(one) for one in profile_effective(profile)],
+            "rows": [_row(one) for one in effective_settings(profile)],
             "agents": _users(by).get(profile.slug, []),
-            "all_agents": list(Agent.objects.seen_by(by)[:AGENTS_SHOWN]),
+            "all_agents": list(Agent.objects.visible_to(by)[:AGENTS_SHOWN]),
             "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
             "may_change": by.may(CHANGE),
             "may_add": by.may(ADD),
@@ -117,7 +117,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
     )
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        values = {} if given["inherit"] else {one.name: one.value for one in profile_effective(original)}
+        values = {} if given["inherit"] else {one.name: one.value for one in effective_settings(original)}
         try:
             made = profile_create(
                 slug=given["slug"],
@@ -141,7 +141,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
 
 @require_safe
 def context_profile_history(request: HttpRequest, profile_slug: str) -> HttpResponse:
-    """Every version with what it changed."""
+    """Every version with its changes."""
     by = principal_of(request)
     by.require(VIEW)
     profile = profile_get(profile_slug)
@@ -180,20 +180,20 @@ def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("context_profiles")
 
 
-def _row(one: Effective) -> dict[str, Any]:
+def _row(one: EffectiveSetting) -> dict[str, Any]:
     return {"setting": SETTINGS[one.name], "value": setting_words(one.value), "origin": one.origin, "base": one.base}
 
 
-def _inherited(profile: ContextProfile) -> list[Effective]:
-    """What the profile would have without any setting of its own."""
-    return profile_effective(profile.base if profile.base else ContextProfile())
+def _inherited(profile: ContextProfile) -> list[EffectiveSetting]:
+    """The values of the profile without its own settings."""
+    return effective_settings(profile.base if profile.base else ContextProfile())
 
 
 def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:
     """The agents by the slug of the profile in force, each with whether it was chosen for it."""
     by_kind = dict(ContextProfile.objects.exclude(kind="").values_list("kind", "slug"))
     users: dict[str, list[tuple[Agent, bool]]] = {}
-    for agent in Agent.objects.seen_by(by)[:AGENTS_SHOWN]:
+    for agent in Agent.objects.visible_to(by)[:AGENTS_SHOWN]:
         own = str(agent.config.get("profile") or "")
         users.setdefault(own or by_kind.get(agent.kind, ""), []).append((agent, bool(own)))
     return users

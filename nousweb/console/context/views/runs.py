@@ -1,4 +1,4 @@
-"""The log of what was really sent: the list, one run, and how it ended."""
+"""The log of the prompts that were sent: the list, one run, and its outcome."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -48,7 +48,7 @@ RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if na
 
 
 class RunFilterForm(forms.Form):
-    """Which logged runs are shown."""
+    """Filters of the list of logged runs."""
 
     q = forms.CharField(required=False, label="Words in the input", max_length=200)
     frame = forms.ChoiceField(
@@ -95,12 +95,12 @@ class RunFilterForm(forms.Form):
 
 @require_safe
 def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What was really sent, latest first."""
+    """The prompts that were sent, latest first."""
     by = principal_of(request)
     by.require(VIEW_RUN)
     agent = agent_get(slug, by)
     form = RunFilterForm(request.GET)
-    found = form.apply(ContextRun.objects.seen_by(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
+    found = form.apply(ContextRun.objects.visible_to(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
     if export_format(request) and form.is_valid():
         rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
@@ -120,7 +120,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """What was sent in one logged run, from the structure that was kept."""
+    """The prompt of one logged run, from its stored structure."""
     by = principal_of(request)
     by.require(VIEW_RUN)
     agent = agent_get(slug, by)
@@ -178,7 +178,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
 
 @require_POST
 def agent_context_outcome(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """How the task that the prompt was for ended, as a person judges it."""
+    """A person's judgement of the outcome of the prompt's task."""
     by = principal_of(request)
     by.require(REPORT)
     run = run_get(agent_get(slug, by), by, pk)

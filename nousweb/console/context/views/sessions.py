@@ -1,4 +1,4 @@
-"""The runs of one session in the order of time: what was asked and sent, and what changed from one to the next."""
+"""The runs of one session in the order of time: inputs, prompts, and changes from one to the next."""
 
 from dataclasses import dataclass
 
@@ -40,8 +40,8 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     session = request.GET.get("session", "")
     if not session:
         return redirect("agent_context_runs", slug=slug)
-    runs = ContextRun.objects.seen_by(by).filter(agent=agent, session_id=session)
-    # What one persona was sent is no step of the other's.
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, session_id=session)
+    # Prompts of one persona are no steps of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
         raise NotFound("There is no run of such a session. Runs are deleted when their retention ends.")

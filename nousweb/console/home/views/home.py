@@ -11,7 +11,7 @@ from nousweb.console.home.dashboard import CHOICES, dashboard
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Is everything well, and what needs me? Agent and period live in the address."""
+    """The home page: system health and items that need attention. Agent and period are in the address."""
     by = principal_of(request)
     return render(
         request,

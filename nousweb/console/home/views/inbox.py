@@ -23,9 +23,8 @@ from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.home.inbox_export import INBOX, inbox_items
 from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
-from nousweb.console.identity.review_decisions import undo_offer as proposal_undo_offer
-from nousweb.console.memory.review_queue import ReviewQueue
-from nousweb.console.memory.review_queue import undo_offer as review_undo_offer
+from nousweb.console.identity.review_decisions import decision_undo_offer
+from nousweb.console.memory.review_queue import ReviewQueue, resolution_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Invalid
@@ -36,7 +35,7 @@ ROWS = 25
 
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponseBase:
-    """What waits for a person, groups of near-identical items as one row, by risk and prompts first."""
+    """The pending items of a person, groups of near-identical items as one row, by risk and prompts first."""
     by = principal_of(request)
     seen_require(by)
     part = InboxFilter.of(request.GET)
@@ -73,13 +72,13 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             **bulk_context(by, part),
-            "undo": proposal_undo_offer(request, by) or review_undo_offer(request, by, _reviews(part)),
+            "undo": decision_undo_offer(request, by) or resolution_undo_offer(request, by, _reviews(part)),
         },
     )
 
 
 def seen_require(by: Principal) -> None:
-    """Raise NotAllowed for whoever may see nothing of what waits."""
+    """Raise NotAllowed for people who may not see any pending items."""
     if not any(by.may(right) for right in VIEW_RIGHTS.values()):
         by.require(VIEW_RIGHTS[PROPOSAL])
 

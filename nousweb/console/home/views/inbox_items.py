@@ -1,4 +1,4 @@
-"""What people do with an item of the inbox beside deciding it."""
+"""Actions on an item of the inbox besides deciding it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,12 @@ from identity.services.item_assignment import item_assign
 from identity.services.item_comments import item_comment_add
 from identity.services.item_snooze import item_skip, item_snooze, item_unsnooze
 from identity.services.notifications import notifications_read
-from identity.services.second_opinions import opinion_ask, opinion_give
+from identity.services.second_opinions import opinion_give, opinion_request
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.console.common.item_panel import inbox_item, snooze_until
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.identity.review_queue import QueueFilter
 from nousweb.console.memory.review_queue import ReviewQueue, uuids_of
 from nousweb.lib.errors import DomainError, Invalid, NotFound
@@ -30,7 +30,7 @@ from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 @require_POST
 def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> HttpResponse:
-    """One change of an item; what puts it off or passes it by goes on to the next one."""
+    """One action on an item; after snoozing or skipping, the next item follows."""
     by = principal_of(request)
     item = inbox_item(item_type, pk, by)
     part = (QueueFilter if item_type == PROPOSAL else ReviewQueue).of(request.GET)
@@ -39,7 +39,7 @@ def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> 
         raise NotFound("There is no such change.")
     try:
         messages.success(request, CHANGES[change](request, item, by))
-        # Whoever does something about an item has read what they were notified of about it.
+        # A person who acts on an item has read the notifications about it.
         notifications_read(by=by, item=item.id)
     except DomainError as error:
         if error.status in (403, 404):
@@ -59,7 +59,7 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
     if change not in ("assign", "snooze"):
         raise NotFound("There is no such change.")
     done, refused = 0, []
-    for value in request.POST.getlist("selected")[:SELECTED_MOST]:
+    for value in request.POST.getlist("selected")[:MAX_SELECTED]:
         # A list of one kind names the key alone.
         item_type, _, key = value.rpartition(":")
         item_type = item_type or VIEWS[part.view].types[0]
@@ -82,7 +82,7 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
 
 
 def decide_require(by: Principal) -> None:
-    """Raise NotAllowed for whoever may decide nothing of what waits."""
+    """Raise NotAllowed for people who may not decide any pending items."""
     if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
         by.require(DECIDE_RIGHTS[PROPOSAL])
 
@@ -116,7 +116,7 @@ def _comment(request: HttpRequest, item: InboxItem, by: Principal) -> str:
 
 def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     person = _person(request)
-    opinion_ask(item=item, person=person, by=by)
+    opinion_request(item=item, person=person, by=by)
     return f"{person.get_username()} is asked."
 
 
@@ -134,7 +134,7 @@ CHANGES: dict[str, Callable[[HttpRequest, InboxItem, Principal], str]] = {
     "ask": _ask,
     "answer": _answer,
 }
-"""By the last part of the address: what it does, and says that it has done."""
+"""By the last part of the address: the action and its confirmation."""
 
 
 def _person(request: HttpRequest) -> User:

@@ -1,4 +1,4 @@
-"""What one was notified of, and the filters one keeps."""
+"""One's own notifications and saved filters."""
 
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.requests import principal_of
-from nousweb.console.identity.review_queue import review_title as proposal_title
+from nousweb.console.identity.review_queue import proposal_title
 from nousweb.console.memory.review_queue import review_title, reviews_of, uuids_of
 from nousweb.lib.errors import DomainError
 
@@ -28,12 +28,12 @@ KIND_BADGES = {"high_risk": "block", "mention": "accent", "assignment": "accent"
 
 @require_safe
 def notifications(request: HttpRequest) -> HttpResponse:
-    """What one was notified of, the latest first."""
+    """One's own notifications, the latest first."""
     by = principal_of(request)
-    mine = Notification.objects.filter(person=person_of(by)).seen_by(by).select_related("agent")
+    mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")
     keys = {one: [row.item_id for row in page.rows if row.item_type == one] for one in (PROPOSAL, REVIEW)}
-    proposals = ChangeProposal.objects.seen_by(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
+    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
     titles: dict[UUID, str] = {row.pk: proposal_title(row) for row in proposals}
     titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}

@@ -14,7 +14,7 @@ TYPING_SECONDS = 0.3
 
 @require_safe
 def console_search(request: HttpRequest) -> HttpResponse:
-    """What ?q= finds across the agents that one may see; for htmx, only the list."""
+    """The hits of ?q= across the agents that one may see; for htmx, only the list."""
     by = principal_of(request)
     by.require(VIEW)
     query, first = request.GET.get("q", ""), request.GET.get("agent", "")

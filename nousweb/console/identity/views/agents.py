@@ -10,9 +10,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.models import Agent
 from identity.policy.sections import Section
-from identity.selectors import AgentRow, agent_get, agents_overview
+from identity.selectors import AgentListRow, agent_get, agents_overview
 from identity.services.agents import agent_create, agent_update
-from identity.services.seeding import SeedChange, Seeded, agent_reinitiate, seed_digest, seed_plan
+from identity.services.seeding import SeedChange, SeedResult, agent_reinitiate, seed_digest, seed_plan
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import form_refuse, principal_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
@@ -22,7 +22,7 @@ from nousweb.lib.textdiff import TextDiff, diff_texts
 
 @require_safe
 def agents(request: HttpRequest) -> HttpResponse:
-    """Every agent with its state, what waits for it, and the size of its identity."""
+    """Every agent with its state, its pending items, and the size of its identity."""
     by = principal_of(request)
     by.require("identity.view_agent")
     form = AgentSearchForm(request.GET)
@@ -32,7 +32,7 @@ def agents(request: HttpRequest) -> HttpResponse:
         "form": form,
         "search": search,
         "page": page,
-        "rows": [AgentRow.of(agent) for agent in page],
+        "rows": [AgentListRow.of(agent) for agent in page],
         "query": query_without(request),
     }
     return render(request, "identity/agents.html", context)
@@ -50,7 +50,7 @@ def agent_new(request: HttpRequest) -> HttpResponse:
         except Conflict as error:
             form.add_error("slug", error.detail)
         except Invalid as error:
-            # What seeds the character is a section's content to the services.
+            # To the services, the prompt of the character is the content of a section.
             form_refuse(form, error, content="prompt")
         else:
             messages.success(request, f"Agent {agent.name} was made.")
@@ -113,7 +113,7 @@ def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent_identity", agent.slug)
 
 
-def _said(seeded: Seeded) -> str:
+def _said(seeded: SeedResult) -> str:
     if seeded.proposed:
         sections = ", ".join(proposal.get_section_display() for proposal in seeded.proposed)
         return f"Proposed, and not active yet: {sections}. Four eyes: another person must approve."

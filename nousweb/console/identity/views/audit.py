@@ -29,7 +29,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     """The trail, newest first, a page at a time from any row on."""
     by = principal_of(request)
     by.require(VIEW)
-    found = AuditFilter(request.GET, queryset=AuditEvent.objects.seen_by(by).defer("before", "after"), by=by)
+    found = AuditFilter(request.GET, queryset=AuditEvent.objects.visible_to(by).defer("before", "after"), by=by)
     actions = found.form.fields["action"]
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
@@ -58,7 +58,7 @@ def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
     by = principal_of(request)
     by.require(VIEW)
-    event = AuditEvent.objects.seen_by(by).filter(pk=pk).first()
+    event = AuditEvent.objects.visible_to(by).filter(pk=pk).first()
     if event is None:
         raise NotFound("There is no such record.")
     states = _states(event) if event.shows_states(by) else {"withheld": True}
@@ -100,7 +100,7 @@ def _row_id(value: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldDiff:
     """One value of a state: short ones beside each other, long ones as a difference."""
 
     name: str
@@ -118,7 +118,7 @@ def _states(event: AuditEvent) -> dict[str, Any]:
         if old == new == "":
             continue
         long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
-        changes.append(Change(name, old, new, diff_texts(old, new) if long else None))
+        changes.append(FieldDiff(name, old, new, diff_texts(old, new) if long else None))
     return {
         "short": [change for change in changes if change.diff is None],
         "long": [change for change in changes if change.diff is not None],

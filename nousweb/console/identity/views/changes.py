@@ -33,7 +33,7 @@ class ChangesForm(forms.Form):
         super().__init__(*args, **kwargs)
         choices = [("", "Everything"), *kind_choices(kinds, whole_groups=True)]
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
-        agents = Agent.objects.seen_by(by).order_by("name").values_list("slug", "name")[:200]
+        agents = Agent.objects.visible_to(by).order_by("name").values_list("slug", "name")[:200]
         self.fields["agent"].choices = list(agents)  # type: ignore[attr-defined]
         self.fields["agent"].initial = agent.slug
         if not both:
@@ -85,14 +85,14 @@ def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _kinds(asked: str, allowed: frozenset[str]) -> frozenset[str]:
-    """What a choice of the filter means: a kind, all of a group ("fact.*"), or everything."""
+    """The kinds of a filter choice: one kind, all of a group ("fact.*"), or all."""
     if not asked:
         return allowed
     return frozenset(kind for kind in allowed if kind == asked or (asked[-1] == "*" and kind.startswith(asked[:-1])))
 
 
 def _places(text: str) -> dict[str, int]:
-    """What `_cursor` wrote; {} for anything else, which is the first page."""
+    """Parse a text of `_cursor`; {} for anything else, which is the first page."""
     names = {persona[0]: persona for persona in Persona.values}
     parts = [part for part in text.split(".") if part]
     if not all(part[0] in names and part[1:].isascii() and part[1:].isdigit() for part in parts):
@@ -101,5 +101,5 @@ def _places(text: str) -> dict[str, int]:
 
 
 def _cursor(before: dict[str, int]) -> str:
-    """Where the next page begins, for an address: "a17.s4"."""
+    """The beginning of the next page, for an address: "a17.s4"."""
     return ".".join(f"{persona[0]}{position}" for persona, position in before.items())

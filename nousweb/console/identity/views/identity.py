@@ -24,7 +24,7 @@ from identity.selectors import (
     section_tokens,
     version_get,
 )
-from identity.services.guardrails import guardrail_decide, text_check
+from identity.services.guardrails import guardrail_decide, section_text_check
 from identity.services.proposal_records import REVIEW
 from identity.services.proposals import ChangeResult, identity_propose, identity_rollback
 from identity.services.versions import StaleBase, version_current
@@ -138,7 +138,7 @@ def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     base_version = form.cleaned_data["base_version"]
     action = request.POST.get("action")
     try:
-        content, reason = text_check(form.cleaned_data["content"], form.cleaned_data["reason"], by=by)
+        content, reason = section_text_check(form.cleaned_data["content"], form.cleaned_data["reason"], by=by)
         if action not in ("propose", "apply") or request.POST.get("seen") != _digest(content):
             return _propose_page(request, agent, named, form, current=current, content=content, previewed=True)
         result = identity_propose(
@@ -169,7 +169,7 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     agent, named = agent_get(slug, by), section_named(section)
     current = version_current(agent, named)
     try:
-        content, _ = text_check(request.POST.get("content", ""), "", by=by)
+        content, _ = section_text_check(request.POST.get("content", ""), "", by=by)
     except Invalid as error:
         return HttpResponse(
             render_to_string("identity/_preview.html", {"preview": {"refusal": error.detail}}), status=422

@@ -1,4 +1,4 @@
-"""Integrity: whether the log is as it was sealed, what waits for a seal, and the seals themselves."""
+"""Integrity: whether the log matches its seals, the unsealed rows, and the seals themselves."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,10 +15,10 @@ from identity.models import LogHole, LogSeal, LogVerification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sealed_tables import SEALED_TABLES, VIEW
 from identity.principal import Principal
-from identity.services.seals.checks import verification_ask
+from identity.services.seals.checks import verification_request
 from identity.services.seals.export import seal_export
 from identity.services.seals.seal import HASHED
-from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, tail_count
+from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, unsealed_rows_count
 from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.requests import principal_of
@@ -35,10 +35,11 @@ STATUS_BADGES = {"waiting": "neutral", "running": "accent", "done": "ok", "faile
 @never_cache
 @require_safe
 def integrity(request: HttpRequest) -> HttpResponseBase:
-    """What the last verification found, what waits, holes with their receipts, and the seals, latest first."""
+    """The findings of the last verification, unsealed rows, tombstones with their receipts, and the seals, latest
+    first."""
     by = principal_of(request)
     by.require(VIEW)
-    seals = LogSeal.objects.seen_by(by)
+    seals = LogSeal.objects.visible_to(by)
     if export_format(request):
         rows = ExportRows(seals.count(), False, _batches(seals))
         return list_export(request, SEALS, rows, both=by.may(VIEW_SUBCONSCIOUS))
@@ -52,18 +53,18 @@ def integrity(request: HttpRequest) -> HttpResponseBase:
         before=request.GET.get("before", ""),
     )
     holes = LogHole.objects.filter(seal__in=seals).select_related("seal")
-    shown = {
+    context = {
         "page": page,
         "rows": [(seal, label_of(seal.kind)) for seal in page.rows],
         "query": query_without(request),
-        "tail": tail_count(by),
+        "unsealed": unsealed_rows_count(by),
         "until": sealed_until(),
         "hole_count": holes.count(),
         "holes": [(hole, label_of(hole.seal.kind)) for hole in holes[:MAX_HOLES]],
         "problem": log_problem() if sees_all(by) else "",
         "state": _state(by),
     }
-    return render(request, "identity/integrity.html", shown)
+    return render(request, "identity/integrity.html", context)
 
 
 @never_cache
@@ -79,7 +80,7 @@ def integrity_state(request: HttpRequest) -> HttpResponse:
 def integrity_verify(request: HttpRequest) -> HttpResponse:
     """Ask for a verification, which the worker makes."""
     try:
-        verification_ask(by=principal_of(request))
+        verification_request(by=principal_of(request))
         messages.success(request, "The log is checked in the background, from the next minute on.")
     except Conflict as error:
         messages.error(request, error.detail)
@@ -87,7 +88,7 @@ def integrity_verify(request: HttpRequest) -> HttpResponse:
 
 
 def label_of(kind: str) -> str:
-    """What a kind of sealed rows is called."""
+    """The label of a kind of sealed rows."""
     table = SEALED_TABLES.get(kind)
     return table.label if table else kind
 

@@ -88,9 +88,9 @@ def _return(request: HttpRequest, client: OAuthClient, uri: str, *, connected: b
 
 
 def _refusal(request: HttpRequest, why: str, error: OAuth2Error | None = None) -> HttpResponse:
-    """A page that says what is wrong with what a client asks, and where its address is known leads back to it.
+    """A page with the error in a client's request, and a link back if its address is known.
 
-    Nobody is sent there without a word: anybody can register an address, and this server would vouch for it.
+    It does not redirect: anybody can register an address, and this server would vouch for it.
     """
     uri: str = getattr(error, "redirect_uri", None) or ""
     back = ""
@@ -116,7 +116,7 @@ class ClientForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def clients(request: HttpRequest) -> HttpResponse:
-    """Every client with what it holds; a form for one that does not register itself."""
+    """Every client with its connections; a form for one that does not register itself."""
     by = principal_of(request)
     by.require("identity.view_apitoken")
     form = ClientForm(request.POST or None)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
-from identity.services.four_eyes import approval_barred
+from identity.services.four_eyes import is_self_approval
 from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
@@ -19,10 +19,10 @@ from nousweb.console.common.item_panel import item_panel
 from nousweb.console.common.requests import layout_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
+    decision_undo_offer,
     item_find,
     item_get,
     proposal_decide,
-    undo_offer,
     uuid_of,
     version_of,
     with_shortfalls,
@@ -79,7 +79,7 @@ def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
-    """Take one decision, then show what is next; a refusal shows the proposal again with what was typed."""
+    """Make one decision, then show the next proposal; a refusal shows the proposal again with the entered values."""
     item = item_get(pk, by)
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")
@@ -140,12 +140,12 @@ def _proposal_page(
     draft = on_top if item.stale else target.content
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
-    history = AuditEvent.objects.seen_by(by).of_object("changeproposal", target.pk)
+    history = AuditEvent.objects.visible_to(by).of_object("changeproposal", target.pk)
     if target.version_id:
-        history |= AuditEvent.objects.seen_by(by).of_object("identityversion", target.version_id)
+        history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.before if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
-    undo, place = undo_offer(request, by), queue.place(target.pk, by)
+    undo, place = decision_undo_offer(request, by), queue.place(target.pk, by)
     return render(
         request,
         "identity/proposal.html",
@@ -177,7 +177,7 @@ def _proposal_page(
                 "following": place["following_url"],
                 "may_review": by.may(REVIEW),
                 "own": own,
-                "barred": approval_barred(target, by),
+                "is_self_approval": is_self_approval(target, by),
                 "comment": comment,
                 "may_undo": by.may(REVIEW) and item.undoable,
                 "undo": undo,

@@ -25,19 +25,19 @@ from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.review_pace import minutes_left
 from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
+    decision_undo_offer,
     proposal_decide,
     queue_url,
-    undo_offer,
     uuid_of,
     version_of,
     with_shortfalls,
 )
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposals_of, review_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposal_title, proposals_of, with_texts
 from nousweb.lib.errors import Conflict, DomainError
 
 VIEW = "identity.view_changeproposal"
@@ -47,7 +47,7 @@ ROWS = 25
 
 @require_safe
 def review(request: HttpRequest) -> HttpResponseBase:
-    """The queue: what waits for a person, riskiest first."""
+    """The queue of pending proposals, riskiest first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(QueueFilter.of(request.GET), view="identity")
@@ -74,7 +74,7 @@ def review(request: HttpRequest) -> HttpResponseBase:
             "whole": counts["today"] + waiting,
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
-            "undo": undo_offer(request, by),
+            "undo": decision_undo_offer(request, by),
         },
     )
 
@@ -86,7 +86,7 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
     by.require(REVIEW)
     queue = QueueFilter.of(request.GET)
     action, ids = _chosen(request)
-    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.seen_by(by).filter(pk__in=ids))}
+    proposals = {p.pk: p for p in with_texts(ChangeProposal.objects.visible_to(by).filter(pk__in=ids))}
     if not proposals:
         messages.warning(request, "Nothing was selected.")
         return redirect(queue_url(queue))
@@ -134,7 +134,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
             else:
                 proposed += 1
         except DomainError as error:
-            refused.append((review_title(proposal), error.detail))
+            refused.append((proposal_title(proposal), error.detail))
     if undone:
         messages.success(request, f"Took back {undone} decision{'s' if undone > 1 else ''}; they wait again.")
     if proposed:
@@ -151,7 +151,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
 def _shown(request: HttpRequest) -> dict[UUID, int]:
     """The proposals whose text the list has unfolded, each with the version beside which it was read."""
     found = {}
-    for value in request.POST.getlist("shown")[:SELECTED_MOST]:
+    for value in request.POST.getlist("shown")[:MAX_SELECTED]:
         key, _, version = value.partition(":")
         pk, number = uuid_of(key), version_of(version)
         if pk is not None and number is not None:
@@ -160,7 +160,8 @@ def _shown(request: HttpRequest) -> dict[UUID, int]:
 
 
 def _shown_check(item: ReviewItem, shown: dict[UUID, int]) -> None:
-    """Raise Conflict for what must not be let pass from a list: high risk, and a text that nobody has seen there."""
+    """Raise Conflict for proposals that must not be approved from a list: high risk, or a text that was not unfolded
+    there."""
     if item.proposal.risk == Risk.HIGH:
         raise Conflict("High risk has to be opened to be approved.")
     if item.proposal.pk not in shown:
@@ -172,5 +173,5 @@ def _chosen(request: HttpRequest) -> tuple[str, Sequence[UUID]]:
     for action in ("approve", "reject", "keep"):
         if one := uuid_of(request.POST.get(action)):
             return action, [one]
-    ticked = (uuid_of(value) for value in request.POST.getlist("selected")[:SELECTED_MOST])
+    ticked = (uuid_of(value) for value in request.POST.getlist("selected")[:MAX_SELECTED])
     return request.POST.get("action", ""), list(dict.fromkeys(pk for pk in ticked if pk))

@@ -70,7 +70,7 @@ def _try_command(api_url: str, token: ApiToken, secret: str) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Asks first, since whatever uses the token stops working at once."""
+    """Asks for confirmation, since all clients of the token stop working at once."""
     by = principal_of(request)
     by.require("identity.revoke_apitoken")
     agent, token = _token(by, slug, pk)

@@ -1,4 +1,4 @@
-"""Webhooks of one agent: list, make, change, and what was sent to each."""
+"""Webhooks of one agent: list, create, change, and the messages sent to each."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponseBase:
-    """One webhook and what was sent to it; its buttons pause it, let it go on, and send again."""
+    """One webhook and its messages; its buttons pause it, resume it, and send again."""
     by = principal_of(request)
     agent, webhook = _webhook(by, slug, pk)
     if request.method == "POST":
@@ -142,7 +142,7 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponseBase:
 
 
 def _state(delivery: WebhookDelivery) -> tuple[str, str, str]:
-    """The badge of a message, its kind and its word, and what its button says."""
+    """The badge of a message, its kind and word, and the label of its button."""
     if delivery.status == WebhookDelivery.Status.WAITING and delivery.attempts:
         return "warn", "Tried again", "Try now"
     return STATUS_KINDS[delivery.status], delivery.get_status_display(), "Send again"
@@ -187,7 +187,7 @@ def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
-    """Asks first, since what was sent is forgotten with it."""
+    """Asks for confirmation, since the sent messages are deleted with it."""
     by = principal_of(request)
     agent, webhook = _webhook(by, slug, pk)
     if request.method == "POST":

@@ -1,4 +1,4 @@
-"""Censors: what an agent is warned of or kept from, and the bench on which texts are tried against them."""
+"""Censors of an agent, and the bench on which texts are tested against them."""
 
 from typing import Any
 from uuid import UUID
@@ -40,34 +40,34 @@ MAX_ADDRESS_CHARACTERS = 2_000
 @require_safe
 def agent_censors(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The censors, strictest first."""
-    shown = persona_scope(request, slug, VIEW)
-    found = CensorFilter(request.GET, queryset=shown.memory.censors)
-    if file := memory_export(request, shown, found, CENSORS, "created_at"):
+    scope = persona_scope(request, slug, VIEW)
+    found = CensorFilter(request.GET, queryset=scope.memory.censors)
+    if file := memory_export(request, scope, found, CENSORS, "created_at"):
         return file
     paginator = BoundedPaginator(found.results.strictest_first(), PAGE_SIZE)
     context = list_context(
         request,
-        shown,
+        scope,
         found,
         paginator.get_page(request.GET.get("page")),
         full=paginator.is_full,
         severity_kinds=SEVERITY_KINDS,
-        may_add=shown.by.may("memory.add_censor"),
+        may_add=scope.by.may("memory.add_censor"),
     )
     return render(request, "memory/censors.html", context)
 
 
 @require_safe
 def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One censor: what it looks for, and how often it was right."""
-    shown = persona_scope(request, slug, VIEW)
-    censor: Censor = shown.row(shown.memory.censors, pk, "censor")
+    """One censor: its pattern, and how often it was right."""
+    scope = persona_scope(request, slug, VIEW)
+    censor: Censor = scope.row(scope.memory.censors, pk, "censor")
     context = base_context(
         request,
-        shown,
+        scope,
         censor=censor,
         severity_kind=SEVERITY_KINDS[censor.severity],
-        may_change=shown.by.may("memory.change_censor"),
+        may_change=scope.by.may("memory.change_censor"),
         false_share=_false_share(censor),
         remark=RemarkForm(),
     )
@@ -89,12 +89,12 @@ def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug, by)
     form = CensorForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        given: dict[str, Any] = {**form.cleaned_data}
-        if given["match"] != Censor.Match.SEMANTIC:
+        fields: dict[str, Any] = {**form.cleaned_data}
+        if fields["match"] != Censor.Match.SEMANTIC:
             # The field stands for a meaning only; a pattern that leaves it filled means nothing by it.
-            given["similarity_threshold"] = None
+            fields["similarity_threshold"] = None
         try:
-            censor = censor_create(agent=agent, by=by, **given)
+            censor = censor_create(agent=agent, by=by, **fields)
         except Invalid as error:
             form_refuse(form, error)
         except (Conflict, NotAllowed) as error:
@@ -109,40 +109,40 @@ def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Change a censor, retire it or bring it back."""
-    shown = persona_scope(request, slug, VIEW)
-    shown.by.require("memory.change_censor")
-    censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
+    scope = persona_scope(request, slug, VIEW)
+    scope.by.require("memory.change_censor")
+    censor: Censor = scope.row(scope.memory.censors.select_related("agent"), pk, "censor")
     initial = {name: getattr(censor, name) for name in CensorEditForm.base_fields if name != "message"}
     form = CensorEditForm(request.POST if request.method == "POST" else None, initial=initial)
     if censor.match != Censor.Match.SEMANTIC:
         del form.fields["similarity_threshold"]
     if request.method == "POST" and form.is_valid():
         try:
-            censor_update(censor=censor, by=shown.by, **form.cleaned_data)
+            censor_update(censor=censor, by=scope.by, **form.cleaned_data)
         except Invalid as error:
             form_refuse(form, error)
         except NotAllowed as error:
             form.add_error(None, error.detail)
         else:
             messages.success(request, "Saved the censor.")
-            return redirect(reverse("agent_censor", args=[slug, pk]) + shown.suffix)
-    context = base_context(request, shown, censor=censor, form=form)
+            return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
+    context = base_context(request, scope, censor=censor, form=form)
     return render(request, "memory/censor_edit.html", context, status=422 if form.errors else 200)
 
 
 @require_POST
 def agent_censor_false_positive(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Count that a match was mistaken."""
-    shown = persona_scope(request, slug, VIEW)
-    shown.by.require("memory.change_censor")
-    censor: Censor = shown.row(shown.memory.censors.select_related("agent"), pk, "censor")
+    scope = persona_scope(request, slug, VIEW)
+    scope.by.require("memory.change_censor")
+    censor: Censor = scope.row(scope.memory.censors.select_related("agent"), pk, "censor")
     form = RemarkForm(request.POST)
     if form.is_valid():
-        censor_false_positive(censor=censor, by=shown.by, message=form.cleaned_data["reason"])
+        censor_false_positive(censor=censor, by=scope.by, message=form.cleaned_data["reason"])
         messages.success(request, "Counted one false positive.")
     else:
         messages.error(request, "The remark is too long; nothing was counted.")
-    return redirect(reverse("agent_censor", args=[slug, pk]) + shown.suffix)
+    return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -151,8 +151,8 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
     by = principal_of(request)
     by.require(VIEW)
     agent = agent_get(slug, by)
-    given = request.POST if request.method == "POST" else request.GET
-    form = BenchForm(given if "text" in given else None)
+    fields = request.POST if request.method == "POST" else request.GET
+    form = BenchForm(fields if "text" in fields else None)
     context: dict[str, Any] = {"agent": agent, "form": form, "persona": Persona.ACTOR}
     if form.is_bound and form.is_valid():
         text = form.cleaned_data["text"]
@@ -178,7 +178,7 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
     status = 422 if form.errors else 200
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "memory/_bench_result.html", context, status=status)
-        query = urlencode({name: given.get(name, "") for name in ("text", "domain")})
+        query = urlencode({name: fields.get(name, "") for name in ("text", "domain")})
         address = f"{reverse('agent_censor_bench', args=[slug])}?{query}"
         response["HX-Push-Url"] = address if len(address) <= MAX_ADDRESS_CHARACTERS else "false"
         return response

@@ -1,4 +1,4 @@
-"""What an agent has decided, and what came of it."""
+"""Decisions of an agent, and their outcomes."""
 
 from uuid import UUID
 
@@ -24,14 +24,14 @@ STAKES_KINDS = {"high": "warn", "critical": "block"}
 
 @require_safe
 def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Choices with their stakes and what came of them, latest first."""
-    shown = persona_scope(request, slug, "memory.view_decision")
-    found = DecisionFilter(request.GET, queryset=shown.memory.decisions)
-    if file := memory_export(request, shown, found, TYPE_EXPORTS["decision"], "created_at"):
+    """Decisions with their stakes and outcomes, latest first."""
+    scope = persona_scope(request, slug, "memory.view_decision")
+    found = DecisionFilter(request.GET, queryset=scope.memory.decisions)
+    if file := memory_export(request, scope, found, TYPE_EXPORTS["decision"], "created_at"):
         return file
     context = list_context(
         request,
-        shown,
+        scope,
         found,
         request_page(request, found.results, "created_at"),
         outcome_kinds=OUTCOME_KINDS,
@@ -42,26 +42,26 @@ def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One decision with its reasons, what came of it, and the form of a review."""
-    shown = persona_scope(request, slug, "memory.view_decision")
-    decision: Decision = shown.row(shown.memory.decisions.select_related("agent"), pk, "decision")
+    """One decision with its reasons and outcome, and the form of its review."""
+    scope = persona_scope(request, slug, "memory.view_decision")
+    decision: Decision = scope.row(scope.memory.decisions.select_related("agent"), pk, "decision")
     form = None
-    if request.method == "POST" or shown.by.may("memory.change_decision"):
-        shown.by.require("memory.change_decision", shown.agent)
+    if request.method == "POST" or scope.by.may("memory.change_decision"):
+        scope.by.require("memory.change_decision", scope.agent)
         initial = {"outcome": decision.outcome, "note": decision.outcome_note}
         form = DecisionReviewForm(request.POST if request.method == "POST" else None, initial=initial)
         if request.method == "POST" and form.is_valid():
             try:
-                decision_review(decision=decision, by=shown.by, **form.cleaned_data)
+                decision_review(decision=decision, by=scope.by, **form.cleaned_data)
             except Invalid as error:
                 form_refuse(form, error)
             else:
                 messages.success(request, "Saved the review.")
-                return redirect(reverse("agent_decision", args=[slug, pk]) + shown.suffix)
-    episode = shown.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
+                return redirect(reverse("agent_decision", args=[slug, pk]) + scope.suffix)
+    episode = scope.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
     context = base_context(
         request,
-        shown,
+        scope,
         decision=decision,
         form=form,
         episode=episode,

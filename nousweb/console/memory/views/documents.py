@@ -1,4 +1,4 @@
-"""What an agent keeps under keys, with every version of it."""
+"""Documents of an agent, with every version."""
 
 import json
 from typing import Any
@@ -24,27 +24,27 @@ VERSIONS = 20
 """Shown on the page of a document, the latest."""
 SHOWN_LINES = 400
 SHOWN_CHARACTERS = 20_000
-"""Of a value, its text and what changed in it."""
+"""Maximum characters of a value, its text and its changes that are shown."""
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
 @require_safe
 def agent_documents(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What is kept under keys, latest first."""
-    shown = persona_scope(request, slug, "memory.view_document")
-    found = DocumentFilter(request.GET, queryset=shown.memory.documents)
-    if file := memory_export(request, shown, found, TYPE_EXPORTS["document"], "created_at"):
+    """The documents, latest first."""
+    scope = persona_scope(request, slug, "memory.view_document")
+    found = DocumentFilter(request.GET, queryset=scope.memory.documents)
+    if file := memory_export(request, scope, found, TYPE_EXPORTS["document"], "created_at"):
         return file
     page = request_page(request, found.results, "created_at")
-    return render(request, "memory/documents.html", list_context(request, shown, found, page, state_kinds=STATE_KINDS))
+    return render(request, "memory/documents.html", list_context(request, scope, found, page, state_kinds=STATE_KINDS))
 
 
 @require_safe
 def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One version of a document: its value, what search reads of it, and what each version changed."""
-    shown = persona_scope(request, slug, "memory.view_document")
-    document: Document = shown.row(shown.memory.documents.select_related("superseded_by"), pk, "document")
-    same = shown.memory.documents.filter(persona=document.persona, address=document.address)
+    """One version of a document: its value, the text for search, and the changes of each version."""
+    scope = persona_scope(request, slug, "memory.view_document")
+    document: Document = scope.row(scope.memory.documents.select_related("superseded_by"), pk, "document")
+    same = scope.memory.documents.filter(persona=document.persona, address=document.address)
     latest = list(same.order_by("-version")[: VERSIONS + 1])
     text = readable_value(document.value)
     value = beginning(text)
@@ -52,7 +52,7 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     versions = [{"row": row, "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
     context = base_context(
         request,
-        shown,
+        scope,
         document=document,
         value=value,
         is_cut=value != text,
@@ -63,9 +63,9 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         more=len(latest) > VERSIONS,
         last=latest[0],
         state_kind=STATE_KINDS[document.state],
-        may_change=shown.by.may("memory.change_document"),
-        may_retire=shown.by.may("memory.add_document"),
-        may_erase=shown.by.may("memory.erase_memory"),
+        may_change=scope.by.may("memory.change_document"),
+        may_retire=scope.by.may("memory.add_document"),
+        may_erase=scope.by.may("memory.erase_memory"),
         index=index_state(document.agent_id, document.persona, ItemType.DOCUMENT, document.pk),
     )
     return render(request, "memory/document.html", context)
@@ -73,21 +73,21 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 
 @require_POST
 def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
-    """Retire a document, restore one of its versions, or let the agent change what people decided."""
-    shown = persona_scope(request, slug, "memory.view_document")
-    shown.by.require("memory.add_document", shown.agent)
-    document: Document = shown.row(shown.memory.documents.select_related("agent"), pk, "document")
+    """Retire a document, restore one of its versions, or let the agent change a document that people decided."""
+    scope = persona_scope(request, slug, "memory.view_document")
+    scope.by.require("memory.add_document", scope.agent)
+    document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")
     try:
         match change:
             case "retire":
-                document = document_retire(document=document, by=shown.by)
+                document = document_retire(document=document, by=scope.by)
                 done = "Retired: the agent no longer finds it. Its versions stay."
             case "restore":
                 version = document.version
-                document = document_restore(document=document, by=shown.by)
+                document = document_restore(document=document, by=scope.by)
                 done = f"Version {document.version} has the value of version {version}."
             case "release":
-                document = document_release(document=document, by=shown.by)
+                document = document_release(document=document, by=scope.by)
                 done = "The agent may change it again."
             case _:
                 raise NotFound("There is no such change.")
@@ -95,7 +95,7 @@ def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str
         messages.error(request, error.detail)
     else:
         messages.success(request, done)
-    return redirect(reverse("agent_document", args=[slug, document.pk]) + shown.suffix)
+    return redirect(reverse("agent_document", args=[slug, document.pk]) + scope.suffix)
 
 
 def beginning(text: str) -> str:

@@ -31,13 +31,13 @@ SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "non
 @require_safe
 def agent_episodes(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Stretches of work, latest first."""
-    shown = persona_scope(request, slug, "memory.view_episode")
-    found = EpisodeFilter(request.GET, queryset=shown.memory.episodes.defer("detail"))
-    if file := memory_export(request, shown, found, TYPE_EXPORTS["episode"], "started_at"):
+    scope = persona_scope(request, slug, "memory.view_episode")
+    found = EpisodeFilter(request.GET, queryset=scope.memory.episodes.defer("detail"))
+    if file := memory_export(request, scope, found, TYPE_EXPORTS["episode"], "started_at"):
         return file
     context = list_context(
         request,
-        shown,
+        scope,
         found,
         request_page(request, found.results, "started_at"),
         outcome_kinds=OUTCOME_KINDS,
@@ -48,24 +48,24 @@ def agent_episodes(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 @require_safe
 def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One episode: how it went, what came of it, and its transcript a page at a time."""
-    shown = persona_scope(request, slug, "memory.view_episode")
-    episode: Episode = shown.row(shown.memory.episodes, pk, "episode")
-    events = shown.memory.events.filter(episodes=episode)
+    """One episode: its course and outcome, and its transcript in pages."""
+    scope = persona_scope(request, slug, "memory.view_episode")
+    episode: Episode = scope.row(scope.memory.episodes, pk, "episode")
+    events = scope.memory.events.filter(episodes=episode)
     context = base_context(
         request,
-        shown,
+        scope,
         episode=episode,
         event_count=events.order_by().count(),
         page=request_page(request, previews(events), "ts", latest_first=False),
         query=query_without(request),
-        decisions=shown.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
-        facts=shown.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
+        decisions=scope.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
+        facts=scope.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
         index=index_state(episode.agent_id, episode.persona, ItemType.EPISODE, episode.pk),
         outcome_kind=OUTCOME_KINDS.get(episode.outcome, "neutral"),
         summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,
-        may_change=shown.by.may(CHANGE_EPISODE),
+        may_change=scope.by.may(CHANGE_EPISODE),
     )
     return render(request, "memory/episode.html", context)
 
@@ -73,18 +73,18 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Change how an episode is described, and whether it is shown."""
-    shown = persona_scope(request, slug, "memory.view_episode")
-    shown.by.require(CHANGE_EPISODE, shown.agent)
-    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    scope = persona_scope(request, slug, "memory.view_episode")
+    scope.by.require(CHANGE_EPISODE, scope.agent)
+    episode: Episode = scope.row(scope.memory.episodes.select_related("agent"), pk, "episode")
     initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
     form = EpisodeForm(request.POST if request.method == "POST" else None, initial=initial)
     return edit_page(
         request,
-        shown,
+        scope,
         episode,
         form,
         # A summary that nobody touched stays the one that the lifecycle may rewrite.
-        lambda given: episode_update(episode=episode, by=shown.by, **changed_fields(form)),
+        lambda fields: episode_update(episode=episode, by=scope.by, **changed_fields(form)),
         title="Edit episode",
         done="Saved the episode.",
     )
@@ -93,21 +93,21 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """End an episode that is still open."""
-    shown = persona_scope(request, slug, "memory.view_episode")
-    shown.by.require(CHANGE_EPISODE, shown.agent)
-    episode: Episode = shown.row(shown.memory.episodes.select_related("agent"), pk, "episode")
+    scope = persona_scope(request, slug, "memory.view_episode")
+    scope.by.require(CHANGE_EPISODE, scope.agent)
+    episode: Episode = scope.row(scope.memory.episodes.select_related("agent"), pk, "episode")
     initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
     form = EpisodeCloseForm(request.POST if request.method == "POST" else None, initial=initial)
     return edit_page(
         request,
-        shown,
+        scope,
         episode,
         form,
         # A summary that was left empty is the lifecycle's to make.
-        lambda given: episode_close(
+        lambda fields: episode_close(
             episode=episode,
-            by=shown.by,
-            **{"outcome": given["outcome"], **changed_fields(form, "summary", "lessons", "ended_at")},
+            by=scope.by,
+            **{"outcome": fields["outcome"], **changed_fields(form, "summary", "lessons", "ended_at")},
         ),
         title="Close episode",
         note="It stays in search and prompts; nothing more can be added to its transcript.",

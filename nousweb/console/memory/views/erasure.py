@@ -47,7 +47,7 @@ NOUNS = {
 
 
 class EraseForm(forms.Form):
-    """Which documents go with it, why, and the name of what goes, typed by hand."""
+    """The documents to erase with it, the reason, and the name of the erased object, typed by hand."""
 
     documents = forms.TypedMultipleChoiceField(
         coerce=UUID,
@@ -93,42 +93,42 @@ def _personas(by: Principal) -> list[str]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Erase one fact with its history."""
-    shown = persona_scope(request, slug, "memory.view_fact")
-    shown.by.require(ERASE, shown.agent)
-    fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
+    scope = persona_scope(request, slug, "memory.view_fact")
+    scope.by.require(ERASE, scope.agent)
+    fact: Fact = scope.row(scope.memory.facts.select_related("agent"), pk, "fact")
     return _page(
         request,
-        base_context(request, shown),
+        base_context(request, scope),
         title="Erase this fact",
         meaning="This cannot be undone. To take back what was wrong and keep the record, mark it as wrong instead.",
         quote=fact.content,
         expected=slug,
         goes=lambda: [(1, "fact"), (FactChange.objects.filter(fact=fact).count(), "changes in its history")],
-        back=reverse("agent_fact", args=[slug, pk]) + shown.suffix,
+        back=reverse("agent_fact", args=[slug, pk]) + scope.suffix,
         receipt={"action": "fact.erase", "agent": slug},
-        run=lambda reason, documents: fact_erase(fact=fact, by=shown.by, reason=reason, documents=documents),
-        offered=documents_quoting(shown.agent, [fact], personas=_personas(shown.by)),
+        run=lambda reason, documents: fact_erase(fact=fact, by=scope.by, reason=reason, documents=documents),
+        offered=documents_quoting(scope.agent, [fact], personas=_personas(scope.by)),
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """Erase what was kept under a key, with all of its versions."""
-    shown = persona_scope(request, slug, "memory.view_document")
-    shown.by.require(ERASE, shown.agent)
-    document: Document = shown.row(shown.memory.documents.select_related("agent"), pk, "document")
-    versions = shown.memory.documents.filter(persona=document.persona, address=document.address)
+    """Erase a document with all of its versions."""
+    scope = persona_scope(request, slug, "memory.view_document")
+    scope.by.require(ERASE, scope.agent)
+    document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")
+    versions = scope.memory.documents.filter(persona=document.persona, address=document.address)
     return _page(
         request,
-        base_context(request, shown),
+        base_context(request, scope),
         title="Erase this document",
         meaning="This cannot be undone. To take it back and keep the record, retire it instead.",
         quote=str(document),
         expected=slug,
         goes=lambda: [(1, "document"), (versions.count(), "versions of it")],
-        back=reverse("agent_document", args=[slug, pk]) + shown.suffix,
+        back=reverse("agent_document", args=[slug, pk]) + scope.suffix,
         receipt={"action": "document.erase", "agent": slug},
-        run=lambda reason, documents: document_erase(document=document, by=shown.by, reason=reason),
+        run=lambda reason, documents: document_erase(document=document, by=scope.by, reason=reason),
     )
 
 
@@ -210,7 +210,7 @@ def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _spellings(facts: QuerySet[Fact]) -> list[str]:
-    """What the subjects of these facts are called."""
+    """The spellings of the subjects of these facts."""
     subjects = facts.values_list("subject_alias__subject")
     return list(
         SubjectAlias.objects.filter(subject__in=subjects).order_by("spelling").values_list("spelling", flat=True)

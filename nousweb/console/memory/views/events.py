@@ -1,4 +1,4 @@
-"""What happened: the log by loop and event by event."""
+"""The event log, by loop and by event."""
 
 from typing import Any
 
@@ -27,18 +27,18 @@ PREVIEW_CHARACTERS = 600
 UNFOLDED_EVENTS = 20
 FACTS_SHOWN = 50
 MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
-"""Kinds whose content is shown letter by letter: what tools were given and what they said."""
+"""Kinds whose content is shown in monospace: inputs and outputs of tools."""
 
 
 @require_safe
 def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """The loops with the latest event first, or with ?view=events each event by itself."""
-    shown = persona_scope(request, slug, VIEW)
-    found = EventFilter(request.GET, queryset=shown.memory.events)
+    scope = persona_scope(request, slug, VIEW)
+    found = EventFilter(request.GET, queryset=scope.memory.events)
     flat = request.GET.get("view") == "events"
-    if flat and (file := memory_export(request, shown, found, TYPE_EXPORTS["event"], "ts")):
+    if flat and (file := memory_export(request, scope, found, TYPE_EXPORTS["event"], "ts")):
         return file
-    loops = shown.memory.loops.defer("long_term_ids")
+    loops = scope.memory.loops.defer("long_term_ids")
     if found.form.errors:
         loops = loops.none()
     elif found.is_filtered:
@@ -46,10 +46,10 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
         loops = loops.filter(Exists(found.qs.filter(**of_loop)))
     if export_format(request) and not found.form.errors:
         rows_of_file = keyset_rows(loops, "last_event_at")
-        return list_export(request, LOOPS, rows_of_file, agent=shown.agent, both=shown.both)
+        return list_export(request, LOOPS, rows_of_file, agent=scope.agent, both=scope.both)
     context = base_context(
         request,
-        shown,
+        scope,
         form=found.form,
         is_filtered=found.is_filtered,
         flat=flat,
@@ -60,7 +60,7 @@ def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
         page = request_page(request, previews(found.results), "ts")
         return render(request, "memory/events.html", {**context, "page": page, "mono_kinds": MONO_KINDS})
     loop_page = request_page(request, loops, "last_event_at", size=LOOPS_A_PAGE)
-    counts = _kind_counts(shown.memory, loop_page.rows)
+    counts = _kind_counts(scope.memory, loop_page.rows)
     rows = [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loop_page.rows]
     return render(request, "memory/events.html", {**context, "page": loop_page, "rows": rows})
 
@@ -75,7 +75,7 @@ def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
 
 
 def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[str, str], list[tuple[str, int]]]:
-    """How many events of which kind each loop has, the most frequent first."""
+    """The number of events of each loop by kind, the most frequent first."""
     rows = (
         memory.events.filter(loop_id__in=[loop.loop_id for loop in loops])
         .order_by()
@@ -99,33 +99,33 @@ def previews(events: EventQuerySet) -> EventQuerySet:
 @require_safe
 def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
     """One loop with all its events in order: a page, or the part of one that a row unfolds."""
-    shown = persona_scope(request, slug, VIEW)
-    events = shown.memory.events.filter(loop_id=loop_id)
+    scope = persona_scope(request, slug, VIEW)
+    events = scope.memory.events.filter(loop_id=loop_id)
     if request.htmx:  # type: ignore[attr-defined]
         some = list(previews(events).order_by("ts", "pk")[: UNFOLDED_EVENTS + 1])
         return render(
             request,
             "memory/_loop_events.html",
             {
-                "agent": shown.agent,
-                "shown": shown,
+                "agent": scope.agent,
+                "shown": scope,
                 "events": some[:UNFOLDED_EVENTS],
-                "more_url": loop_url(slug, loop_id) + shown.suffix if len(some) > UNFOLDED_EVENTS else "",
+                "more_url": loop_url(slug, loop_id) + scope.suffix if len(some) > UNFOLDED_EVENTS else "",
                 "mono_kinds": MONO_KINDS,
             },
         )
     # Both personas may have a loop of this name.
-    loops = list(shown.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
+    loops = list(scope.memory.loops.filter(loop_id=loop_id).defer("long_term_ids").order_by("persona"))
     if not loops:
         raise NotFound("There is no such loop.")
     page = request_page(request, previews(events), "ts", latest_first=False)
-    counts = _kind_counts(shown.memory, loops)
+    counts = _kind_counts(scope.memory, loops)
     return render(
         request,
         "memory/loop.html",
         base_context(
             request,
-            shown,
+            scope,
             loop_id=loop_id,
             loops=[(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loops],
             page=page,
@@ -141,14 +141,14 @@ def loop_url(slug: str, loop_id: str) -> str:
 
 @require_safe
 def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """One event as it was recorded, with what derives from it."""
-    shown = persona_scope(request, slug, VIEW)
-    event: Event = shown.row(shown.memory.events, pk, "event")
-    loop = shown.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
-    neighbours = shown.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
+    """One event as it was recorded, with the memories derived from it."""
+    scope = persona_scope(request, slug, VIEW)
+    event: Event = scope.row(scope.memory.events, pk, "event")
+    loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
+    neighbours = scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
     context = base_context(
         request,
-        shown,
+        scope,
         event=event,
         loop=loop,
         entry=LongTermEntry.objects.filter(event=event).first(),
@@ -156,8 +156,8 @@ def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),
-        facts=shown.memory.facts.filter(source_event=event)[:FACTS_SHOWN],
-        episodes=shown.memory.episodes.filter(events=event)[:FACTS_SHOWN],
+        facts=scope.memory.facts.filter(source_event=event)[:FACTS_SHOWN],
+        episodes=scope.memory.episodes.filter(events=event)[:FACTS_SHOWN],
     )
     return render(request, "memory/event.html", context)
 

@@ -1,4 +1,4 @@
-"""What reviewers do with a fact: each a form of its own, through the service of the same name."""
+"""Actions of reviewers on a fact: each has a form of its own, and calls the service of the same name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,30 +28,30 @@ from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 
-def _confirm(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    return fact_confirm(fact=fact, by=by, reason=given["reason"])
+def _confirm(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    return fact_confirm(fact=fact, by=by, reason=fields["reason"])
 
 
-def _supersede(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    fields = {"content": given["content"], "source": f"console: {by.name}"}
-    return fact_replace(old=fact, fields=fields, by=by, reason=given["reason"], at=given["at"]).new
+def _supersede(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    new = {"content": fields["content"], "source": f"console: {by.name}"}
+    return fact_replace(old=fact, fields=new, by=by, reason=fields["reason"], at=fields["at"]).new
 
 
-def _invalidate(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    return fact_invalidate(fact=fact, by=by, reason=given["reason"])
+def _invalidate(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    return fact_invalidate(fact=fact, by=by, reason=fields["reason"])
 
 
-def _restore(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    return fact_restore(fact=fact, by=by, reason=given["reason"])
+def _restore(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    return fact_restore(fact=fact, by=by, reason=fields["reason"])
 
 
-def _edit(fact: Fact, by: Principal, given: dict[str, Any]) -> Fact:
-    return fact_edit(fact=fact, by=by, **given)
+def _edit(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    return fact_edit(fact=fact, by=by, **fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that can be done with a fact, as its page words it."""
+class FactAction:
+    """One action on a fact, with the texts of its page."""
 
     title: str
     meaning: str
@@ -63,8 +63,8 @@ class Change:
     danger: bool = False
 
 
-CHANGES: dict[str, Change] = {
-    "confirm": Change(
+FACT_ACTIONS: dict[str, FactAction] = {
+    "confirm": FactAction(
         "Confirm",
         "It was heard again, or you checked it. The count goes up by one and nothing else changes.",
         "Confirm fact",
@@ -73,7 +73,7 @@ CHANGES: dict[str, Change] = {
         _confirm,
         "memory.add_fact",
     ),
-    "supersede": Change(
+    "supersede": FactAction(
         "Supersede",
         "It was true, and something else is true now. The old fact stays in the history with its end.",
         "Supersede fact",
@@ -82,7 +82,7 @@ CHANGES: dict[str, Change] = {
         _supersede,
         "memory.add_fact",
     ),
-    "invalidate": Change(
+    "invalidate": FactAction(
         "Mark as wrong",
         "It was never true. It leaves every prompt and every look at the past world; that the agent believed it "
         "stays on record, and it can be restored.",
@@ -92,7 +92,7 @@ CHANGES: dict[str, Change] = {
         _invalidate,
         danger=True,
     ),
-    "restore": Change(
+    "restore": FactAction(
         "Restore",
         "It is held to be true again, with the span in the world that it had before. What took its place stays too.",
         "Restore fact",
@@ -100,7 +100,7 @@ CHANGES: dict[str, Change] = {
         RemarkForm,
         _restore,
     ),
-    "edit": Change(
+    "edit": FactAction(
         "Recategorise",
         "Its category, scope, project, task, tags and importance. What it says is never edited; supersede it instead.",
         "Save",
@@ -112,33 +112,33 @@ CHANGES: dict[str, Change] = {
 
 
 METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
-"""Those of the form of a recategorisation that its blast radius takes."""
+"""Selectors of the fields of a recategorisation that its blast radius uses."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
-    """The form of one change, and the change itself."""
-    if change not in CHANGES:
-        raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
-    what = CHANGES[change]
-    shown = persona_scope(request, slug, "memory.view_fact")
-    shown.by.require(what.permission, shown.agent)
-    fact: Fact = shown.row(shown.memory.facts.select_related("agent"), pk, "fact")
+    """The form of one action, and the action itself."""
+    if change not in FACT_ACTIONS:
+        raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
+    what = FACT_ACTIONS[change]
+    scope = persona_scope(request, slug, "memory.view_fact")
+    scope.by.require(what.permission, scope.agent)
+    fact: Fact = scope.row(scope.memory.facts.select_related("agent"), pk, "fact")
     form = what.form(request.POST if request.method == "POST" else None, initial=_initial(fact))
     refusal = ""
     if request.method == "POST" and form.is_valid():
         try:
-            changed = what.run(fact, shown.by, form.cleaned_data)
+            changed = what.run(fact, scope.by, form.cleaned_data)
         except Invalid as error:
             form_refuse(form, error)
         except Conflict as error:
             refusal = error.detail
         else:
             messages.success(request, what.done)
-            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + shown.suffix)
+            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + scope.suffix)
     context = base_context(
         request,
-        shown,
+        scope,
         fact=fact,
         change=change,
         what=what,

@@ -1,4 +1,4 @@
-"""What an agent believes: the list, one fact with everything that happened to it, and adding one."""
+"""The facts of an agent: the list, one fact with its history, and adding one."""
 
 from typing import Any
 from uuid import UUID
@@ -37,27 +37,27 @@ CHANGE_KINDS = {
 
 @require_safe
 def agent_facts(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What the actor believes; with the right to it, what the subconscious does too."""
-    shown = persona_scope(request, slug, VIEW)
-    given = request.GET.get("category", "")
+    """The facts of the actor; with the permission, also those of the subconscious."""
+    scope = persona_scope(request, slug, VIEW)
+    fields = request.GET.get("category", "")
     # Agents may use categories of their own; a link may name one that the list does not offer.
-    categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([given] if given.isidentifier() else [])]))
-    found = FactFilter(request.GET, categories=categories, queryset=shown.memory.facts)
-    if file := memory_export(request, shown, found, TYPE_EXPORTS["fact"], "recorded_at"):
+    categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([fields] if fields.isidentifier() else [])]))
+    found = FactFilter(request.GET, categories=categories, queryset=scope.memory.facts)
+    if file := memory_export(request, scope, found, TYPE_EXPORTS["fact"], "recorded_at"):
         return file
     paginator = BoundedPaginator(found.results, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     context = base_context(
         request,
-        shown,
+        scope,
         form=found.form,
         is_filtered=found.is_filtered,
         page=page,
         full=paginator.is_full,
         query=query_without(request),
         profile_categories=PROFILE_CATEGORIES,
-        may_add=shown.by.may("memory.add_fact"),
-        may_erase=shown.by.may("memory.erase_memory"),
+        may_add=scope.by.may("memory.add_fact"),
+        may_erase=scope.by.may("memory.erase_memory"),
     )
     return render(request, "memory/facts.html", context)
 
@@ -70,9 +70,9 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug, by)
     form = FactForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        given: dict[str, Any] = form.cleaned_data
+        fields: dict[str, Any] = form.cleaned_data
         try:
-            fact_learn(agent=agent, by=by, **{**given, "source": given["source"] or f"console: {by.name}"})
+            fact_learn(agent=agent, by=by, **{**fields, "source": fields["source"] or f"console: {by.name}"})
         except Invalid as error:
             form_refuse(form, error)
         else:
@@ -83,27 +83,27 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One fact: valid and recorded time, what it replaced and what replaced it, where it is from, and its history."""
-    shown = persona_scope(request, slug, VIEW)
-    facts = shown.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
-    fact: Fact = shown.row(facts, pk, "fact")
+    """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
+    scope = persona_scope(request, slug, VIEW)
+    facts = scope.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
+    fact: Fact = scope.row(facts, pk, "fact")
     changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
-    may_change = shown.by.may("memory.change_fact")
+    may_change = scope.by.may("memory.change_fact")
     context = base_context(
         request,
-        shown,
+        scope,
         fact=fact,
         spans=bitemporal_spans(fact, changes),
-        chain=fact_chain(shown.memory, fact),
+        chain=fact_chain(scope.memory, fact),
         changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
         more_changes=len(changes) > CHANGES_SHOWN,
         index=index_state(fact.agent_id, fact.persona, ItemType.FACT, fact.pk),
         in_profile=fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
-        may_confirm=shown.by.may("memory.add_fact"),
-        # A replacement is written to the memory of whoever writes it.
-        may_replace=shown.by.may("memory.add_fact") and fact.persona == shown.by.persona,
-        may_see_changes=shown.by.may("memory.view_factchange"),
-        may_erase=shown.by.may("memory.erase_memory"),
+        may_confirm=scope.by.may("memory.add_fact"),
+        # A replacement is written to the memory of its author's persona.
+        may_replace=scope.by.may("memory.add_fact") and fact.persona == scope.by.persona,
+        may_see_changes=scope.by.may("memory.view_factchange"),
+        may_erase=scope.by.may("memory.erase_memory"),
     )
     return render(request, "memory/fact.html", context)

@@ -68,7 +68,7 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 @require_safe
 def agent_import(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One import: what would come, how far it is, what came."""
+    """One import: its preview, its progress, its result."""
     run = _run(request, slug, pk)
     return render(request, "memory/import.html", _context(run))
 

@@ -24,11 +24,11 @@ from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 
 @require_safe
 def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
-    """How much is ready, what waits and since when, and what failed and why."""
-    shown = persona_scope(request, slug, "memory.view_searchitem")
-    items = SearchItem.objects.filter(agent=shown.agent, persona__in=shown.memory.personas)
-    held = list(SearchStatistics.objects.filter(agent=shown.agent))
-    rows, counted_at = index_counts(shown.memory, held)
+    """The numbers of indexed, pending and failed rows, with the age of pending and the errors of failed ones."""
+    scope = persona_scope(request, slug, "memory.view_searchitem")
+    items = SearchItem.objects.filter(agent=scope.agent, persona__in=scope.memory.personas)
+    held = list(SearchStatistics.objects.filter(agent=scope.agent))
+    rows, counted_at = index_counts(scope.memory, held)
     failed = request_page(
         request,
         items.filter(status=IndexStatus.FAILED).only(
@@ -39,38 +39,38 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
     models = list(EmbeddingModel.objects.order_by("state"))
     context = base_context(
         request,
-        shown,
+        scope,
         rows=rows,
         counted_at=counted_at,
         totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
         oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
         models=models,
-        collections=_collections(shown, held, models),
+        collections=_collections(scope, held, models),
         count_from=COUNT_FROM,
         index_from=INDEX_FROM,
         page=failed,
-        failed=[(item, _address(item, shown)) for item in failed.rows],
+        failed=[(item, _address(item, scope)) for item in failed.rows],
         query=query_without(request),
-        may_retry=shown.by.may("memory.change_searchitem"),
+        may_retry=scope.by.may("memory.change_searchitem"),
     )
     return render(request, "memory/index.html", context)
 
 
 def _collections(
-    shown: PersonaScope, found: Sequence[SearchStatistics], models: Sequence[EmbeddingModel]
+    scope: PersonaScope, found: Sequence[SearchStatistics], models: Sequence[EmbeddingModel]
 ) -> list[tuple[str, SearchStatistics | None, bool]]:
     """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
     held = {row.persona: row for row in found}
     active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
     return [
         (Persona(name).label, row, bool(row and active and row.vector_index_model == active))
-        for name in shown.memory.personas
+        for name in scope.memory.personas
         for row in (held.get(name),)
     ]
 
 
-def _address(item: SearchItem, shown: PersonaScope) -> str:
-    return memory_url(shown.agent.slug, item.item_type, item.item_id) + shown.suffix
+def _address(item: SearchItem, scope: PersonaScope) -> str:
+    return memory_url(scope.agent.slug, item.item_type, item.item_id) + scope.suffix
 
 
 @require_POST

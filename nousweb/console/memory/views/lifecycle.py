@@ -1,4 +1,4 @@
-"""The page of background work: queue, runs, failures, schedules, and what the judge spent."""
+"""The page of background work: queue, jobs, failures, schedules, and the judge's spending."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from memory.services.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
-from nousweb.lib.permission_holder import of_seen_agents
+from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
@@ -36,7 +36,7 @@ DUE = "The stored texts have not been read since the rules of the gate have chan
 
 @require_safe
 def lifecycle(request: HttpRequest) -> HttpResponse:
-    """Queue, runs, failures, schedules, and what the judge spent."""
+    """Queue, jobs, failures, schedules, and the judge's spending."""
     by = principal_of(request)
     by.require(VIEW)
     status = request.GET.get("status", "")
@@ -132,7 +132,7 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _screening(by: Principal) -> dict[str, Any]:
-    """The latest reading of stored texts, and what `by` may know and do of it. Counts are of all agents."""
+    """The latest screening of stored texts, and the actions on it that `by` may do. Counts are of all agents."""
     run = Screening.objects.first()
     is_open = run is not None and run.status in Screening.OPEN
     return {
@@ -145,7 +145,7 @@ def _screening(by: Principal) -> dict[str, Any]:
 
 def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
-    runs = of_seen_agents(Job.objects.all(), by)
+    runs = for_visible_agents(Job.objects.all(), by)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
 
 
@@ -171,11 +171,12 @@ def _messages() -> int | str:
 
 
 def _spend(by: Principal) -> list[dict[str, Any]]:
-    """Tokens of each of the last days, for what `by` may see, the earliest first, with a bar's height out of 100."""
+    """Tokens of each of the last days, for agents that `by` may see, the earliest first, with a bar's height out of
+    100."""
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)
-    calls: Any = of_seen_agents(JudgeCall.objects.filter(created_at__gte=since), by)
+    calls: Any = for_visible_agents(JudgeCall.objects.filter(created_at__gte=since), by)
     if not by.may(VIEW_SUBCONSCIOUS):
         calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
     spent: dict[date, int] = calls.spent_by_day()

@@ -1,4 +1,4 @@
-"""The health of an agent's memory: the score, the facts behind each number, and what memories cost in prompts."""
+"""The health of an agent's memory: the score, the facts behind each number, and the cost of memories in prompts."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -21,7 +21,7 @@ from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
 from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory.views.memory_health_bulk import undo_offer
+from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
@@ -31,91 +31,91 @@ DEFAULT_DAYS = "30"
 
 
 def _scope(request: HttpRequest, slug: str) -> PersonaScope:
-    """Whose memory is shown, to those who may see both facts and what prompts showed."""
-    shown = persona_scope(request, slug, "memory.view_fact")
-    shown.by.require(VIEW_RUN)
-    return shown
+    """The scope of the page, for people who may see both facts and usage."""
+    scope = persona_scope(request, slug, "memory.view_fact")
+    scope.by.require(VIEW_RUN)
+    return scope
 
 
 @require_safe
 def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
     """The score, and how many facts each finding lists."""
-    shown = _scope(request, slug)
-    health = memory_health(shown.memory, clock.now())
-    return render(request, "memory/health.html", base_context(request, shown, health=health))
+    scope = _scope(request, slug)
+    health = memory_health(scope.memory, clock.now())
+    return render(request, "memory/health.html", base_context(request, scope, health=health))
 
 
 @require_safe
 def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
-    """The facts of one finding, the latest first, with what can be done about each."""
-    shown = _scope(request, slug)
+    """The facts of one finding, the latest first, with the possible actions on each."""
+    scope = _scope(request, slug)
     if finding not in FINDINGS:
         raise NotFound("There is no such list.")
     about = FINDINGS[finding]
-    found, at = facts_found(shown.memory, about, clock.now())
+    found, at = facts_found(scope.memory, about, clock.now())
     page = request_page(request, found.select_related("agent"), "recorded_at", size=PAGE_SIZE)
-    questions = _questions(shown, page.rows) if shown.by.may("memory.view_memoryreview") else {}
-    may_change, may_confirm = shown.by.may("memory.change_fact"), shown.by.may("memory.add_fact")
+    questions = _questions(scope, page.rows) if scope.by.may("memory.view_memoryreview") else {}
+    may_change, may_confirm = scope.by.may("memory.change_fact"), scope.by.may("memory.add_fact")
     context = base_context(
         request,
-        shown,
+        scope,
         about=about,
         at=at,
         listed=LISTED,
         page=page,
-        rows=[_row(shown, fact, questions.get(fact.pk)) for fact in page.rows],
+        rows=[_row(scope, fact, questions.get(fact.pk)) for fact in page.rows],
         query=query_without(request, "done"),
         may_change=may_change,
         may_confirm=may_confirm,
         may_select=(may_change or may_confirm) and any(fact.active for fact in page.rows),
-        undo=undo_offer(request, shown, finding),
+        undo=invalidation_undo_offer(request, scope, finding),
     )
     return render(request, "memory/health_list.html", context)
 
 
-def _questions(shown: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
+def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
     """By fact the page of an open question about it. One statement."""
     keys = [fact.pk for fact in facts]
     if not keys:
         return {}
     about = Q(old__in=keys) | Q(new__in=keys) | Q(facts__overlap=keys)
-    reviews = shown.memory.reviews.filter(about, status__in=MemoryReview.UNANSWERED).order_by("-created_at", "-id")
+    reviews = scope.memory.reviews.filter(about, status__in=MemoryReview.UNANSWERED).order_by("-created_at", "-id")
     found: dict[UUID, str] = {}
     for pk, old, new, named in reviews.values_list("pk", "old", "new", "facts"):
         found |= dict.fromkeys([key for key in (old, new, *named) if key], reverse("memory_review_detail", args=[pk]))
     return found
 
 
-def _row(shown: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any]:
-    slug = shown.agent.slug
-    blast = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if shown.both else {})
-    same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if shown.both else {})
+def _row(scope: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any]:
+    slug = scope.agent.slug
+    impact_query = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if scope.both else {})
+    same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if scope.both else {})
     return {
         "fact": fact,
         "question": question,
         "same": f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}",
-        "blast": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(blast)}",
+        "impact_url": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}",
     }
 
 
 @require_safe
 def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
-    """What each memory cost in prompts over a period, and what share of it answers referred to."""
-    shown = _scope(request, slug)
+    """The cost of each memory in prompts over a period, and the share of it that answers referred to."""
+    scope = _scope(request, slug)
     days = request.GET.get("days", "")
     days = days if days in PERIODS else DEFAULT_DAYS
     sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else next(iter(SORTS))
-    counted = ledger(shown.memory, clock.now() - timedelta(days=int(days)), sort)
+    counted = ledger(scope.memory, clock.now() - timedelta(days=int(days)), sort)
     paginator = BoundedPaginator(counted, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     rows = [
         {"use": row, "label": TYPE_PAGES[row.type].label, "url": memory_url(slug, row.type, row.id) if row.text else ""}
-        for row in ledger_rows(shown.memory, page.object_list)
+        for row in ledger_rows(scope.memory, page.object_list)
     ]
     context = base_context(
         request,
-        shown,
+        scope,
         page=page,
         full=paginator.is_full,
         uses_read=USES_READ,

@@ -13,64 +13,64 @@ from context.feedback.health_findings import FINDINGS
 from context.models import VIEW_RUN
 from memory.models import Fact
 from nousweb.console.common.bulk_refusals import refusals_summary
-from nousweb.console.common.requests import SELECTED_MOST
+from nousweb.console.common.requests import MAX_SELECTED
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory.review_queue import uuids_of
-from nousweb.console.memory.views.fact_changes import CHANGES
+from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib.errors import DomainError, NotFound
 
 DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Restored"}
-"""By the change of a fact what was done to many; only what was marked as wrong is restored from here."""
+"""By action: the confirmation for many facts; only facts marked as wrong can be restored from here."""
 
 
 @require_POST
 def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
     """Confirm the selected facts, mark them as wrong, or restore them; each that refuses is named and stops none."""
-    shown = persona_scope(request, slug, "memory.view_fact")
-    shown.by.require(VIEW_RUN)
-    given = request.GET.copy()
-    given.update(request.POST)
-    action = given.get("action", "")
+    scope = persona_scope(request, slug, "memory.view_fact")
+    scope.by.require(VIEW_RUN)
+    fields = request.GET.copy()
+    fields.update(request.POST)
+    action = fields.get("action", "")
     if finding not in FINDINGS or action not in DONE:
         raise NotFound("There is no such list, or no such change.")
-    what = CHANGES[action]
-    shown.by.require(what.permission, shown.agent)
+    what = FACT_ACTIONS[action]
+    scope.by.require(what.permission, scope.agent)
     done, refused = [], []
-    for fact in _selected(shown, given):
+    for fact in _selected(scope, fields):
         try:
-            done.append(what.run(fact, shown.by, {"reason": given.get("reason", "")}))
+            done.append(what.run(fact, scope.by, {"reason": fields.get("reason", "")}))
         except DomainError as error:
             refused.append((f"“{fact}”", error.detail))
     if refused:
         messages.error(request, refusals_summary(refused))
     if not done and not refused:
         messages.warning(request, "Nothing was selected.")
-    page = reverse("agent_health_list", args=[slug, finding]) + shown.suffix
+    page = reverse("agent_health_list", args=[slug, finding]) + scope.suffix
     if done and action == "invalidate":
         query = urlencode([("done", fact.pk) for fact in done])
-        return redirect(f"{page}{'&' if shown.suffix else '?'}{query}")
+        return redirect(f"{page}{'&' if scope.suffix else '?'}{query}")
     if done:
         messages.success(request, f"{DONE[action]}: {_facts(len(done))}.")
     return redirect(page)
 
 
-def undo_offer(request: HttpRequest, shown: PersonaScope, finding: str) -> dict[str, Any] | None:
-    """What was just marked as wrong, as the address says, and where it can be taken back."""
-    keys = uuids_of(request.GET.getlist("done")[:SELECTED_MOST])
-    wrong = [fact.pk for fact in shown.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
+def invalidation_undo_offer(request: HttpRequest, scope: PersonaScope, finding: str) -> dict[str, Any] | None:
+    """The facts just marked as wrong, from the address, and the address to undo that."""
+    keys = uuids_of(request.GET.getlist("done")[:MAX_SELECTED])
+    wrong = [fact.pk for fact in scope.memory.facts.filter(pk__in=keys, invalidated_at__isnull=False)] if keys else []
     if not wrong:
         return None
     query = [("action", "restore"), *(("fact", key) for key in wrong)]
-    query += [("persona", "subconscious")] if shown.both else []
-    may = shown.by.may(CHANGES["restore"].permission)
-    url = f"{reverse('agent_health_bulk', args=[shown.agent.slug, finding])}?{urlencode(query)}"
+    query += [("persona", "subconscious")] if scope.both else []
+    may = scope.by.may(FACT_ACTIONS["restore"].permission)
+    url = f"{reverse('agent_health_bulk', args=[scope.agent.slug, finding])}?{urlencode(query)}"
     word = f"{DONE['invalidate']}:"
     return {"word": word, "what": _facts(len(wrong)), "url": url if may else "", "many": len(wrong) > 1}
 
 
-def _selected(shown: PersonaScope, given: QueryDict) -> list[Fact]:
-    keys = uuids_of(given.getlist("fact")[:SELECTED_MOST])
-    return list(shown.memory.facts.filter(pk__in=keys).select_related("agent").order_by("recorded_at", "pk"))
+def _selected(scope: PersonaScope, fields: QueryDict) -> list[Fact]:
+    keys = uuids_of(fields.getlist("fact")[:MAX_SELECTED])
+    return list(scope.memory.facts.filter(pk__in=keys).select_related("agent").order_by("recorded_at", "pk"))
 
 
 def _facts(number: int) -> str:

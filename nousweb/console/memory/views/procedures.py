@@ -1,4 +1,4 @@
-"""What an agent has learned to do."""
+"""Procedures that an agent has learned."""
 
 from uuid import UUID
 
@@ -23,14 +23,14 @@ PAGE_SIZE = 50
 @require_safe
 def agent_procedures(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Ways of doing things, by name."""
-    shown = persona_scope(request, slug, "memory.view_procedure")
-    found = ProcedureFilter(request.GET, queryset=shown.memory.procedures)
-    if file := memory_export(request, shown, found, TYPE_EXPORTS["procedure"], "created_at"):
+    scope = persona_scope(request, slug, "memory.view_procedure")
+    found = ProcedureFilter(request.GET, queryset=scope.memory.procedures)
+    if file := memory_export(request, scope, found, TYPE_EXPORTS["procedure"], "created_at"):
         return file
     paginator = BoundedPaginator(found.results, PAGE_SIZE)
     context = list_context(
         request,
-        shown,
+        scope,
         found,
         paginator.get_page(request.GET.get("page")),
         full=paginator.is_full,
@@ -41,13 +41,13 @@ def agent_procedures(request: HttpRequest, slug: str) -> HttpResponseBase:
 @require_safe
 def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One procedure: its steps, and how often it helped."""
-    shown = persona_scope(request, slug, "memory.view_procedure")
-    procedure: Procedure = shown.row(shown.memory.procedures, pk, "procedure")
+    scope = persona_scope(request, slug, "memory.view_procedure")
+    procedure: Procedure = scope.row(scope.memory.procedures, pk, "procedure")
     context = base_context(
         request,
-        shown,
+        scope,
         procedure=procedure,
-        may_change=shown.by.may("memory.change_procedure"),
+        may_change=scope.by.may("memory.change_procedure"),
         index=index_state(procedure.agent_id, procedure.persona, ItemType.PROCEDURE, procedure.pk),
     )
     return render(request, "memory/procedure.html", context)
@@ -56,16 +56,16 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Rewrite a procedure; its counts stay."""
-    shown = persona_scope(request, slug, "memory.view_procedure")
-    shown.by.require("memory.change_procedure", shown.agent)
-    procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
+    scope = persona_scope(request, slug, "memory.view_procedure")
+    scope.by.require("memory.change_procedure", scope.agent)
+    procedure: Procedure = scope.row(scope.memory.procedures.select_related("agent"), pk, "procedure")
     initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
     return edit_page(
         request,
-        shown,
+        scope,
         procedure,
         ProcedureForm(request.POST if request.method == "POST" else None, initial=initial),
-        lambda given: procedure_update(procedure=procedure, by=shown.by, **given),
+        lambda fields: procedure_update(procedure=procedure, by=scope.by, **fields),
         title="Edit procedure",
         note="How often it was used and helped stays as it is counted.",
         done="Saved the procedure.",
@@ -75,9 +75,9 @@ def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
 @require_POST
 def agent_procedure_use(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Take a procedure out of use, or bring it back."""
-    shown = persona_scope(request, slug, "memory.view_procedure")
-    procedure: Procedure = shown.row(shown.memory.procedures.select_related("agent"), pk, "procedure")
+    scope = persona_scope(request, slug, "memory.view_procedure")
+    procedure: Procedure = scope.row(scope.memory.procedures.select_related("agent"), pk, "procedure")
     active = request.POST.get("active") == "yes"
-    procedure_update(procedure=procedure, by=shown.by, active=active)
+    procedure_update(procedure=procedure, by=scope.by, active=active)
     messages.success(request, "It is in use again." if active else "Retired: the agent is no longer shown it.")
-    return redirect(reverse("agent_procedure", args=[slug, pk]) + shown.suffix)
+    return redirect(reverse("agent_procedure", args=[slug, pk]) + scope.suffix)

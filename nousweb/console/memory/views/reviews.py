@@ -27,15 +27,15 @@ from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context, item_panel
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import SELECTED_MOST, principal_of
+from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
 from nousweb.console.memory.list_exports import QUESTIONS
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
+    resolution_undo_offer,
     review_title,
     reviews_of,
-    undo_offer,
     uuids_of,
 )
 from nousweb.lib import clock
@@ -46,7 +46,7 @@ VIEW = "memory.view_memoryreview"
 HELD_SHOWN = 20
 """Memories of the same words."""
 FACTS_SHOWN = 5
-"""Of each subject that may be the same as another."""
+"""Maximum number of facts that are shown of each subject that may be the same as another."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
@@ -65,7 +65,7 @@ SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold":
 
 @dataclass(frozen=True, slots=True)
 class ResolutionButton:
-    """One resolution as a button: its words, and what it does."""
+    """One resolution as a button: its label, and its effect."""
 
     value: str
     label: str
@@ -119,12 +119,12 @@ BUTTONS_OF_KIND = {
         "new_wrong", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
     ),
 }
-"""Where the same answer has other words."""
+"""Button texts per review kind; they override RESOLUTION_BUTTONS."""
 
 
 @require_safe
 def memory_review(request: HttpRequest) -> HttpResponseBase:
-    """What waits for a person, the longest waiting first."""
+    """The pending reviews, the oldest first."""
     by = principal_of(request)
     by.require(VIEW)
     queue = replace(ReviewQueue.of(request.GET), view="questions")
@@ -152,7 +152,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
                 for review in reviews_of(list(page))
             ],
             "tabs": inbox_tabs(by, queue),
-            "agents": Agent.objects.seen_by(by).order_by("slug")[:200],
+            "agents": Agent.objects.visible_to(by).order_by("slug")[:200],
             "kinds": Kind.choices,
             "statuses": STATUSES.items(),
             "waiting": waiting,
@@ -162,7 +162,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
             "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
-            "undo": undo_offer(request, by, queue),
+            "undo": resolution_undo_offer(request, by, queue),
         },
     )
 
@@ -179,7 +179,7 @@ def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
-    """Resolve one review and go on to the next; a refusal shows this one again with what was typed."""
+    """Resolve one review and show the next one; a refusal shows this one again with the entered values."""
     by.require(REVIEW)
     review = _get(by, pk)
     queue = ReviewQueue.of(request.GET)
@@ -221,7 +221,7 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
     queue, answer, batch = ReviewQueue.of(request.GET), request.POST.get("answer", ""), uuid4()
     reviews = (
         visible_reviews(by)
-        .filter(pk__in=uuids_of(request.POST.getlist("selected")[:SELECTED_MOST]))
+        .filter(pk__in=uuids_of(request.POST.getlist("selected")[:MAX_SELECTED]))
         .select_related("agent", "new")
     )
     done, refused = 0, []
@@ -307,14 +307,14 @@ def _review_page(
             "place": queue.place(review.pk, by),
             "about": " ".join(str(key) for key in _touched(review)),
             "may_review": by.may(REVIEW),
-            "undo": undo_offer(request, by, queue),
+            "undo": resolution_undo_offer(request, by, queue),
         },
         status=refusal.status if refusal else 200,
     )
 
 
 def _touched(review: MemoryReview) -> list[UUID]:
-    """What an answer may change, and other questions may be about."""
+    """The facts that a resolution may change, and that other reviews may be about."""
     own = (review.old_id, review.new_id, review.censor_id)
     return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
@@ -327,7 +327,7 @@ def _decided_lately(by: Principal) -> list[datetime]:
 
 
 def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
-    """What reads like an instruction: what each memory is, its page, all that it says, and its trust class."""
+    """The quarantined texts: the kind of each memory, its page, its whole text, and its trust class."""
     return [
         ("working memory", "", one, "")
         if isinstance(one, str)

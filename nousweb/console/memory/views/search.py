@@ -1,4 +1,4 @@
-"""Searching one agent's memory by hand, with the scores that decide what a prompt gets."""
+"""Search one agent's memory by hand, with the scores that decide about prompts."""
 
 from typing import Any
 
@@ -47,31 +47,31 @@ class SearchForm(forms.Form):
 
 @require_safe
 def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
-    """What a question finds, with what lies under the threshold, greyed."""
-    shown = persona_scope(request, slug, "memory.view_searchitem")
+    """The hits of a question; hits below the threshold are greyed."""
+    scope = persona_scope(request, slug, "memory.view_searchitem")
     form = SearchForm(request.GET if "q" in request.GET else None)
-    context = base_context(request, shown, form=form, query=query_without(request))
+    context = base_context(request, scope, form=form, query=query_without(request))
     if form.is_bound and form.is_valid():
         try:
-            context |= _found(shown, form.cleaned_data)
+            context |= _found(scope, form.cleaned_data)
         except Invalid as error:
             form_refuse(form, error, query="q")
     return render(request, "memory/search.html", context)
 
 
-def _found(shown: PersonaScope, given: dict[str, Any]) -> dict[str, Any]:
-    allowed = [key for key, one in MEMORY_TYPES.items() if shown.by.may(one.permission("view"))]
-    types = [key for key in allowed if given["type"] in ("", key)]
+def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
+    allowed = [key for key, one in MEMORY_TYPES.items() if scope.by.may(one.permission("view"))]
+    types = [key for key in allowed if fields["type"] in ("", key)]
     if not types:
-        shown.by.require(MEMORY_TYPES[given["type"] or ItemType.FACT].permission("view"))
-    # What a request for the project or task would find; without one, what is there.
-    named = given["project"] or given["task"]
-    scope = ProjectScope(given["project"], given["task"]) if named else EVERYTHING
-    asked = SearchRequest(given["q"], scope, types=types, limit=LIMIT, min_score=0.0, as_of=given["as_of"])
-    result: SearchResult = search(shown.memory, asked)
+        scope.by.require(MEMORY_TYPES[fields["type"] or ItemType.FACT].permission("view"))
+    # The scope of a request for the project or task; without them, everything.
+    named = fields["project"] or fields["task"]
+    project_scope = ProjectScope(fields["project"], fields["task"]) if named else EVERYTHING
+    asked = SearchRequest(fields["q"], project_scope, types=types, limit=LIMIT, min_score=0.0, as_of=fields["as_of"])
+    result: SearchResult = search(scope.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     threshold = thresholds_of(model or "").relevance
-    rows = [_row(hit, shown) for hit in result.items]
+    rows = [_row(hit, scope) for hit in result.items]
     return {
         "result": result,
         "threshold": threshold,
@@ -83,10 +83,10 @@ def _found(shown: PersonaScope, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(hit: SearchHit, shown: PersonaScope) -> dict[str, Any]:
+def _row(hit: SearchHit, scope: PersonaScope) -> dict[str, Any]:
     return {
         "hit": hit,
-        "url": memory_url(shown.agent.slug, hit.type, hit.id) + shown.suffix,
+        "url": memory_url(scope.agent.slug, hit.type, hit.id) + scope.suffix,
         "label": ItemType(hit.type).label,
         "percent": round(100 * hit.score, 1),
     }

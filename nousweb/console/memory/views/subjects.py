@@ -1,4 +1,4 @@
-"""What an agent's facts are about: the list, one subject through time with its names, and what people change of it."""
+"""Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,14 +38,14 @@ CHANGES_SHOWN = 50
 
 @require_safe
 def agent_subjects(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What the actor's facts are about; with the right to it, what the subconscious' are too."""
-    shown = persona_scope(request, slug, VIEW)
-    found = SubjectFilter(request.GET, queryset=subjects_shown(shown.memory))
-    if file := memory_export(request, shown, found, SUBJECTS, "created_at"):
+    """The subjects of the actor's facts; with the permission, also those of the subconscious."""
+    scope = persona_scope(request, slug, VIEW)
+    found = SubjectFilter(request.GET, queryset=subjects_shown(scope.memory))
+    if file := memory_export(request, scope, found, SUBJECTS, "created_at"):
         return file
     page = request_page(request, found.results, "created_at")
     context = list_context(
-        request, shown, found, page, rows=page.rows, may_change=shown.by.may(CHANGE), kinds=Subject.Kind.choices
+        request, scope, found, page, rows=page.rows, may_change=scope.by.may(CHANGE), kinds=Subject.Kind.choices
     )
     return render(request, "memory/subjects.html", context)
 
@@ -53,40 +53,40 @@ def agent_subjects(request: HttpRequest, slug: str) -> HttpResponseBase:
 @require_POST
 def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
     """Enter a subject before any fact names it."""
-    shown = persona_scope(request, slug, CHANGE)
-    given = request.POST
+    scope = persona_scope(request, slug, CHANGE)
+    fields = request.POST
     try:
         subject = subject_create(
-            agent=shown.agent, name=given.get("name", ""), kind=given.get("kind", "other"), by=shown.by
+            agent=scope.agent, name=fields.get("name", ""), kind=fields.get("kind", "other"), by=scope.by
         )
     except DomainError as error:
         messages.error(request, error.detail)
-        return redirect(reverse("agent_subjects", args=[slug]) + shown.suffix)
+        return redirect(reverse("agent_subjects", args=[slug]) + scope.suffix)
     messages.success(request, f"Entered “{subject.name}”.")
-    return redirect(_address(shown, subject))
+    return redirect(_address(scope, subject))
 
 
 @require_safe
 def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
-    """All that was ever believed about what a name means, in each memory that is shown."""
-    shown = persona_scope(request, slug, VIEW)
-    return _page(request, shown, _things(shown, subject))
+    """All facts ever believed about the subjects of a name, in each shown memory."""
+    scope = persona_scope(request, slug, VIEW)
+    return _page(request, scope, _things(scope, subject))
 
 
 @require_safe
 def agent_subject_thing(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """The same of one subject, whatever it is called; what was merged is shown by what took it up."""
-    shown = persona_scope(request, slug, VIEW)
-    thing: Subject = shown.row(shown.memory.rows(Subject), pk, "subject")
+    """The same for one subject, whatever its name; a merged subject is shown by the one that it was merged into."""
+    scope = persona_scope(request, slug, VIEW)
+    thing: Subject = scope.row(scope.memory.rows(Subject), pk, "subject")
     if thing.merged_into_id is not None:
-        return redirect(reverse("agent_subject_thing", args=[slug, thing.merged_into_id]) + shown.suffix)
-    return _page(request, shown, [thing])
+        return redirect(reverse("agent_subject_thing", args=[slug, thing.merged_into_id]) + scope.suffix)
+    return _page(request, scope, [thing])
 
 
-def _page(request: HttpRequest, shown: PersonaScope, things: list[Subject]) -> HttpResponse:
-    """All that was ever believed about these, what of it held at a moment, their names, and what changed of them."""
-    spelled = SubjectAlias.objects.filter(agent=shown.agent, subject__in=[thing.pk for thing in things])
-    facts = shown.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
+def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> HttpResponse:
+    """All facts ever believed about these subjects, those that held at a moment, their names, and their changes."""
+    spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
+    facts = scope.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
     found = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
     if not things:
         raise NotFound("Nothing was ever believed about this subject.")
@@ -96,13 +96,13 @@ def _page(request: HttpRequest, shown: PersonaScope, things: list[Subject]) -> H
     moment = now if step is None else first.begins + (first.ends - first.begins) * (step / 1000)
     holding = set(facts.as_of(moment).values_list("pk", flat=True))
     name = things[0].name
-    may_change = shown.by.may(CHANGE)
+    may_change = scope.by.may(CHANGE)
     context = base_context(
         request,
-        shown,
+        scope,
         subject=name,
         supersessions_query=urlencode(
-            {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if shown.both else {})}
+            {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
         line=timeline_of(found, holding, moment, now),
         moment=moment,
@@ -110,7 +110,7 @@ def _page(request: HttpRequest, shown: PersonaScope, things: list[Subject]) -> H
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         things=[_thing(thing, found, may_change) for thing in things],
-        may_erase=shown.by.may("memory.erase_memory"),
+        may_erase=scope.by.may("memory.erase_memory"),
     )
     return render(request, "memory/subject.html", context)
 
@@ -118,67 +118,67 @@ def _page(request: HttpRequest, shown: PersonaScope, things: list[Subject]) -> H
 @require_POST
 def agent_subject_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
     """One change of a subject, through the service of the same name; a refusal says why, and changes nothing."""
-    shown = persona_scope(request, slug, CHANGE)
+    scope = persona_scope(request, slug, CHANGE)
     if change not in CHANGES:
         raise NotFound(f"A subject has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
-    subject: Subject = shown.row(shown.memory.rows(Subject).select_related("agent"), pk, "subject")
+    subject: Subject = scope.row(scope.memory.rows(Subject).select_related("agent"), pk, "subject")
     try:
-        done, thing = CHANGES[change](shown, subject, request.POST)
+        done, thing = CHANGES[change](scope, subject, request.POST)
     except DomainError as error:
         messages.error(request, error.detail)
-        return redirect(_address(shown, subject))
+        return redirect(_address(scope, subject))
     messages.success(request, done)
-    return redirect(_address(shown, thing))
+    return redirect(_address(scope, thing))
 
 
 Done = tuple[str, Subject]
-"""What is said of a change, and the subject whose page shows it."""
+"""The message after a change, and the subject whose page shows it."""
 
 
-def _merge(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
-    name = given.get("into", "").strip()
-    known = alias_find(agent=shown.agent, persona=subject.persona, spelling=name) if name else None
+def _merge(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    name = fields.get("into", "").strip()
+    known = alias_find(agent=scope.agent, persona=subject.persona, spelling=name) if name else None
     if known is None:
         raise NotFound(f"There is no subject called “{name[:80]}” in this memory.")
-    into = Subject.objects.select_related("agent").get(agent=shown.agent, pk=known.subject_id)
-    change = subject_merge(subject=subject, into=into, by=shown.by, reason=given.get("reason", ""))
+    into = Subject.objects.select_related("agent").get(agent=scope.agent, pk=known.subject_id)
+    change = subject_merge(subject=subject, into=into, by=scope.by, reason=fields.get("reason", ""))
     return f"{change.summary} It can be undone below.", change.subject
 
 
-def _split(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
+def _split(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
     change = subject_split(
         subject=subject,
-        by=shown.by,
-        aliases=uuids_of(given.getlist("alias")),
-        facts=uuids_of(given.getlist("fact")),
-        name=given.get("name", ""),
-        reason=given.get("reason", ""),
+        by=scope.by,
+        aliases=uuids_of(fields.getlist("alias")),
+        facts=uuids_of(fields.getlist("fact")),
+        name=fields.get("name", ""),
+        reason=fields.get("reason", ""),
     )
     return f"{change.summary} It can be undone below.", subject
 
 
-def _edit(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
+def _edit(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
     edited = subject_edit(
         subject=subject,
-        by=shown.by,
-        name=given.get("name", subject.name),
-        kind=given.get("kind", subject.kind),
-        is_user="is_user" in given,
-        reason=given.get("reason", ""),
+        by=scope.by,
+        name=fields.get("name", subject.name),
+        kind=fields.get("kind", subject.kind),
+        is_user="is_user" in fields,
+        reason=fields.get("reason", ""),
     )
     return "Saved.", edited
 
 
-def _alias(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
-    alias = subject_alias_add(subject=subject, spelling=given.get("spelling", ""), by=shown.by)
+def _alias(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    alias = subject_alias_add(subject=subject, spelling=fields.get("spelling", ""), by=scope.by)
     return f"“{alias.spelling}” means “{subject.name}” from now on.", subject
 
 
-def _undo(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
-    keys = uuids_of([given.get("change", "")])
-    changes = SubjectChange.objects.filter(agent=shown.agent, subject=subject)
-    change: SubjectChange = shown.row(changes, keys[0] if keys else None, "change")
-    subject_change_undo(change=change, by=shown.by)
+def _undo(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    keys = uuids_of([fields.get("change", "")])
+    changes = SubjectChange.objects.filter(agent=scope.agent, subject=subject)
+    change: SubjectChange = scope.row(changes, keys[0] if keys else None, "change")
+    subject_change_undo(change=change, by=scope.by)
     return f"Undone: {change.summary}", subject
 
 
@@ -191,13 +191,13 @@ CHANGES: Mapping[str, Callable[[PersonaScope, Subject, QueryDict], Done]] = {
 }
 
 
-def _things(shown: PersonaScope, spelling: str) -> list[Subject]:
-    """What a spelling means in each memory that is shown; what was merged is shown by what took it up."""
+def _things(scope: PersonaScope, spelling: str) -> list[Subject]:
+    """The subjects of a spelling in each shown memory; a merged subject is shown by the one that it was merged into."""
     things = []
-    for persona in shown.memory.personas:
-        known = alias_find(agent=shown.agent, persona=persona, spelling=spelling)
+    for persona in scope.memory.personas:
+        known = alias_find(agent=scope.agent, persona=persona, spelling=spelling)
         if known is not None:
-            row = Subject.objects.prefetch_related("aliases").get(agent=shown.agent, pk=known.subject_id)
+            row = Subject.objects.prefetch_related("aliases").get(agent=scope.agent, pk=known.subject_id)
             things.append(row)
     return things
 
@@ -223,13 +223,13 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
 
 
 def _other_user(subject: Subject) -> Subject | None:
-    """Who would be the user no more if `subject` were."""
+    """The subject that would no longer be the user if `subject` were."""
     users = Subject.objects.filter(agent=subject.agent_id, persona=subject.persona, is_user=True)
     return users.exclude(pk=subject.pk).first()
 
 
-def _address(shown: PersonaScope, subject: Subject) -> str:
-    return reverse("agent_subject_thing", args=[shown.agent.slug, subject.pk]) + shown.suffix
+def _address(scope: PersonaScope, subject: Subject) -> str:
+    return reverse("agent_subject_thing", args=[scope.agent.slug, subject.pk]) + scope.suffix
 
 
 def _step(raw: str) -> int | None:

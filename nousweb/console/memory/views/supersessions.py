@@ -23,21 +23,23 @@ WAYS = {"": "Anybody", "judge": "By the judge", "rule": "By the rules", "person"
 @require_safe
 def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
     """Every fact that took another one's place, latest first."""
-    shown = persona_scope(request, slug, "memory.view_factchange")
-    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
-    given = {name: request.GET.get(name, "").replace("\x00", "")[:200] for name in ("subject", "way", "since", "until")}
-    if given["subject"]:
-        changes = changes.filter(Q(fact__subject__icontains=given["subject"]))
+    scope = persona_scope(request, slug, "memory.view_factchange")
+    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=scope.memory.facts)
+    fields = {
+        name: request.GET.get(name, "").replace("\x00", "")[:200] for name in ("subject", "way", "since", "until")
+    }
+    if fields["subject"]:
+        changes = changes.filter(Q(fact__subject__icontains=fields["subject"]))
     by_judge = Q(evidence__has_key="judge")
-    if given["way"] == "judge":
+    if fields["way"] == "judge":
         changes = changes.filter(by_judge)
-    elif given["way"] == "person":
+    elif fields["way"] == "person":
         changes = changes.filter(author_kind="person")
-    elif given["way"] == "rule":
+    elif fields["way"] == "rule":
         changes = changes.exclude(author_kind="person").exclude(by_judge)
-    if since := _day(given["since"]):
+    if since := _day(fields["since"]):
         changes = changes.filter(at__gte=since)
-    if until := _day(given["until"]):
+    if until := _day(fields["until"]):
         changes = changes.filter(at__lt=until + timedelta(days=1))
     page = request_page(request, changes.select_related("fact", "other__source_event"), "at")
     rows = [
@@ -48,15 +50,15 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         "memory/supersessions.html",
         {
-            "agent": shown.agent,
-            "shown": shown,
+            "agent": scope.agent,
+            "shown": scope,
             "rows": rows,
             "page": page,
             "query": query_without(request),
-            "given": given,
+            "given": fields,
             "ways": WAYS.items(),
-            "is_filtered": any(given.values()),
-            "may_undo": shown.by.may(REVIEW),
+            "is_filtered": any(fields.values()),
+            "may_undo": scope.by.may(REVIEW),
         },
     )
 
@@ -64,13 +66,13 @@ def agent_supersessions(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Let a superseded fact hold again, as a new change."""
-    shown = persona_scope(request, slug, REVIEW)
-    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=shown.memory.facts)
-    change = shown.row(changes.select_related("fact__agent"), pk, "supersession")
+    scope = persona_scope(request, slug, REVIEW)
+    changes = FactChange.objects.filter(action=FactChange.Action.SUPERSEDED, fact__in=scope.memory.facts)
+    change = scope.row(changes.select_related("fact__agent"), pk, "supersession")
     try:
         if not _undoable(change):
             raise NotFound("This supersession has been undone already.")
-        supersession_undo(fact=change.fact, by=shown.by, reason=request.POST.get("reason", ""))
+        supersession_undo(fact=change.fact, by=scope.by, reason=request.POST.get("reason", ""))
         messages.success(request, "The old fact holds again, as a new change; both facts are active now.")
     except DomainError as error:
         messages.error(request, error.detail)

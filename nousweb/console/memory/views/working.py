@@ -1,4 +1,4 @@
-"""What an agent has in mind."""
+"""The working memory of an agent."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -13,13 +13,13 @@ from nousweb.console.memory.persona_scope import persona_scope
 
 @require_safe
 def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
-    """What the agent has in mind, session by session."""
-    shown = persona_scope(request, slug, "memory.view_workingmemory")
-    found = WorkingFilter(request.GET, queryset=shown.memory.working)
+    """The working memory of the agent, session by session."""
+    scope = persona_scope(request, slug, "memory.view_workingmemory")
+    found = WorkingFilter(request.GET, queryset=scope.memory.working)
     page = request_page(request, found.results, "updated_at", size=20)
     context = list_context(
         request,
-        shown,
+        scope,
         found,
         page,
         # The names stay clear of a dict's own "items".

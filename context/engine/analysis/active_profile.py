@@ -1,10 +1,10 @@
-"""Which profile an agent's prompts follow: the one asked for, its own, or that of its kind, with what it inherits."""
+"""The active profile of an agent: the requested one, its own, or that of its kind, with the profiles it inherits."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from context.engine.analysis.agent_rows import PROFILE_COLUMNS, AgentRows, base_profile_query, profile_query
+from context.engine.analysis.agent_rows import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
 from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.profiles import Profile, profile_of
 from context.models import ContextProfileVersion
@@ -17,7 +17,7 @@ MAX_DEPTH = 10
 
 
 def _version_as_of(lookup: str, wanted: int | str, as_of: datetime) -> list[tuple[Any, ...]]:
-    """The version that was current at a moment, PROFILE_COLUMNS; the first, where there was none yet."""
+    """The version that was current at a moment, PROFILE_COLUMNS; the first version if there was none yet."""
     versions = ContextProfileVersion.objects.filter(**{lookup: wanted})
     found = versions.filter(created_at__lte=as_of).order_by("-version").values_list(*PROFILE_COLUMNS).first()
     found = found or versions.order_by("version").values_list(*PROFILE_COLUMNS).first()
@@ -25,7 +25,7 @@ def _version_as_of(lookup: str, wanted: int | str, as_of: datetime) -> list[tupl
 
 
 def profile_named(agent: Agent, slug: str | None = None) -> str:
-    """The slug of the profile that is asked for, or the agent's own (config "profile"); "" for that of its kind.
+    """The slug of the requested profile, or of the agent's own (config "profile"); "" for the profile of its kind.
 
     Raises Invalid.
     """
@@ -35,13 +35,13 @@ def profile_named(agent: Agent, slug: str | None = None) -> str:
     return named
 
 
-def profile_in_force(
-    agent: Agent, slug: str | None = None, as_of: datetime | None = None, rows: AgentRows | None = None
+def active_profile(
+    agent: Agent, slug: str | None = None, as_of: datetime | None = None, rows: PreloadedRows | None = None
 ) -> tuple[Profile, int]:
-    """The profile named, else the agent's own, else its kind's; with the version's number.
+    """The profile with this slug, else the agent's own, else that of its kind; with its version number.
 
-    With `as_of` in the version of that time. `rows` are what has been read of the agent already. One query a level of
-    inheritance. Raises NotFound for an unknown slug.
+    With `as_of`, the version of that time. `rows` are the rows of the agent that are loaded already. One query per
+    level of inheritance. Raises NotFound for an unknown slug.
     """
     named = profile_named(agent, slug)
     if as_of:
@@ -68,8 +68,8 @@ def profile_in_force(
     return _profile_merged(own_slug, layers), version
 
 
-def profiles_in_force(agents: Iterable[Agent]) -> dict[int, Profile]:
-    """By agent the profile of its own, else its kind's, in one query; its kind's built-in one where there is none."""
+def active_profiles(agents: Iterable[Agent]) -> dict[int, Profile]:
+    """The profile of each agent, by its key, in one query: its own, else that of its kind, else the built-in one."""
     rows = ContextProfileVersion.objects.filter(is_current=True)
     by_key: dict[int | None, tuple[str, dict[str, Any], int | None]] = {}
     keys: dict[tuple[str, str], int | None] = {}
@@ -92,7 +92,7 @@ def profiles_in_force(agents: Iterable[Agent]) -> dict[int, Profile]:
 
 
 def _profile_merged(slug: str, layers: Sequence[dict[str, Any]]) -> Profile:
-    """A profile of its own values and then those of what it inherits from."""
+    """A profile of its own values, completed by those of the profiles that it inherits."""
     merged: dict[str, Any] = {}
     for own in reversed(layers):
         merged.update(own)

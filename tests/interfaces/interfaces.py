@@ -1,5 +1,5 @@
-"""Every way into an agent's memory behind one set of verbs, each over what its users would use: HTTP, the official
-client of MCP, a child process, our client and its adapters, the command that imports."""
+"""All interfaces for programs behind one set of methods. Each is used as by its users: by HTTP, the official MCP
+client, a child process, our client and its adapters, or the import command."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ mem0 = Late("nous_client.mem0")
 
 
 class Refusal(Exception):
-    """What a door says when it refuses."""
+    """The interface refused a call; the message is its own."""
 
 
-class Door:
-    """A door that is open with a token's secret. `url` is that of the server."""
+class Interface:
+    """An interface that is opened with a token's secret. `url` is the server's."""
 
     channel: ClassVar[str]
 
@@ -49,18 +49,18 @@ class Door:
         self.url, self.secret, self.folder = url, secret, folder
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close connections and processes."""
 
     def keep(self, text: str) -> None:
-        """Write a memory at the place of this door, in place of what is there."""
+        """Write the memory at the fixed key of this interface, replacing the present one."""
         raise NotImplementedError
 
     def discard(self) -> None:
-        """Take away what is at the place of this door."""
+        """Delete the memory at the fixed key of this interface."""
         raise NotImplementedError
 
     def found(self, words: str) -> str:
-        """All that the door gives of its memory about `words`: searched, listed, and at its place."""
+        """All memories about `words` that the interface returns: by search, in lists, and at its fixed key."""
         raise NotImplementedError
 
     def by_id(self, key: str) -> str:
@@ -68,24 +68,24 @@ class Door:
         raise NotImplementedError
 
     def propose(self) -> None:
-        """Do whatever comes nearest to changing who the agent is."""
+        """Make the call that comes nearest to changing the agent's identity."""
         raise NotImplementedError
 
     def approve(self, proposal: str, review: str) -> None:
-        """Do whatever comes nearest to answering what waits for people."""
+        """Make the call that comes nearest to deciding a proposal and a review."""
         raise NotImplementedError
 
     def wrong(self) -> None:
-        """Ask for something that makes no sense."""
+        """Make an invalid call."""
         raise NotImplementedError
 
 
-PLACE = {"namespace": ["doors"], "key": "place"}
+PLACE = {"namespace": ["interfaces"], "key": "place"}
 # The server speaks HTTP. To read the certificates of all the world for a call of it takes longer than the call.
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-class ApiDoor(Door):
+class ApiInterface(Interface):
     channel = "api"
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
@@ -126,7 +126,7 @@ class ApiDoor(Door):
         self.call("GET", "/recall", q="tea", limit=0)
 
 
-class McpDoor(Door):
+class McpInterface(Interface):
     """The official client over HTTP, in the version of 2026-07-28."""
 
     channel = "mcp"
@@ -173,13 +173,13 @@ class McpDoor(Door):
         self.tool("recall", q="tea", limit=0)
 
 
-class OlderMcpDoor(McpDoor):
+class OlderMcpInterface(McpInterface):
     """The official client with the handshake of 2025-11-25."""
 
     mode = "legacy"
 
 
-class StdioDoor(McpDoor):
+class StdioInterface(McpInterface):
     """`manage.py mcp` as a child process, by lines."""
 
     def __init__(self, url: str, secret: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -215,7 +215,7 @@ class StdioDoor(McpDoor):
         return answer["result"]["structuredContent"]
 
 
-class ClientDoor(Door):
+class ClientInterface(Interface):
     """Our client for Python."""
 
     channel = "api"
@@ -251,13 +251,13 @@ class ClientDoor(Door):
 
     def approve(self, proposal: str, review: str) -> None:
         # There is no method for it; this is what the client itself would send.
-        ApiDoor(self.url, self.secret, self.folder).approve(proposal, review)
+        ApiInterface(self.url, self.secret, self.folder).approve(proposal, review)
 
     def wrong(self) -> None:
         self.nous.recall("tea", limit=0)
 
 
-class MemoryToolDoor(ClientDoor):
+class MemoryToolInterface(ClientInterface):
     """Anthropic's memory tool, as its runner calls it."""
 
     path = "/memories/place.md"
@@ -295,7 +295,7 @@ class MemoryToolDoor(ClientDoor):
         self.run(command="insert", path=self.path, insert_line=99, insert_text="x")
 
 
-class LangGraphDoor(ClientDoor):
+class LangGraphInterface(ClientInterface):
     """LangGraph's store."""
 
     def __init__(self, url: str, secret: str, folder: Path) -> None:
@@ -303,17 +303,17 @@ class LangGraphDoor(ClientDoor):
         self.store = langgraph.NousStore(self.nous)
 
     def keep(self, text: str) -> None:
-        self.store.put(("doors",), "place", {"text": text})
+        self.store.put(("interfaces",), "place", {"text": text})
 
     def discard(self) -> None:
-        self.store.delete(("doors",), "place")
+        self.store.delete(("interfaces",), "place")
 
     def found(self, words: str) -> str:
         asked = [self.store.search((), query=words, limit=50), self.store.search((), limit=50)]
-        return str([asked, self.store.get(("doors",), "place"), self.store.list_namespaces()])
+        return str([asked, self.store.get(("interfaces",), "place"), self.store.list_namespaces()])
 
     def by_id(self, key: str) -> str:
-        item = self.store.get(("doors",), key)
+        item = self.store.get(("interfaces",), key)
         if item is None:
             raise Refusal("None")
         return str(item)
@@ -329,7 +329,7 @@ class LangGraphDoor(ClientDoor):
         self.store.put((), "place", {"text": "x"})
 
 
-class Mem0Door(ClientDoor):
+class Mem0Interface(ClientInterface):
     """mem0's `Memory`."""
 
     def __init__(self, url: str, secret: str, folder: Path) -> None:
@@ -367,7 +367,7 @@ class Mem0Door(ClientDoor):
         self.memory.add("tea")
 
 
-class ImportDoor(Door):
+class ImportInterface(Interface):
     """The command that imports. Whoever runs it has the database: no token, so no scope, opens it."""
 
     channel = "import"
@@ -407,7 +407,7 @@ class ImportDoor(Door):
         return refusal_of(act)
 
 
-class ConsoleImportDoor(ImportDoor):
+class ConsoleImportInterface(ImportInterface):
     """The console's page that imports: whoever has the right in a browser, and no token."""
 
     def lines(self, *records: dict[str, Any], **options: Any) -> None:
@@ -424,14 +424,14 @@ class ConsoleImportDoor(ImportDoor):
 
     @staticmethod
     def worked() -> ImportRun:
-        """The last import, when the worker has done what waits."""
+        """The last import, after the worker has run all pending jobs."""
         while job := Job.objects.filter(handler="import_run", status="queued").first():
             job_run(job.pk)
         return ImportRun.objects.latest("created_at")
 
 
 def refusal_of(act: Callable[[], object]) -> str:
-    """What a door says when it refuses `act`; fails where it does not."""
+    """The message with which an interface refuses `act`; fails if it does not refuse."""
     try:
         act()
     except Exception as error:
@@ -439,16 +439,16 @@ def refusal_of(act: Callable[[], object]) -> str:
     raise AssertionError("It was not refused.")
 
 
-DOORS: dict[str, type[Door]] = {
-    "API": ApiDoor,
-    "MCP": McpDoor,
-    "MCP, handshake": OlderMcpDoor,
-    "MCP, OAuth": McpDoor,
-    "MCP, stdio": StdioDoor,
-    "client": ClientDoor,
-    "memory tool": MemoryToolDoor,
-    "LangGraph": LangGraphDoor,
-    "mem0": Mem0Door,
-    "import": ImportDoor,
-    "console import": ConsoleImportDoor,
+INTERFACES: dict[str, type[Interface]] = {
+    "API": ApiInterface,
+    "MCP": McpInterface,
+    "MCP, handshake": OlderMcpInterface,
+    "MCP, OAuth": McpInterface,
+    "MCP, stdio": StdioInterface,
+    "client": ClientInterface,
+    "memory tool": MemoryToolInterface,
+    "LangGraph": LangGraphInterface,
+    "mem0": Mem0Interface,
+    "import": ImportInterface,
+    "console import": ConsoleImportInterface,
 }

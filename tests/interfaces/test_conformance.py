@@ -1,4 +1,5 @@
-"""What every door promises, in one table: a promise without a cell for a door, or a door without a column, fails."""
+"""The promises of all interfaces, in one table. A promise without a cell for an interface, or an interface without a
+column, fails."""
 
 import tomllib
 from uuid import uuid4
@@ -14,9 +15,9 @@ from identity.services.oauth_clients import oauth_client_create
 from memory.models import Document, Fact, ImportRun, MemoryReview
 from memory.services.documents import document_put
 from memory.services.facts import fact_invalidate
-from tests.doors.doors import DOORS, refusal_of
 from tests.factories import make_fact, make_principal, make_proposal, make_review, make_token
 from tests.http import browser
+from tests.interfaces.interfaces import INTERFACES, refusal_of
 from tests.product import PROJECT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,7 +27,7 @@ PENDING = "waits for a person"
 IMPORTS = ("import", "console import")
 KEPT = "is kept, and is no identity"
 
-# What each door does with an act that comes near to approving, and says of what makes no sense or lacks a scope.
+# What each interface does with an act that comes near to approving, and says of what makes no sense or lacks a scope.
 TABLE = {
     "a proposer never approves": {
         "API": (PENDING, "Only a signed-in person may do this"),
@@ -54,7 +55,7 @@ TABLE = {
         "import": "does not come back",
         "console import": "does not come back",
     },
-    "an actor never reads the subconscious": dict.fromkeys(DOORS, "nothing"),
+    "an actor never reads the subconscious": dict.fromkeys(INTERFACES, "nothing"),
     "another agent's ids do not exist": {
         "API": "not_found",
         "MCP": "404, not_found",
@@ -81,7 +82,7 @@ TABLE = {
         "import": "Only the product itself imports",
         "console import": "This needs the permission memory.import_memory",
     },
-    "bad input is refused in the door's own words": {
+    "bad input is refused in the interface's own words": {
         "API": '"field": "limit"',
         "MCP": "limit: Input should be greater than or equal to 1",
         "MCP, handshake": "limit: Input should be greater than or equal to 1",
@@ -94,7 +95,7 @@ TABLE = {
         "import": "line 2: a field is not known: 'colour'",
         "console import": "line 2: a field is not known: 'colour'",
     },
-    "the audit names the door": {
+    "the audit names the interface": {
         "API": "api",
         "MCP": "mcp",
         "MCP, handshake": "mcp",
@@ -111,21 +112,25 @@ TABLE = {
 
 
 class World:
-    """Ada with something of everything that a door must not reach, and Bruno of whom she knows nothing."""
+    """Ada with one of everything that an interface must not reach, and Bruno, whom her token must not see."""
 
-    def __init__(self, ada, bruno, bob, charlie, url, folder, door):
-        self.ada, self.bob, self.url, self.folder, self.door = ada, bob, url, folder, door
+    def __init__(self, ada, bruno, bob, charlie, url, folder, interface):
+        self.ada, self.bob, self.url, self.folder, self.interface = ada, bob, url, folder, interface
         self.client = None
-        if door == "MCP, OAuth":
+        if interface == "MCP, OAuth":
             made = {"name": "Desk", "redirect_uris": ["http://127.0.0.1/"], "by": Principal.of_user(charlie)}
             self.client = oauth_client_create(**made)
         self.theirs = make_fact(bruno, "Bruno hides the lighthouse key.", make_principal(bruno))
         document_put(
-            agent=bruno, namespace=["doors"], key="theirs", value={"text": "lighthouse"}, by=make_principal(bruno)
+            agent=bruno, namespace=["interfaces"], key="theirs", value={"text": "lighthouse"}, by=make_principal(bruno)
         )
         own = make_principal(ada, "subconscious", name="under")
         make_fact(ada, "The actor repeats itself about the lighthouse.", own)
-        for namespace, key in ((["doors"], "place"), (["memories"], "/memories/place.md"), (["mem0"], str(uuid4()))):
+        for namespace, key in (
+            (["interfaces"], "place"),
+            (["memories"], "/memories/place.md"),
+            (["mem0"], str(uuid4())),
+        ):
             value = {"text": "lighthouse below", "content": "lighthouse below", "data": "lighthouse", "user_id": "tim"}
             document_put(agent=ada, namespace=namespace, key=key, value=value, by=own)
         self.proposal = make_proposal(ada, make_principal(ada, name="proposer"))
@@ -135,11 +140,11 @@ class World:
         self.opened = []
 
     def open(self, scopes=tuple(SCOPE_PERMISSIONS)):
-        """The door, opened with a new token of Ada's actor."""
+        """The interface, opened with a new token of Ada's actor."""
         given = {"name": str(uuid4()), "scopes": list(scopes)}
         if self.client:
             given |= {"client": self.client, "resource": f"{self.url}/mcp"}
-        made = DOORS[self.door](self.url, make_token(self.ada, **given), self.folder)
+        made = INTERFACES[self.interface](self.url, make_token(self.ada, **given), self.folder)
         self.opened.append(made)
         return made
 
@@ -148,33 +153,33 @@ def never_approves(world, expected):
     """Neither who the agent is nor what waits for people changes, however it is put."""
     outcome, words = expected
     versions, waiting = IdentityVersion.objects.count(), ChangeProposal.objects.filter(status="pending").count()
-    door = world.open()
-    door.propose()
+    interface = world.open()
+    interface.propose()
     proposed = ChangeProposal.objects.filter(status="pending").count() - waiting
     assert proposed == (1 if outcome == PENDING else 0)
-    assert words in refusal_of(lambda: door.approve(str(world.proposal.pk), str(world.review.pk)))
+    assert words in refusal_of(lambda: interface.approve(str(world.proposal.pk), str(world.review.pk)))
     assert IdentityVersion.objects.count() == versions
     assert not ChangeProposal.objects.exclude(status="pending").exists()
     assert MemoryReview.objects.get(pk=world.review.pk).status == "pending"
 
 
 def decided_stays(world, words):
-    """What a person wrote at the door's place is neither replaced nor taken away; what they found wrong stays so."""
-    door, bob = world.open(), Principal.of_user(world.bob)
-    door.keep("Tim likes tea.")
-    if world.door in IMPORTS:
+    """A person's memory is neither replaced nor deleted through the interface; an invalidated fact stays so."""
+    interface, bob = world.open(), Principal.of_user(world.bob)
+    interface.keep("Tim likes tea.")
+    if world.interface in IMPORTS:
         fact = Fact.objects.get(agent=world.ada, content="Tim likes tea.")
         fact_invalidate(fact=fact, by=bob, reason="Wrong.")
-        door.keep("Tim likes tea.")
-        door.lines({"record": "fact", "id": "again", "content": "Tim likes tea.", "subject": "Tim"})
+        interface.keep("Tim likes tea.")
+        interface.lines({"record": "fact", "id": "again", "content": "Tim likes tea.", "subject": "Tim"})
         assert not Fact.objects.filter(agent=world.ada, content="Tim likes tea.", active=True).exists()
         assert words
         return
     row = Document.objects.filter(agent=world.ada, persona="actor", active=True).latest("created_at")
     value = {name: "Tim likes coffee." if held == "Tim likes tea." else held for name, held in row.value.items()}
     document_put(agent=world.ada, namespace=row.namespace, key=row.key, value=value, by=bob)
-    assert words in refusal_of(lambda: door.keep("Tim likes rum."))
-    assert words in refusal_of(door.discard)
+    assert words in refusal_of(lambda: interface.keep("Tim likes rum."))
+    assert words in refusal_of(interface.discard)
     held = Document.objects.get(agent=world.ada, persona="actor", namespace=row.namespace, key=row.key, active=True)
     assert held.value == value
 
@@ -182,19 +187,19 @@ def decided_stays(world, words):
 def nothing_of_the_subconscious(world, expected):
     """Searching, listing and reading at the very same place give nothing of it."""
     assert expected == "nothing"
-    door = world.open()
-    assert "lighthouse" not in door.found("What does the actor repeat itself about?")
-    if world.door not in IMPORTS:
-        door.keep("Tim likes tea.")
-        assert "Tim likes tea." in door.found("What does Tim like?")
+    interface = world.open()
+    assert "lighthouse" not in interface.found("What does the actor repeat itself about?")
+    if world.interface not in IMPORTS:
+        interface.keep("Tim likes tea.")
+        assert "Tim likes tea." in interface.found("What does Tim like?")
     assert not Fact.objects.filter(agent=world.ada, persona="subconscious", content="x").exists()
 
 
 def other_ids_do_not_exist(world, words):
     """An id of another agent's is answered as one of nothing is."""
-    door = world.open()
+    interface = world.open()
     before = Fact.objects.filter(pk=world.theirs.pk).values().get()
-    said = [refusal_of(lambda key=key: door.by_id(key)) for key in (str(world.theirs.pk), "theirs", NO_ID)]
+    said = [refusal_of(lambda key=key: interface.by_id(key)) for key in (str(world.theirs.pk), "theirs", NO_ID)]
     assert words in said[0]
     assert words in said[2]
     assert "lighthouse" not in "".join(said)
@@ -210,13 +215,13 @@ def _without_ids(said, key):
 
 def scopes_hold(world, words):
     """Whoever may only read writes nothing."""
-    if world.door == "console import":
+    if world.interface == "console import":
         file = SimpleUploadedFile("scopes.jsonl", b'{"record": "fact", "content": "Tea is hot."}\n')
         answer = browser(world.bob).post(reverse("agent_imports", args=["ada"]), {"persona": "actor", "file": file})
         assert answer.status_code == 403
         assert words in answer.content.decode()
         assert not ImportRun.objects.exists()
-    elif world.door in IMPORTS:
+    elif world.interface in IMPORTS:
         from memory.transfer.import_memory import memories_import
         from memory.transfer.import_survey import ImportRequest
 
@@ -227,32 +232,32 @@ def scopes_hold(world, words):
         assert words in refusal_of(lambda: memories_import(agent=world.ada, request=request, by=by))
     else:
         reading = [scope for scope in DEFAULT_SCOPES if scope.endswith(":read")]
-        door = world.open(reading)
-        assert words in refusal_of(lambda: door.keep("Tea is hot."))
-        assert "Tea is hot." not in door.found("tea")
+        interface = world.open(reading)
+        assert words in refusal_of(lambda: interface.keep("Tea is hot."))
+        assert "Tea is hot." not in interface.found("tea")
     assert not Fact.objects.filter(content="Tea is hot.").exists()
     assert not Document.objects.filter(agent=world.ada, persona="actor").exists()
 
 
 def bad_input_is_named(world, words):
     """It says what is wrong, and nothing is stored."""
-    door = world.open()
-    if world.door not in IMPORTS:
-        door.keep("Tim likes tea.")
+    interface = world.open()
+    if world.interface not in IMPORTS:
+        interface.keep("Tim likes tea.")
     # That a file was uploaded is on record, whatever is in it.
     records = AuditEvent.objects.exclude(action="memory_import.create")
     before = records.count(), Fact.objects.count(), Document.objects.count()
-    assert words in refusal_of(door.wrong)
+    assert words in refusal_of(interface.wrong)
     assert (records.count(), Fact.objects.count(), Document.objects.count()) == before
 
 
-def audit_names_the_door(world, channel):
-    """What was written came in by the door, and no record names another one."""
+def audit_names_the_interface(world, channel):
+    """The audit records of a write name the interface, and no other one."""
     last = AuditEvent.objects.latest("id").pk
-    door = world.open()
+    interface = world.open()
     made = AuditEvent.objects.filter(pk__gt=last, object_type="apitoken").values("pk")
-    assert door.channel in channel.split(", ")
-    door.keep("Tim likes tea.")
+    assert interface.channel in channel.split(", ")
+    interface.keep("Tim likes tea.")
     records = AuditEvent.objects.filter(pk__gt=last).exclude(pk__in=made)
     assert records
     assert {record.channel for record in records} == set(channel.split(", "))
@@ -264,38 +269,38 @@ PROMISES = {
     "an actor never reads the subconscious": nothing_of_the_subconscious,
     "another agent's ids do not exist": other_ids_do_not_exist,
     "scopes hold": scopes_hold,
-    "bad input is refused in the door's own words": bad_input_is_named,
-    "the audit names the door": audit_names_the_door,
+    "bad input is refused in the interface's own words": bad_input_is_named,
+    "the audit names the interface": audit_names_the_interface,
 }
 
 
-def test_every_promise_has_a_cell_for_every_door():
+def test_every_promise_has_a_cell_for_every_interface():
     assert PROMISES.keys() == TABLE.keys()
     for promise, cells in TABLE.items():
-        assert cells.keys() == DOORS.keys(), promise
+        assert cells.keys() == INTERFACES.keys(), promise
         assert all(cells.values()), promise
 
 
-def test_every_way_in_is_a_door():
+def test_every_way_in_is_a_interface():
     """Each adapter of the client, and each channel of the audit trail but those of people, is in the table."""
     adapters = tomllib.loads((PROJECT / "clients/python/pyproject.toml").read_text())["project"]
     package = PROJECT / "clients/python/src/nous_client"
     found = {name for name in ("anthropic", "langgraph", "mem0") if (package / f"{name}.py").exists()}
     assert set(adapters["optional-dependencies"]) <= found
-    modules = {door.__mro__[0].__name__ for door in DOORS.values()}
-    assert {"MemoryToolDoor", "LangGraphDoor", "Mem0Door"} <= modules
-    assert {door.channel for door in DOORS.values()} == {name for name, _ in AuditEvent.CHANNELS} - {
+    modules = {interface.__mro__[0].__name__ for interface in INTERFACES.values()}
+    assert {"MemoryToolInterface", "LangGraphInterface", "Mem0Interface"} <= modules
+    assert {interface.channel for interface in INTERFACES.values()} == {name for name, _ in AuditEvent.CHANNELS} - {
         "console",
         "command",
     }
 
 
 @pytest.mark.parametrize("promise", PROMISES)
-@pytest.mark.parametrize("door", DOORS)
-def test_promise_holds_at_the_door(live_server, tmp_path, ada, bruno, bob, charlie, door, promise):
-    world = World(ada, bruno, bob, charlie, live_server.url, tmp_path, door)
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_promise_holds_at_the_interface(live_server, tmp_path, ada, bruno, bob, charlie, interface, promise):
+    world = World(ada, bruno, bob, charlie, live_server.url, tmp_path, interface)
     try:
-        PROMISES[promise](world, TABLE[promise][door])
+        PROMISES[promise](world, TABLE[promise][interface])
     finally:
         for opened in world.opened:
             opened.close()

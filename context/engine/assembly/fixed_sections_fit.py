@@ -1,0 +1,178 @@
+"""Fit the sections that need no search (tiers 1 and 2) into the total budget.
+
+The budget of a section is a guaranteed minimum. A section may exceed it while the total has room:
+
+1. Each section gets the room that it needs, up to its budget. If the total is too small for that, sections get their
+   room in the order of the prompt.
+2. People's decisions in tier 1 grow into the part of the total that no section is guaranteed: first the binding items
+   of each section (an identity's boundaries, people's rules, people's censors), then the others, both in the order of
+   the prompt.
+3. The searched sections use the rest, within their own budgets.
+4. Sections of tier 2 grow into the room that is still unused.
+
+Items of tier 1 that only agents wrote never exceed the budget, so that no token can fill a prompt. A section without a
+budget is left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from context.engine.assembly.contested import contested_grouped
+from context.engine.assembly.item import Item
+from context.engine.assembly.section import (
+    HEADING_BREAK,
+    SECTION_BREAK,
+    FixedSection,
+    LeftOut,
+    Section,
+    Truncation,
+    heading_of,
+)
+from nousweb.lib.fencing import truncate_block
+from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
+
+SESSION_TIER = 2
+
+
+def fixed_sections_fit(fixed: Sequence[FixedSection], total: int, *, grows: bool = True) -> list[Section | None]:
+    """Fit all sections into `total` tokens. The result has None for a section of which nothing fits.
+
+    Without `grows`, no section exceeds its budget.
+    """
+    characters = max(0, total) * CHARACTERS_PER_TOKEN
+    filled: list[Section | None] = []
+    used = 0
+    for section, room in zip(fixed, _rooms(fixed, characters, grows=grows), strict=True):
+        lead = len(SECTION_BREAK) if used else 0
+        fitted = section_fit(section, min(room, characters - used - lead))
+        filled.append(fitted)
+        if fitted is not None:
+            used += lead + len(fitted.text)
+    return filled
+
+
+def first_section_fit(fixed: Sequence[FixedSection], total: int) -> Section | None:
+    """The first section of `fixed_sections_fit`, without fitting the others."""
+    characters = max(0, total) * CHARACTERS_PER_TOKEN
+    return section_fit(fixed[0], min(_rooms(fixed, characters, grows=True)[0], characters))
+
+
+def promised_length(fixed: Sequence[FixedSection], total: int, filled: Sequence[Section | None]) -> int:
+    """Characters that the sections take within their budgets: at most as many as the `filled` sections."""
+    characters = max(0, total) * CHARACTERS_PER_TOKEN
+    taken = sections_length(filled)
+    if _rooms(fixed, characters, grows=True) == _rooms(fixed, characters, grows=False):
+        return taken
+    return min(taken, sections_length(fixed_sections_fit(fixed, total, grows=False)))
+
+
+def sections_length(sections: Sequence[Section | None]) -> int:
+    """Characters of these sections as a prompt."""
+    texts = [len(fitted.text) for fitted in sections if fitted is not None]
+    return sum(texts) + len(SECTION_BREAK) * max(0, len(texts) - 1)
+
+
+def session_expand(
+    fixed: Sequence[FixedSection], filled: Sequence[Section | None], unused: int
+) -> list[Section | None]:
+    """Expand the sections of tier 2 into `unused` characters of the prompt, in its order."""
+    grown: list[Section | None] = []
+    for section, fitted in zip(fixed, filled, strict=True):
+        if section.tier != SESSION_TIER or _closed(section) or (fitted is not None and not fitted.truncated):
+            grown.append(fitted)
+            continue
+        taken = len(fitted.text) if fitted else -len(SECTION_BREAK)
+        larger = section_fit(section, taken + unused)
+        if larger is not None and len(larger.text) > taken:
+            unused -= len(larger.text) - taken
+            fitted = larger
+        grown.append(fitted)
+    return grown
+
+
+def section_fit(section: FixedSection, room: int) -> Section | None:
+    """Choose items by priority while they fit into `room` characters, heading included; show them in their own order.
+
+    Items of a priority above the section's `growth` must fit into its budget too. None if nothing fits.
+    """
+    heading = heading_of(section.label)
+    promised = section.budget * CHARACTERS_PER_TOKEN
+    chosen: dict[int, Item] = {}
+    left_out: dict[int, LeftOut] = {}
+    full = False
+    # Where the next item would begin.
+    used = len(heading) + len(HEADING_BREAK)
+    for place, item in _by_priority(section):
+        limit = room if item.priority <= section.growth else min(room, promised)
+        preferred_id = item.contest.preferred_id if item.contest else ""
+        if preferred_id and preferred_id not in [other.id for other in chosen.values()]:
+            left_out[place] = LeftOut.of(item, "")
+            continue
+        if not full and used + len(item.text) <= limit:
+            chosen[place] = item
+            used += len(item.text) + len(section.separator)
+            continue
+        part = ""
+        if section.divisible and not full:
+            full = True
+            part = truncate_block(item.text, limit // CHARACTERS_PER_TOKEN - tokens_of_length(used))
+            # A heading with nothing under it is useless.
+            if "\n" in part.strip():
+                chosen[place] = replace(item, text=part)
+            else:
+                part = ""
+        left_out[place] = LeftOut.of(item, part)
+    if not chosen:
+        return None
+    items = tuple(contested_grouped([chosen[place] for place in sorted(chosen)], lambda item: item.contest))
+    text = heading + HEADING_BREAK + section.separator.join(item.text for item in items)
+    missing = tuple(left_out[place] for place in sorted(left_out))
+    return Section(
+        section.key, section.label, section.tier, section.budget, estimate_tokens(text), items, text, missing
+    )
+
+
+def truncations_of(fixed: Sequence[FixedSection], filled: Sequence[Section | None]) -> list[Truncation]:
+    """Truncations of the fixed sections, including sections of which nothing fits."""
+    found: list[Truncation] = []
+    for section, fitted in zip(fixed, filled, strict=True):
+        if fitted is not None and fitted.truncated:
+            found.append(fitted.truncation(tokens_of_length(_length(section))))
+        elif fitted is None and section.items and not section.error:
+            whole = tokens_of_length(_length(section))
+            missing = tuple(LeftOut.of(item) for item in section.items)
+            found.append(Truncation(section.key, section.label, section.tier, 0, whole, missing))
+    return found
+
+
+def _rooms(fixed: Sequence[FixedSection], characters: int, *, grows: bool) -> list[int]:
+    """Characters that each section may use. Their sum exceeds `characters` only if the guaranteed minimums do."""
+    rooms = [
+        0 if _closed(section) else min(section.budget * CHARACTERS_PER_TOKEN, _length(section)) for section in fixed
+    ]
+    if not grows:
+        return rooms
+    spare = characters - sum(room + len(SECTION_BREAK) for room in rooms if room)
+    places = [place for place, room in enumerate(rooms) if room and fixed[place].tier < SESSION_TIER]
+    claims = [(place, fixed[place].binding) for place in places]
+    claims += [(place, fixed[place].growth) for place in places]
+    for place, priority in claims:
+        more = min(_length(fixed[place], priority) - rooms[place], spare)
+        if more > 0:
+            rooms[place] += more
+            spare -= more
+    return rooms
+
+
+def _length(section: FixedSection, priority: int | None = None) -> int:
+    """Characters of a section with all its items, or only those up to a priority."""
+    texts = [item.text for item in section.items if priority is None or item.priority <= priority]
+    return len(heading_of(section.label) + HEADING_BREAK + section.separator.join(texts)) if texts else 0
+
+
+def _by_priority(section: FixedSection) -> list[tuple[int, Item]]:
+    return sorted(enumerate(section.items), key=lambda pair: pair[1].priority)
+
+
+def _closed(section: FixedSection) -> bool:
+    return bool(section.error) or not section.items or section.budget <= 0

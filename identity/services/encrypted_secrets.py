@@ -1,0 +1,138 @@
+"""Secrets that are encrypted in the database by the installation's secret (NOUS_SECRET_KEY), and their re-encryption
+after that secret has changed.
+
+Texts that a former secret encrypted stay readable while it is listed in NOUS_SECRET_KEY_FALLBACKS. Each row is
+rewritten in a transaction of its own, with its audit record, so that a killed run leaves no row half done and the next
+run continues.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.conf import settings
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.core.signing import BadSignature, TimestampSigner
+from django.db import models, transaction
+
+from identity.models import Agent, SecondFactor, Webhook
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from nousweb.lib import clock
+from nousweb.lib.encrypted_text import is_encrypted, text_decrypt, text_encrypt
+
+EncryptionState = Literal["present", "former", "none", "lost"]
+"""Which secret decrypts a text: the present one, a former one, none (it is plain text), or an unknown one ("lost")."""
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class EncryptedColumn:
+    """A column of secrets, each encrypted for its purpose. `target` gives the target and agent of the audit record."""
+
+    model: type[models.Model]
+    column: str
+    purpose: str
+    target: Callable[[Any], tuple[models.Model, Agent | None]]
+
+
+COLUMNS = (
+    EncryptedColumn(SecondFactor, "secret", "second factor", lambda row: (row.person, None)),
+    EncryptedColumn(Webhook, "secret", "webhook", lambda row: (row, row.agent)),
+    EncryptedColumn(Webhook, "former_secret", "webhook", lambda row: (row, row.agent)),
+)
+"""All columns that the installation's secret encrypts."""
+
+
+def secret_encrypt(text: str, purpose: str) -> str:
+    """Encrypt `text` for the database by the present secret."""
+    return text_encrypt(text, secret=str(settings.SECRET_KEY), purpose=purpose)
+
+
+def secret_decrypt(stored: str, purpose: str) -> str:
+    """Decrypt a text of the present or a former secret. Raises ValueError if none of them decrypts it."""
+    return text_decrypt(stored, secrets=_secrets(), purpose=purpose)
+
+
+def encryption_state(stored: str, purpose: str) -> EncryptionState:
+    """Which secret decrypts a stored text."""
+    if not is_encrypted(stored):
+        return "none"
+    for number, secret in enumerate(_secrets()):
+        try:
+            text_decrypt(stored, secrets=[secret], purpose=purpose)
+        except ValueError:
+            continue
+        return "former" if number else "present"
+    return "lost"
+
+
+def encrypted_secrets_count() -> Counter[EncryptionState]:
+    """Count the stored texts by the secret that decrypts them."""
+    return Counter(encryption_state(stored, column.purpose) for column in COLUMNS for _, stored in _rows(column))
+
+
+def sessions_count() -> Counter[EncryptionState]:
+    """Count the open sessions by the secret that signed them. A session is signed again when it is saved."""
+    return Counter(
+        _signature_state(data)
+        for data in Session.objects.filter(expire_date__gt=clock.now()).values_list("session_data", flat=True)
+    )
+
+
+def encrypted_secrets_rewrite(*, by: Principal) -> int:
+    """Encrypt by the present secret all texts of former ones, and texts that are not encrypted; returns how many.
+
+    Texts that no known secret decrypts are left as they are.
+    """
+    rewritten = 0
+    for column in COLUMNS:
+        for key, stored in _rows(column):
+            if encryption_state(stored, column.purpose) in ("former", "none"):
+                rewritten += _rewrite(column, key, by)
+    return rewritten
+
+
+@transaction.atomic
+def _rewrite(column: EncryptedColumn, key: Any, by: Principal) -> bool:
+    """Rewrite one row unless it has changed meanwhile. Returns whether it was rewritten."""
+    row = column.model._default_manager.select_for_update().filter(pk=key).first()
+    stored = getattr(row, column.column, "")
+    if not stored or encryption_state(stored, column.purpose) not in ("former", "none"):
+        return False
+    plain = secret_decrypt(stored, column.purpose) if is_encrypted(stored) else stored
+    setattr(row, column.column, secret_encrypt(plain, column.purpose))
+    assert row is not None  # noqa: S101
+    row.save(update_fields=[column.column])
+    target, agent = column.target(row)
+    audit_record(by=by, action="secret.rewrite", target=target, agent=agent, after={"column": column.column})
+    return True
+
+
+def _rows(column: EncryptedColumn) -> Iterator[tuple[Any, str]]:
+    """Keys and texts of a column in the order of the keys, in batches."""
+    found = column.model._default_manager.exclude(**{column.column: ""}).order_by("pk")
+    last = None
+    while True:
+        following = found.filter(pk__gt=last) if last is not None else found
+        rows = list(following.values_list("pk", column.column)[:BATCH])
+        yield from rows
+        if len(rows) < BATCH:
+            return
+        last = rows[-1][0]
+
+
+def _secrets() -> list[str]:
+    return [str(settings.SECRET_KEY), *settings.SECRET_KEY_FALLBACKS]
+
+
+def _signature_state(session: str) -> EncryptionState:
+    for number, secret in enumerate(_secrets()):
+        try:
+            TimestampSigner(key=secret, fallback_keys=[], salt=SessionStore().key_salt).unsign(session)
+        except BadSignature:
+            continue
+        return "former" if number else "present"
+    return "lost"
