@@ -14,7 +14,7 @@ from memory.persona import PersonaMemory
 
 SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wasted": ("Tokens without use", ("-wasted", "-told")),
-    "told": ("Tokens told", ("-told",)),
+    "told": ("Tokens included", ("-told",)),
     "times": ("Times shown", ("-times", "-told")),
     "least": ("Least referenced", ("share", "-told")),
     "most": ("Most referenced", ("-share", "-told")),

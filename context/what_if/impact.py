@@ -93,7 +93,7 @@ def blast_radius(
     Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
-        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+        raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
     runs = list(

@@ -249,7 +249,7 @@ def _core_arranged(given: Arranged, group: Sequence[str], contests: Contests) ->
     hidden = contests.hidden(wanted)
     shown = [key for key in group if key in wanted and key not in hidden]
     items = _core_items(section.items, [*own, *found], shown, contests)
-    beside = "It is shown in the User Profile, with what contests it there."
+    beside = "It is included in the User Profile, with the facts that contest it."
     core = [
         entry.refusal(VerdictCode.CONTESTED, _hidden_reason(contests, key, shown) if key in hidden else beside, _HINT)
         for key, entry in found.items()
@@ -338,12 +338,12 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
     return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
-_HINT = "An answer to the question about the two, or another policy for contested facts."
+_HINT = "A resolution of the review of the two facts, or another policy for contested facts."
 
 
 def _hidden_reason(contests: Contests, key: str, shown: Collection[str]) -> str:
     leader = contests.leader(key, shown)
     if not leader:
-        return "Contested, and the policy shows only the newest, which stands in the User Profile."
+        return "Contested, and the policy includes only the newest fact, which is in the User Profile."
     text = contests.facts[leader].candidate.hit.content
-    return f"Contested, and the policy shows only the newest: “{shortened(text)}”."
+    return f"Contested, and the policy includes only the newest fact: “{shortened(text)}”."

@@ -162,7 +162,7 @@ def _selected(
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
     keys = list(dict.fromkeys(given.getlist("selected")))
     if len(keys) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field="selected")
+        raise Invalid(f"At most {SELECTED_MOST} can be selected at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
@@ -198,17 +198,17 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
         keys = _uuids(given.getlist("fact"), "fact")
         facts = _in_order(view.facts.filter(pk__in=keys), keys, "fact")
         if len(facts) > 1:
-            return Considered(f"{len(facts)} facts found wrong together", invalidations_overrides(facts))
+            return Considered(f"{len(facts)} facts marked as wrong together", invalidations_overrides(facts))
         [fact] = facts
         if "category" in given:
             return _with_metadata(fact, given)
         content = given.get("content", "").strip()
         if not content:
-            return Considered(f"The fact “{fact}” found wrong", invalidation_overrides(fact))
+            return Considered(f"The fact “{fact}” marked as wrong", invalidation_overrides(fact))
         return Considered(
             f"“{content[:80]}” in place of “{fact}”",
             fact_overrides(fact, content),
-            "The new text is taken to be as relevant as the fact that it replaces.",
+            "The new text is assumed to be as relevant as the fact that it replaces.",
         )
     if "question" in given:
         by.require("memory.view_memoryreview", agent)
@@ -220,14 +220,14 @@ def _considered(given: QueryDict, agent: Agent, by: Principal) -> Considered:
             overrides, refused = questions_overrides(reviews, answer)
             words = "1 review" if len(reviews) == 1 else f"{len(reviews)} reviews together"
             return Considered(
-                f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
+                f"The resolution “{MemoryReview.Resolution(answer).label}” of {words}", overrides, refused=refused
             )
         overrides = question_overrides(reviews[0], answer, given.get("content", ""))
         words = MemoryReview.Resolution(answer).label
         return Considered(
-            f"The answer “{words}”",
+            f"The resolution “{words}”",
             overrides,
-            "The merged text is taken to be as relevant as the first of them." if answer == "merge" else "",
+            "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
         )
     if "censor" in given or "pattern" in given:
         by.require("memory.view_censor", agent)
@@ -255,7 +255,7 @@ def _with_metadata(fact: Fact, given: QueryDict) -> Considered:
     try:
         importance = None if weight is None else float(weight)
     except ValueError as error:
-        raise Invalid("importance lies between 0 and 1.", field="importance") from error
+        raise Invalid("importance must be between 0 and 1.", field="importance") from error
     tags = given.get("tags")
     overrides = metadata_overrides(
         fact,
@@ -289,7 +289,7 @@ def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]
 
 def _uuids(values: Sequence[str], field: str) -> list[UUID]:
     if len(values) > SELECTED_MOST:
-        raise Invalid(f"At most {SELECTED_MOST} at once.", field=field)
+        raise Invalid(f"At most {SELECTED_MOST} can be selected at once.", field=field)
     return [_uuid(value, field) for value in dict.fromkeys(values)]
 
 
@@ -304,5 +304,5 @@ def _count(value: str) -> int:
     if not value:
         return DEFAULT_RUNS
     if not (value.isascii() and value.isdecimal() and len(value) <= 3):
-        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+        raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
     return int(value)
