@@ -19,4 +19,4 @@ def memory_endorse(memory: Memory, by: Principal) -> None:
 def memory_bind(memory: Memory, by: Principal) -> None:
     """Raise Conflict where `by` is no person and people wrote or decided `memory`, whose row is locked."""
     if memory.endorsed and not by.is_person:
-        raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people change it.")
+        raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people can change it.")

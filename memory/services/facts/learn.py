@@ -302,10 +302,10 @@ def fact_reconcile(
     if rejected is not None:
         wrong, match = rejected
         if not by.reads_project(wrong.project):
-            raise Conflict("People found wrong what this says, in a project that this token does not reach.")
+            raise Conflict("People marked this statement as wrong in a project that this token cannot access.")
         review = relearned_review_open(fact=fact, rejected=wrong, match=match, by=by)
         if stored:
-            fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
+            fact_invalidate(fact=fact, by=by, reason="People marked this statement as wrong.")
         return LearnResult("queued", wrong, reviews=(review,)) if review else LearnResult("decided", wrong)
     if decision.repeats is not None and not stored and not repeats:
         repeated = Fact.objects.select_related("agent", "subject_alias").get(

@@ -34,7 +34,7 @@ def repeated_review(*, fact: Fact, known: Fact, by: Principal) -> MemoryReview |
     if asked and (asked[0].resolution in (Resolution.BOTH, Resolution.NEW_WRONG) or len(asked) == MAX_REPEATED_REVIEWS):
         return None
     alias = alias_enter(agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category)
-    of = f"about “{known.subject}”" if known.subject else "about nothing in particular"
+    of = f"about “{known.subject}”" if known.subject else "without a subject"
     return review_open(
         agent=fact.agent,
         persona=fact.persona,

@@ -73,7 +73,7 @@ def held_undo(review: MemoryReview, by: Principal) -> None:
                 wrong = {"invalidated_at": iso(row.invalidated_at)}
                 row.invalidated_at = None
                 row.save(update_fields=["invalidated_at"])
-                change_record(row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=wrong)
+                change_record(row, FactChange.Action.EDITED, by, reason="The resolution was undone.", before=wrong)
             elif not row.held:
                 hold_set(row)
 

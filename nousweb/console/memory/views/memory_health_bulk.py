@@ -32,7 +32,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
     given.update(request.POST)
     action = given.get("action", "")
     if finding not in FINDINGS or action not in DONE:
-        raise NotFound("There is no such list, or no such change.")
+        raise NotFound("Unknown list or action.")
     what = CHANGES[action]
     shown.by.require(what.permission, shown.agent)
     done, refused = [], []

@@ -62,7 +62,7 @@ def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.detail)
         return redirect(reverse("agent_subjects", args=[slug]) + shown.suffix)
-    messages.success(request, f"Entered “{subject.name}”.")
+    messages.success(request, f"The subject “{subject.name}” was added.")
     return redirect(_address(shown, subject))
 
 
@@ -89,7 +89,7 @@ def _page(request: HttpRequest, shown: PersonaScope, things: list[Subject]) -> H
     facts = shown.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
     found = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
     if not things:
-        raise NotFound("Nothing was ever believed about this subject.")
+        raise NotFound("No facts were ever stored about this subject.")
     now = clock.now()
     first = timeline_of(found, set(), now, now)
     step = _step(request.GET.get("at", ""))
@@ -166,12 +166,12 @@ def _edit(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
         is_user="is_user" in given,
         reason=given.get("reason", ""),
     )
-    return "Saved.", edited
+    return "The subject was saved.", edited
 
 
 def _alias(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
     alias = subject_alias_add(subject=subject, spelling=given.get("spelling", ""), by=shown.by)
-    return f"“{alias.spelling}” means “{subject.name}” from now on.", subject
+    return f"“{alias.spelling}” is now a name of “{subject.name}”.", subject
 
 
 def _undo(shown: PersonaScope, subject: Subject, given: QueryDict) -> Done:
