@@ -27,7 +27,7 @@ class CursorGone(DomainError):
 
     status = 410
     code = "cursor_gone"
-    title = "This cursor is of no use any more"
+    title = "This cursor has expired"
 
 
 def change_record(
@@ -252,18 +252,18 @@ def _ends(agent: Agent, streams: Sequence[str], after: Places) -> dict[str, tupl
         place = after.get(persona)
         if persona not in rows:
             if place is not None and place.position:
-                raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
+                raise CursorGone("This cursor belongs to another agent or to another database.")
             continue
         last, purged, tip, seen, _ = rows[persona]
         if place is not None and place.position:
             if place.position < purged:
                 raise CursorGone(
-                    "Changes after this cursor have been deleted by age. Read what you need again, and go on with"
-                    " the changes from now on: after=now."
+                    "Changes after this cursor have been deleted by age. Read the data that you need again, and"
+                    " continue with new changes: after=now."
                 )
             other = seen is not None and place.key and seen.hex[:8] != place.key
             if place.position > last or other:
-                raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
+                raise CursorGone("This cursor belongs to another agent or to another database.")
         begin = place.position if place is not None and place.position else purged
         # The tip may have been deleted by age; then the place is known by its number alone.
         found[persona] = (begin, Place(last, tip.hex[:8] if tip else ""))

@@ -46,21 +46,21 @@ def guardrail_decide(
             return Verdict(False, "Four eyes: another person must approve.")
         return Verdict(True, "Applied by a person with the right to approve.")
     if settings.FOUR_EYES:
-        return Verdict(False, "Four eyes: a person must approve, and not the one who made the token.")
+        return Verdict(False, "Four eyes: a person other than the creator of the token must approve.")
     if by.persona == Persona.SUBCONSCIOUS:
-        return Verdict(False, "The subconscious only proposes; a person decides.")
+        return Verdict(False, "The subconscious can only propose; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
-        return Verdict(False, f"An agent may not change its {section} by itself.")
+        return Verdict(False, f"An agent cannot change its {section} without a person.")
     before = current.content if current else ""
     if content is not None and change_risk(section, before, content) != SECTION_POLICY[section].risk:
-        return Verdict(False, f"A change of {change_size(before, content):,} characters waits for a person.")
+        return Verdict(False, f"A change of {change_size(before, content):,} characters needs a person's approval.")
     if current is not None and is_peoples(current):
-        return Verdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
+        return Verdict(False, f"A person wrote the {section}: an agent can only propose to change them.")
     if lately_refused(agent=agent, by=by).filter(section=section).exists():
         return Verdict(
             False,
             f"People rejected or reverted a change of the {section} in the last {REJECTION_STANDS.days} days:"
-            " the next one waits for them.",
+            " the next one needs their approval.",
         )
     if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
         return Verdict(False, "The agent has used its one identity update of the last 24 hours.")
