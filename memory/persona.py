@@ -204,4 +204,4 @@ def change_check(memory: PersonaOwned, by: Principal, permission: str) -> None:
         if by.is_person and by.may(VIEW_SUBCONSCIOUS):
             return
         raise NotFound("There is no such memory.")
-    raise NotAllowed(f"This belongs to the {memory.persona}; a token changes only its own persona's memory.")
+    raise NotAllowed(f"This belongs to the {memory.persona}; a token can change only the memory of its own persona.")

@@ -43,8 +43,8 @@ def _principal(request: HttpRequest) -> Principal:
 def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = "") -> Any:
     """The prompt for `input`, its sections and the memories in them; the answer is logged under its `id`.
 
-    The input is checked against the censors: `censors` names what it triggers, counted once unless it is a dry run
-    or of the past. A client stops where `censor_verdict` is `block`.
+    The input is checked against the censors: `censors` lists those that it triggers, counted once unless it is a dry
+    run or a historical context. The client must stop if `censor_verdict` is `block`.
     """
     by = _principal(request)
     record = context_assemble(payload.as_request(), agent=agent_for(by, agent), by=by)
@@ -55,9 +55,9 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     "/context/{run_id}/response", response={200: ResponseOut, **REFUSALS, 409: Problem}, summary="Report the answer"
 )
 def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) -> Any:
-    """Which of the memories shown the answer referred to; later searches prefer what was of use.
+    """The included memories that the answer referred to; later searches prefer memories that were used.
 
-    The answer is checked against the censors in force now, and what it triggers is counted once.
+    The answer is checked against the censors in force now, and each triggered censor is counted once.
     """
     by = _principal(request)
     found = context_respond(run=run_called(by, run_id), response=payload.response, by=by, censors=payload.censors)

@@ -25,27 +25,27 @@ class FingerprintOut(Schema):
     runs: int
     success: int
     failure: int
-    rate: UnitInterval | None = Field(description="Successes by reported outcomes; null while none is reported")
+    rate: UnitInterval | None = Field(description="Successes divided by reported outcomes; null while none is reported")
     low: int = Field(description="Percent: the lower end of Wilson's 95 % interval of the rate")
     high: int = Field(description="Percent: its upper end")
     tokens: float = Field(description="Estimated tokens of a prompt, on average")
-    last: datetime = Field(description="The moment of the last run")
+    last: datetime = Field(description="Time of the last run")
     about: dict[str, Any] = Field(description="The fingerprint of the last run, as `POST /api/context` answered it")
 
 
 class FingerprintsOut(Schema):
-    items: list[FingerprintOut] = Field(description=f"Those with most runs first, at most {SHOWN}")
+    items: list[FingerprintOut] = Field(description=f"Most runs first, at most {SHOWN}")
 
 
 @router.get("/fingerprints", response={200: FingerprintsOut, **REFUSALS}, summary="How tasks that are alike ended")
 def fingerprints_get(
     request: HttpRequest,
     agent: AgentSlug = "",
-    since: AwareDatetime | None = Query(None, description="Only runs of then or later"),
+    since: AwareDatetime | None = Query(None, description="Only runs at or after this time"),
 ) -> Any:
     """Outcomes by the fingerprint of the context, over the logged runs of the caller's persona.
 
-    Runs are deleted when their retention ends, and count no more.
+    Runs are deleted when their retention ends, and are then not counted.
     """
     by: Principal = request.auth  # type: ignore[attr-defined]
     found = agent_for(by, agent)

@@ -31,14 +31,14 @@ MAX_VALUES = 20
 """Times that one filter may repeat."""
 ContextId = Annotated[
     UUID | None,
-    Query(description="The context in whose turn this is looked up: logged there, and the answer is judged by it too"),
+    Query(description="Context of the turn: the recall is logged there, and the answer is compared with it too"),
 ]
 
 
 @router.get("/recall", response={200: RecallOut, **CHANGE_REFUSALS}, summary="Search memory")
 def recall_get(
     request: HttpRequest,
-    q: str = Query(..., max_length=MAX_QUERY_CHARACTERS, description="What is asked, as one would ask a person"),
+    q: str = Query(..., max_length=MAX_QUERY_CHARACTERS, description="The question, in natural language"),
     agent: AgentSlug = "",
     type: list[ItemTypeName] = Query([], description="May repeat; all types by default"),
     limit: int = Query(10, ge=1, le=MAX_SEARCH_LIMIT),
@@ -50,7 +50,7 @@ def recall_get(
     category: list[str] = Query([], max_length=MAX_VALUES),
     exclude_category: list[str] = Query([], max_length=MAX_VALUES),
     scope: list[ScopeName] = Query([]),
-    tag: list[str] = Query([], max_length=MAX_VALUES, description="Items with any of these"),
+    tag: list[str] = Query([], max_length=MAX_VALUES, description="Only items with any of these tags"),
     min_importance: UnitInterval = 0.0,
     project: ProjectKey = "",
     task: TaskKey = "",
@@ -58,7 +58,7 @@ def recall_get(
     all_projects: AllProjects = False,
     context: ContextId = None,
 ) -> Any:
-    """Memories of the token's persona that answer the question, best first; none when nothing is about it.
+    """Memories of the token's persona that answer the question, best first; empty if none is relevant.
 
     Global ones, and those of the project and task that are named; nothing of others unless asked for. With `context`,
     what is found counts as shown in that turn; 409 once its answer has been reported.
@@ -97,10 +97,10 @@ def recall_expand_get(
     type: ItemTypeName,
     memory_id: str,
     agent: AgentSlug = "",
-    around: int = Query(3, ge=0, le=50, description="Events of the loop before, and after, an event"),
+    around: int = Query(3, ge=0, le=50, description="Number of events of the loop before and after an event"),
     context: ContextId = None,
 ) -> Any:
-    """One memory whole, and what belongs to it in the same project and task.
+    """One complete memory, and related memories in the same project and task.
 
     Of an event its neighbours in the loop and its episode; of an episode its events; of a fact its source, what it
     replaced and what has replaced it. Answers 404 for one that the caller's persona may not read. With `context`, it

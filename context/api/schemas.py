@@ -30,10 +30,12 @@ class MessageIn(Input):
 
 
 class TaskIn(Input):
-    key: Annotated[TaskKey, Field(description="Your key of the task: its memory comes up, and of no other one")] = ""
+    key: Annotated[TaskKey, Field(description="Your key of the task: its memory is included, and no other task's")] = ""
     mode: Annotated[str, OneOf(*MODE_WEIGHTS)] | None = None
     tags: Annotated[list[str], Field(max_length=MAX_TAGS)] = []
-    files: Annotated[list[str], Field(max_length=MAX_TAGS, description="Paths beside those that the input names")] = []
+    files: Annotated[
+        list[str], Field(max_length=MAX_TAGS, description="File paths in addition to those in the input")
+    ] = []
 
 
 class ProfileOverrideIn(Input):
@@ -56,29 +58,29 @@ class ProfileOverrideIn(Input):
 
 class ContextIn(Input):
     session_id: str = Field(
-        min_length=1, max_length=MAX_SESSION_CHARACTERS, description="The conversation or task that the prompt is for"
+        min_length=1, max_length=MAX_SESSION_CHARACTERS, description="Conversation or task of the prompt"
     )
-    input: str = Field(max_length=MAX_INPUT_CHARACTERS, description="What the agent was just asked")
+    input: str = Field(max_length=MAX_INPUT_CHARACTERS, description="Current input to the agent")
     conversation: list[MessageIn] = Field([], max_length=MAX_MESSAGES, description="The messages so far, oldest first")
     frame: Annotated[str, OneOf(*FRAMES)] | None = Field(
-        None, description="Forces a frame instead of choosing one by the input"
+        None, description="Frame to use, instead of one chosen by the input"
     )
     profile: str | None = Field(None, description="A profile's slug; the agent's own by default")
     profile_override: ProfileOverrideIn | None = Field(
-        None, description="Settings instead of the profile's own for this request; logged with it, and never saved"
+        None, description="Settings that override the profile for this request; logged with it, never saved"
     )
     task: TaskIn | None = None
     project: ProjectKey = Field(
-        "", description="Your key of the project: its memory comes up, and that of no other one"
+        "", description="Your key of the project: its memory is included, and no other project's"
     )
     include_projects: IncludedProjects = []
     all_projects: AllProjects = False
     budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
-        None, description="Tokens in total; the frame's by default"
+        None, description="Total tokens; by default the frame's budget"
     )
     budgets: dict[str, int] = Field(
         {},
-        description="Tokens by section, which have the last word",
+        description="Tokens by section; they override other budgets",
         json_schema_extra={
             "propertyNames": {"enum": [*SECTION_BUDGETS]},
             "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
@@ -86,14 +88,12 @@ class ContextIn(Input):
     )
     fill: bool = Field(
         False,
-        description="Lower the thresholds in proportion to the budget, so that what is less certain uses what is left",
+        description="Lower the thresholds in proportion to the budget, so that less certain memories use the rest",
     )
-    as_of: AwareDatetime | None = Field(None, description="Rebuild the context from what was known and true then")
-    censors: CensorMode = Field(
-        "check", description="off: the client wants neither the input nor the answer checked, which is logged"
-    )
-    dry_run: bool = Field(False, description="Leave no trace; the answer has no id")
-    explain: bool = Field(False, description="Answer a verdict on every memory that was considered")
+    as_of: AwareDatetime | None = Field(None, description="Reconstruct the context as of this moment")
+    censors: CensorMode = Field("check", description="off: neither the input nor the answer is checked; this is logged")
+    dry_run: bool = Field(False, description="Do not log the context; the response has no id")
+    explain: bool = Field(False, description="Return a verdict on every considered memory")
 
     def as_request(self) -> ContextRequest:
         """The question to the engine. Raises Invalid."""
@@ -132,7 +132,7 @@ class ItemOut(Schema):
     id: str
     tokens: int
     contested: ContestedAge | None = Field(
-        None, description="Of a fact about which a question is open: its age beside those that contest it"
+        None, description="For a fact with an open review: its age compared with the facts that contest it"
     )
     contested_with: list[str] = Field([], description="Ids of the facts that contest it")
     project: str = Field("", description="The project that it belongs to, if any")
@@ -142,28 +142,28 @@ class ItemOut(Schema):
 class SectionOut(Schema):
     label: str
     key: str
-    tier: int = Field(description="1 always on, 2 of the session, 3 searched")
+    tier: int = Field(description="1 always included, 2 session, 3 searched")
     tokens: int
     budget: int = Field(
-        description="What it is promised; what people decided, and the session, may grow into the unused total"
+        description="Guaranteed tokens; people's decisions and the session may also use the unused total"
     )
-    truncated: bool = Field(description="Whether something of it was left out; `truncated` of the answer says what")
+    truncated: bool = Field(description="Whether a part was left out; see `truncated` of the response")
     items: list[ItemOut]
 
 
 class LeftOutOut(Schema):
     type: str
     id: str
-    tokens: int = Field(description="Of the whole piece")
-    tokens_left_out: int = Field(description="As many as `tokens` when nothing of it was sent")
+    tokens: int = Field(description="Tokens of the whole piece")
+    tokens_left_out: int = Field(description="Equal to `tokens` if nothing of the piece was sent")
 
 
 class TruncationOut(Schema):
     key: str
     label: str
-    tier: int = Field(description="1 always on, 2 of the session, 3 searched")
-    tokens: int = Field(description="Sent, heading included; 0 when nothing of the section fits")
-    tokens_whole: int = Field(description="Of the section with all its pieces")
+    tier: int = Field(description="1 always included, 2 session, 3 searched")
+    tokens: int = Field(description="Tokens sent, including the heading; 0 if nothing of the section fits")
+    tokens_whole: int = Field(description="Tokens of the section with all pieces")
     tokens_left_out: int
     items_left_out: int
     items: list[LeftOutOut] = Field(description=f"The first {LOGGED_LEFT_OUT} pieces that were cut or left out")
@@ -176,7 +176,7 @@ class FrameOut(Schema):
     hits: list[str]
     forced: bool
     source: Literal["request", "session", "input", "default"] = Field(
-        description="Who chose it: session is the frame of the session's working memory"
+        description="How it was chosen: session means the frame of the session's working memory"
     )
 
 
@@ -184,17 +184,17 @@ class CandidateOut(Schema):
     type: str
     id: str
     label: str
-    text: str = Field(description="Its beginning, at most 500 characters")
+    text: str = Field(description="The beginning of the text, at most 500 characters")
     section: str
     scope: str
     project: str = ""
     task: str = ""
-    trust: str = Field("agent", description="Where its words come from")
+    trust: str = Field("agent", description="Trust class of its source")
     kinds: list[str]
     verdict: str
     reason: str
-    hint: str = Field(description="What would have let it in")
-    score: float = Field(description="Relevance with all factors")
+    hint: str = Field(description="Condition under which it would have been included")
+    score: float = Field(description="Relevance multiplied by all factors")
     relevance: float = Field(description="0 to 1, comparable between queries")
     threshold: float
     cosine: float | None
@@ -202,10 +202,12 @@ class CandidateOut(Schema):
     importance: float
     tokens: int
     compressed: bool
-    place: str = Field(description="head, tail or nothing")
+    place: str = Field(description="head, tail or empty")
     factors: list[tuple[str, float]]
     happened_at: datetime
-    contested: Literal["", "newer", "older"] = Field("", description="As of an item; empty for what is not contested")
+    contested: Literal["", "newer", "older"] = Field(
+        "", description="Contested mark of the item; empty if it is not contested"
+    )
     contested_with: list[str] = Field([], description="Ids of the facts that contest it")
     superseded_by: str = Field(description="Id of the fact that replaced it, else empty")
 
@@ -214,10 +216,10 @@ class TriggeredCensorOut(Schema):
     id: UUID
     severity: Severity
     pattern: str
-    reason: str = Field(description="Why there is such a censor, or why it could not be checked")
-    blocks: bool = Field(description="Whether it keeps the text back: a client stops there")
+    reason: str = Field(description="Reason of the censor, or why it could not be checked")
+    blocks: bool = Field(description="Whether it blocks the text: the client must stop")
     spans: list[CensorSpanOut] = Field(
-        description="Characters of the text, at most 20 places; none where it could not be checked"
+        description="Character ranges of the text, at most 20; empty if it could not be checked"
     )
 
 
@@ -225,11 +227,11 @@ class CensoredOut(Schema):
     """What the censors say of a text."""
 
     censor_verdict: Literal["allow", "warn", "block", "unchecked"] = Field(
-        description="The strictest of what triggered; unchecked where the client wants no check"
+        description="Strictest triggered severity; unchecked if the client requested no check"
     )
-    censor_reason: str = Field(description="Why the text is kept back where no censor can be named; else empty")
+    censor_reason: str = Field(description="Why the text is blocked if no censor can be named; else empty")
     censors: list[TriggeredCensorOut] = Field(
-        description="What the text triggers, strictest first, then what blocks it because it could not be checked"
+        description="Triggered censors, strictest first, then censors that block because they could not be checked"
     )
 
 
@@ -238,15 +240,17 @@ class ContextOut(CensoredOut):
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
     sections: list[SectionOut]
-    truncated: list[TruncationOut] = Field(description="What did not fit, by section; empty when nothing was left out")
+    truncated: list[TruncationOut] = Field(
+        description="Pieces that did not fit, by section; empty if nothing was left out"
+    )
     budget: int
     frame: FrameOut
     profile: str
     fingerprint: dict[str, Any]
     failed: list[list[str]] = Field(description="Sections that could not be loaded, with the reason")
-    degraded: str = Field(description="Why the search had to do without vectors; empty when it did not")
+    degraded: str = Field(description="Why vector search was unavailable; empty if it was available")
     timings: dict[str, float] = Field(description="Milliseconds by stage")
-    trace_id: str = Field("", description="That of OpenTelemetry, where the server collects traces; else empty")
+    trace_id: str = Field("", description="OpenTelemetry trace id if the server collects traces; else empty")
     explanation: dict[str, Any] | None = Field(None, description="Intent, plan, policy and budgets, with `explain`")
     candidates: list[CandidateOut] | None = Field(None, description="With `explain`")
 
@@ -259,7 +263,7 @@ class ResponseIn(Input):
 class UseOut(Schema):
     type: str
     id: str
-    overlap: UnitInterval = Field(description="How surely the answer refers to it: 1 for a word-for-word repetition")
+    overlap: UnitInterval = Field(description="Confidence that the answer refers to it; 1 for a verbatim repetition")
     referenced: bool = Field(description=f"Whether that is at least {REFERENCED_AT}")
 
 

@@ -31,30 +31,30 @@ Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 
 
 class ContestedIn(Input):
-    order: ContestedOrder = Field(ContestedOrder.NEWEST_FIRST, description="Of all contested facts")
+    order: ContestedOrder = Field(ContestedOrder.NEWEST_FIRST, description="Order of all contested facts")
     categories: dict[str, ContestedOrder] = Field(
-        {}, max_length=MAX_CATEGORIES, description="Of those of a category, in place of `order`"
+        {}, max_length=MAX_CATEGORIES, description="Order by category, instead of `order`"
     )
 
 
 class SettingsIn(Input):
     budgets: dict[str, int] | None = Field(
         None,
-        description="Tokens by section and `total`, in place of all that were; {} goes back to the defaults",
+        description="Tokens by section and `total`; replaces all budgets; {} restores the defaults",
         json_schema_extra={
             "propertyNames": {"enum": [*BUDGETS]},
             "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MAX_TOTAL},
         },
     )
-    stm: dict[str, Any] | None = Field(None, description="Short-term search, in place of all that was; see memory.md")
-    profile: str | None = Field(None, max_length=100, description="A profile's slug; empty for that of its kind")
+    stm: dict[str, Any] | None = Field(None, description="Short-term search; replaces all settings; see memory.md")
+    profile: str | None = Field(None, max_length=100, description="A profile's slug; empty for the default of its kind")
     contested: ContestedIn | None = Field(
-        None, description="How prompts show contested facts, in place of all that was; see context.md"
+        None, description="How prompts show contested facts; replaces the whole setting; see context.md"
     )
     language: str | None = Field(
         None,
         max_length=10,
-        description="Whose words are searched, by its code; empty for what is detected",
+        description="Code of the language of the word search; empty to detect it",
         json_schema_extra={"enum": ["", *LANGUAGES]},
     )
     base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
@@ -75,9 +75,9 @@ class SettingsOut(Schema):
     version: int = Field(description="Counts the changes, from 0")
     budgets: dict[str, int]
     stm: dict[str, Any]
-    profile: str = Field(description="Empty for that of the agent's kind")
+    profile: str = Field(description="Empty for the default of the agent's kind")
     contested: ContestedOut
-    language: str = Field(description="Empty when it is detected; `GET /api/index` says by which")
+    language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
 
 
 class SettingsVersionOut(Schema):
@@ -105,7 +105,7 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
 
 @router.put("/settings", response={200: SettingsOut, 409: Problem, **REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
-    """A new version of what is given; what is left out stays. No token can do this."""
+    """A new version with the given settings; settings that are left out do not change. No token can do this."""
     by = _principal(request)
     given = payload.dict(exclude={"contested"})
     if payload.contested is not None:
@@ -115,13 +115,13 @@ def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "
 
 @router.get("/settings/history", response={200: SettingsHistoryOut, **REFUSALS}, summary="Their versions (people)")
 def settings_history_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Who changed which of them when, with the settings from then on."""
+    """Changes of the settings with author and time, and the settings from then on."""
     by = _principal(request)
     return {"items": settings_history(agent=agent_for(by, agent), by=by)}
 
 
 @router.post("/settings/restore", response={200: SettingsOut, **REFUSALS}, summary="Restore a version (people)")
 def settings_restore_post(request: HttpRequest, payload: RestoreIn, agent: AgentSlug = "") -> Any:
-    """Set again what was in force as a version; that is a new one."""
+    """Restore the settings of an earlier version as a new version."""
     by = _principal(request)
     return settings_restore(agent=agent_for(by, agent), version=payload.version, reason=payload.reason, by=by)

@@ -97,14 +97,14 @@ def context_inputs_load(
         except DatabaseError:
             logger.exception("context.search_failed")
             candidates, result = (), NOTHING_SEARCHED
-            failed.append(("Search", "It could not be searched."))
+            failed.append(("Search", "The search failed."))
     contested: Sequence[ContestedCandidate] = ()
     with watch.stage("contested"):
         try:
             contested = contested_load(view, resolved, fixed, candidates, others)
         except DatabaseError:
             logger.exception("context.contested_failed")
-            failed.append(("Contested facts", "Which facts are contested could not be read."))
+            failed.append(("Contested facts", "The contested facts could not be read."))
     if request.explain:
         with watch.stage("explain"):
             candidates = with_retired(view, candidates, result.query)

@@ -51,7 +51,7 @@ def expectations_get(
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """Those of an agent that the caller may see, each with its last result, latest first."""
+    """Expectations of an agent that the caller may see, each with its last result, latest first."""
     by = _by(request)
     rows = expectations_of(agent_for(by, agent), by)
     if active != "all":
@@ -85,9 +85,9 @@ def expectations_post(request: HttpRequest, payload: ExpectationIn, agent: Agent
 
 @router.post("/expectations/run", response={200: ExpectationRunOut, **REFUSALS}, summary="Check expectations now")
 def expectations_run_post(request: HttpRequest, payload: RunIn, agent: AgentSlug = "") -> Any:
-    """Checks them by the prompts of this moment, keeps the results, and says how they stand.
+    """Checks expectations with current prompts, stores the results, and returns the totals.
 
-    `state` is `passed` only where there are any and each was checked and passed: a pipeline stops at anything else.
+    `state` is `passed` only if there are any and each was checked and passed: a pipeline should stop otherwise.
     """
     by = _by(request)
     found = expectations_verify(agent=agent_for(by, agent), by=by, ids=payload.ids, persona=payload.persona)
@@ -112,7 +112,7 @@ def expectation_read(request: HttpRequest, expectation_id: UUID, agent: AgentSlu
     "/expectations/{expectation_id}/results", response={200: ResultsOut, **REFUSALS}, summary="How its checks went"
 )
 def expectation_results(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
-    """A row for each time in which its checks came to the same, with the change that led to it."""
+    """One row per period with the same result of its checks, with the change that led to it."""
     row = _row(_by(request), agent, expectation_id)
     return {"items": list(row.results.order_by("-since", "-id")[:MAX_RESULTS])}
 
@@ -125,7 +125,7 @@ def expectation_results(request: HttpRequest, expectation_id: UUID, agent: Agent
 def expectation_patch(
     request: HttpRequest, expectation_id: UUID, payload: ExpectationPatch, agent: AgentSlug = ""
 ) -> Any:
-    """Changes what is named, and checks it again. No token can do this."""
+    """Changes the given fields, and checks it again. No token can do this."""
     by = _by(request)
     by.require(CHANGE, agent_for(by, agent))
     row = _row(by, agent, expectation_id)
@@ -144,7 +144,7 @@ def expectation_patch(
     "/expectations/{expectation_id}", response={204: None, **CHANGE_REFUSALS}, summary="Retire an expectation (people)"
 )
 def expectation_delete(request: HttpRequest, expectation_id: UUID, agent: AgentSlug = "") -> Any:
-    """It is not checked any more. It stays with its results, and can be made active again."""
+    """Retires it: it is no longer checked. It stays with its results, and can be restored."""
     by = _by(request)
     by.require(CHANGE, agent_for(by, agent))
     expectation_retire(expectation=_row(by, agent, expectation_id), by=by)

@@ -78,9 +78,7 @@ class Cause:
         return told
 
 
-BY_TIME = (
-    "No change of this agent led to it: time has passed, as when a fact begins or ends, or the product was changed."
-)
+BY_TIME = "No change of this agent led to it: time has passed (a fact began or ended), or the product was changed."
 NOT_LOOKED_FOR = Cause(None, 0, "Time ran out before the change was found; the next check looks for it.", True)
 
 
@@ -119,7 +117,9 @@ class CauseFinder:
         if (left := _only_possible(expectation, outcome, events)) is not None:
             return self._named(events, left)
         why = dict.fromkeys(NOT_REBUILT[event.kind] for event in events if _is_unknown(expectation, event))
-        note = f"One of {len(events):,} changes in between; the past cannot be rebuilt closely enough to tell which"
+        note = (
+            f"One of {len(events):,} changes in between; the past cannot be reconstructed precisely enough to name it"
+        )
         note += f", since {' and '.join(why)}." if why else "."
         return Cause(None, len(events), note)
 

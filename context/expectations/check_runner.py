@@ -220,4 +220,4 @@ def _error_message(error: Exception) -> str:
     if isinstance(error, EmbeddingFailed):
         return "The question could not be embedded."
     # Its own message may quote a memory.
-    return f"Unexpected {type(error).__name__}; the log tells more."
+    return f"Unexpected {type(error).__name__}; see the log for details."

@@ -119,7 +119,7 @@ def _prepare(job: Job) -> tuple[CheckRun | None, int]:
     view = VIEWS[job.persona](job.agent)
     waiting = SearchItem.objects.filter(agent=job.agent, persona__in=view.personas, status=IndexStatus.PENDING)
     if job.queued_at + VECTORS_WAIT > clock.now() and waiting.exists():
-        raise Defer("Memories wait for their vectors.", retry_at=clock.now() + VECTORS_RETRY)
+        raise Defer("Some memories have no vector yet.", retry_at=clock.now() + VECTORS_RETRY)
     profiles = _profiles_now()
     rows = list(Expectation.objects.filter(agent=job.agent, persona=job.persona).active())
     return (expectations_run(view, rows) if rows else None), profiles

@@ -18,18 +18,18 @@ Item = Mapping[str, Any]
 MAX_NAMED = 5
 """Memories that the reason of a failure names."""
 _VERDICTS: Mapping[str, str] = {
-    VerdictCode.NOT_PLANNED: "the plan for this question asks for no memories of its type",
+    VerdictCode.NOT_PLANNED: "the plan for this question retrieves no memories of its type",
     VerdictCode.EXCLUDED_KIND: "the profile excludes its kind",
-    VerdictCode.LOW_TRUST: "the profile asks for words of more trust",
-    VerdictCode.LOW_IMPORTANCE: "it is less important than the profile asks for",
+    VerdictCode.LOW_TRUST: "its trust class is below the profile's minimum",
+    VerdictCode.LOW_IMPORTANCE: "its importance is below the profile's minimum",
     VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
-    VerdictCode.DUPLICATE_MESSAGE: "the conversation says the same already",
+    VerdictCode.DUPLICATE_MESSAGE: "the conversation states the same already",
     VerdictCode.OTHER_PROJECT: "it belongs to another project or task",
-    VerdictCode.DUPLICATE_INPUT: "the question says the same already",
-    VerdictCode.DUPLICATE_ITEM: "another memory in the prompt says the same",
-    VerdictCode.INVALIDATED: "it says what people found wrong",
-    VerdictCode.CONTESTED: "another fact contests it and leads",
-    VerdictCode.OVER_LIMIT: "others of its type are closer to the question",
+    VerdictCode.DUPLICATE_INPUT: "the question states the same already",
+    VerdictCode.DUPLICATE_ITEM: "another memory in the prompt has the same words",
+    VerdictCode.INVALIDATED: "it states the same as a fact that people marked as wrong",
+    VerdictCode.CONTESTED: "another fact contests it and takes precedence",
+    VerdictCode.OVER_LIMIT: "other memories of its type are closer to the question",
     VerdictCode.OVER_BUDGET: "it has no room in the budget",
 }
 
@@ -72,9 +72,9 @@ def error_outcome(detail: str) -> Outcome:
 def outcome_of(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
     """Evaluate one prompt. A prompt that is incomplete because something failed to load gives an error."""
     if record.failed_sections:
-        return error_outcome(f"The prompt is not whole: {record.failed_sections[0][0]} could not be loaded.")
+        return error_outcome(f"The prompt is incomplete: {record.failed_sections[0][0]} could not be loaded.")
     if record.degraded:
-        return error_outcome(f"The search had to do without vectors: {record.degraded}.")
+        return error_outcome(f"Vector search was unavailable: {record.degraded}.")
     match expectation.target:
         case Target.MEMORY:
             found = _memory(expectation, record, context)
@@ -92,7 +92,7 @@ def _not_weighed(expectation: Expectation, context: EvaluationContext) -> Outcom
     search could find it only by its words."""
     unindexed = context.unindexed
     if unindexed.too_many:
-        return error_outcome("Too many memories have no vector yet to tell that something is not found.")
+        return error_outcome("Too many memories have no vector yet, so the check cannot confirm that nothing is found.")
     own = (expectation.item_type, expectation.item_id)
     if expectation.requirement == Requirement.ONLY:
         subject = context.subjects.get(own[1])
@@ -110,7 +110,7 @@ def _not_weighed(expectation: Expectation, context: EvaluationContext) -> Outcom
             if key == own or (sentence and sentence in comparable_text(text))
         )
     key = next(iter(waiting), None)
-    return error_outcome(f"{_name(key)} has no vector yet, so the search could not weigh it.") if key else None
+    return error_outcome(f"{_name(key)} has no vector yet, so the search could not score it.") if key else None
 
 
 def comparable_text(text: str) -> str:
@@ -136,7 +136,7 @@ def facts_in(record: ContextRecord) -> list[str]:
 def _memory(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
     key = (expectation.item_type, expectation.item_id)
     if not expectation.item_id:
-        return error_outcome("It names no memory.")
+        return error_outcome("The expectation names no memory.")
     section = next((label for label, item in items_of(record) if (item["type"], item["id"]) == key), "")
     if expectation.requirement == Requirement.ABSENT:
         return _memory_absent(key, section, record, context)
@@ -156,9 +156,7 @@ def _memory_absent(key: Key, section: str, record: ContextRecord, context: Evalu
         for label, item in items_of(record):
             if sentence in comparable_text(item["text"]):
                 other = (item["type"], item["id"])
-                return Outcome(
-                    State.FAILED, "same_words", f"{_name(other)} in {label} says the same, word for word.", (other,)
-                )
+                return Outcome(State.FAILED, "same_words", f"{_name(other)} in {label} has the same words.", (other,))
     return Outcome(State.PASSED, "absent", "It is not in the prompt.")
 
 
@@ -166,7 +164,7 @@ def _missing(key: Key, record: ContextRecord, context: EvaluationContext) -> Out
     """Why a memory that should be in the prompt is not."""
     target = context.targets.get(key)
     if target is None:
-        return Outcome(State.FAILED, "gone", "It is not there any more: it was erased.", (key,))
+        return Outcome(State.FAILED, "gone", "The memory was erased.", (key,))
     if key[0] == "fact" and key[1] in context.replaced:
         return Outcome(State.FAILED, "replaced", "It would be retired.", (key,))
     # A retired memory is in no prompt of today. For a prompt of the past, the prompt itself shows why.
@@ -192,7 +190,9 @@ def _missing(key: Key, record: ContextRecord, context: EvaluationContext) -> Out
 def _alone(key: Key, record: ContextRecord, context: EvaluationContext) -> Outcome:
     subject = context.subjects.get(key[1])
     if subject is None or not subject.is_same(subject):
-        return Outcome(State.FAILED, "no_subject", "It has no subject, so nothing can be the only one of it.", (key,))
+        return Outcome(
+            State.FAILED, "no_subject", "It has no subject, so it cannot be the only fact of its subject.", (key,)
+        )
     others: list[Key] = [
         ("fact", other)
         for other in facts_in(record)
@@ -200,8 +200,8 @@ def _alone(key: Key, record: ContextRecord, context: EvaluationContext) -> Outco
     ]
     if others:
         named = ", ".join(_name(other) for other in others[:MAX_NAMED])
-        return Outcome(State.FAILED, "not_alone", f"Of its subject there is {named} too.", tuple(others[:MAX_NAMED]))
-    return Outcome(State.PASSED, "alone", "It is the only one of its subject.")
+        return Outcome(State.FAILED, "not_alone", f"Its subject also has {named}.", tuple(others[:MAX_NAMED]))
+    return Outcome(State.PASSED, "alone", "It is the only fact of its subject.")
 
 
 def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
@@ -210,11 +210,11 @@ def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
     about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
     if expectation.requirement == Requirement.PRESENT:
         if holding:
-            return Outcome(State.PASSED, "included", f"{_name(about[0])} in {holding[0][0]} says it.", about)
-        return Outcome(State.FAILED, "text_missing", "Nothing in the prompt says it.")
+            return Outcome(State.PASSED, "included", f"{_name(about[0])} in {holding[0][0]} contains it.", about)
+        return Outcome(State.FAILED, "text_missing", "Nothing in the prompt contains it.")
     if holding:
-        return Outcome(State.FAILED, "text_found", f"{_name(about[0])} in {holding[0][0]} says it.", about)
-    return Outcome(State.PASSED, "absent", "Nothing in the prompt says it.")
+        return Outcome(State.FAILED, "text_found", f"{_name(about[0])} in {holding[0][0]} contains it.", about)
+    return Outcome(State.PASSED, "absent", "Nothing in the prompt contains it.")
 
 
 def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
@@ -234,11 +234,11 @@ def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
         return Outcome(State.PASSED, "absent", "It is not in the prompt.")
     cut = _identity_cut(record, part) if key == "identity" else 0
     if not items:
-        why = "the budget has no room for it" if cut else "there is nothing to show in it"
+        why = "the budget has no room for it" if cut else "the section is empty"
         return Outcome(State.FAILED, "section_missing", f"It is not in the prompt: {why}.")
     if cut:
         return Outcome(State.FAILED, "truncated", f"It is cut: {cut:,} tokens of it are not sent.")
-    return Outcome(State.PASSED, "included", "It is in the prompt, whole.")
+    return Outcome(State.PASSED, "included", "It is in the prompt, complete.")
 
 
 def _identity_cut(record: ContextRecord, part: str) -> int:

@@ -33,7 +33,10 @@ ItemId = Annotated[str, Field(max_length=36)]
 
 class QuestionIn(ContextIn):
     session_id: str = Field(
-        policy.SESSION, min_length=1, max_length=MAX_SESSION_CHARACTERS, description="Whose working memory counts"
+        policy.SESSION,
+        min_length=1,
+        max_length=MAX_SESSION_CHARACTERS,
+        description="Session whose working memory is used",
     )
 
 
@@ -41,15 +44,15 @@ class ExpectationIn(Input):
     """A question and what its prompt must be like. Of `item_type` with `item_id`, `text` and `section` those are
     given that the `target` names."""
 
-    request: QuestionIn | None = Field(None, description="The question; or `run`")
-    run: UUID | None = Field(None, description="A logged run whose request is asked, with all that it said")
+    request: QuestionIn | None = Field(None, description="Request; alternative to `run`")
+    run: UUID | None = Field(None, description="A logged run whose request is used, with all of its fields")
     requirement: RequirementName
     target: TargetName
     item_type: MemoryType = ""
     item_id: ItemId = ""
     text: Text = ""
     section: SectionName = Field("", description="A section of the prompt, or `identity.` and one of the identity")
-    reason: Reason = Field("", description="Why it is expected")
+    reason: Reason = Field("", description="Reason for the expectation")
     persona: PersonaName = "actor"
 
 
@@ -64,7 +67,7 @@ class ExpectationPatch(Input):
     text: Text = optional()
     section: SectionName = optional()
     reason: Reason = optional()
-    active: bool = optional("false retires it, true lets it be checked again")
+    active: bool = optional("false retires it, true restores it")
     base_revision: Annotated[int, Field(ge=1, le=2_000_000_000)] | None = Field(
         None, description="Refused with 409 when another revision is current"
     )
@@ -73,29 +76,29 @@ class ExpectationPatch(Input):
 class CauseOut(Schema):
     """The change that led to a state, or the reason why none is named."""
 
-    change: str = Field("", description="Its id in the change feed; empty where it stands in none")
+    change: str = Field("", description="Id in the change feed; empty if the change is not in the feed")
     kind: str = ""
     object_type: str = ""
     object_id: str = ""
     at: datetime | None = None
-    by: str = Field("", description="Who did it, as the audit trail has it")
+    by: str = Field("", description="Author, as in the audit trail")
     by_kind: str = ""
     among: int = Field(0, description="Changes between the last check in the other state and this one")
     note: str = Field(
         "",
-        description="Why no change is named; empty where one is. What an agent has in mind in a session is not kept, so"
-        " such a change is named only where no other one can be meant",
+        description="Why no change is named; empty if one is named. A session's earlier working memory is not kept, so"
+        " such a change is named only if no other change is possible",
     )
 
 
 class ResultOut(Schema):
     state: Literal["passed", "failed", "error"]
-    code: str = Field(description="Why, in a word")
-    detail: str = Field(description="Why, in a sentence without any text of a memory")
-    since: datetime = Field(description="Its first check that came to this")
-    checked_at: datetime = Field(description="Its last")
+    code: str = Field(description="Reason as a code")
+    detail: str = Field(description="Reason as a sentence, without any text of a memory")
+    since: datetime = Field(description="Time of the first check with this result")
+    checked_at: datetime = Field(description="Time of the last check")
     checks: int
-    cause: CauseOut | None = Field(description="What led to it; null where it was never otherwise")
+    cause: CauseOut | None = Field(description="Change that led to it; null if the state has never changed")
 
     @staticmethod
     def resolve_cause(result: ExpectationResult) -> Any:
@@ -105,7 +108,7 @@ class ResultOut(Schema):
 class ExpectationOut(Schema):
     id: UUID
     persona: PersonaName
-    request: dict[str, Any] = Field(description="The question as it is asked")
+    request: dict[str, Any] = Field(description="Request of the expectation")
     requirement: RequirementName
     target: TargetName
     item_type: str
@@ -119,7 +122,7 @@ class ExpectationOut(Schema):
     created_at: datetime
     updated_at: datetime
     state: StateName
-    result: ResultOut | None = Field(description="The last; null before the first check")
+    result: ResultOut | None = Field(description="Latest result; null before the first check")
 
     @staticmethod
     def resolve_state(expectation: Expectation) -> str:
@@ -136,16 +139,18 @@ class ExpectationPage(Schema):
 
 
 class RunIn(Input):
-    ids: list[UUID] | None = Field(None, max_length=policy.MAX_ACTIVE, description="Only these; all active without it")
-    persona: PersonaName | None = Field(None, description="Only those of this persona")
+    ids: list[UUID] | None = Field(
+        None, max_length=policy.MAX_ACTIVE, description="Only these expectations; all active ones by default"
+    )
+    persona: PersonaName | None = Field(None, description="Only expectations of this persona")
 
 
 class ExpectationRunOut(Schema):
-    state: TotalState = Field(description="passed only where each of at least one has been checked and passed")
+    state: TotalState = Field(description="passed only if there is at least one and each was checked and passed")
     total: int
     passed: int
     failed: int
-    errors: int = Field(description="Those that could not run")
+    errors: int = Field(description="Number that could not run")
     items: list[ExpectationOut]
 
 

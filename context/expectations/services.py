@@ -150,11 +150,11 @@ def request_of_run(run: ContextRun, persona: str) -> ContextRequest:
     see.
     """
     if run.persona != persona:
-        raise Invalid(f"This run is of the {run.persona}, and so is what it asks.", field="persona")
+        raise Invalid(f"This run belongs to the {run.persona}, so its expectation must too.", field="persona")
     try:
         return ContextRequest.of_json(run.request)
     except KeyError as error:
-        raise Invalid("The request of this run is of an older form.", field="run") from error
+        raise Invalid("The request of this run has an older format.", field="run") from error
 
 
 _REQUIREMENT = ("requirement", "target", "item_type", "item_id", "text", "section", "reason")
@@ -176,11 +176,11 @@ def _fill(
     choice_check("requirement", requirement, Requirement.values)
     choice_check("target", target, Target.values)
     if requirement == Requirement.ONLY and (target, item_type) != (Target.MEMORY, ItemType.FACT):
-        raise Invalid("Only a fact can be the only one of its subject.", field="requirement")
+        raise Invalid("Only a fact can be the only fact of its subject.", field="requirement")
     request_check(request)
     given = {"item_type": item_type, "item_id": item_id, "text": text, "section": section}
     if extra := [name for name, value in given.items() if value and name not in _NAMES[Target(target)]]:
-        raise Invalid(f"A requirement about a {target} names no {extra[0]}.", field=extra[0])
+        raise Invalid(f"A requirement about a {target} must not name {extra[0]}.", field=extra[0])
     if target == Target.MEMORY:
         # One that is named already may have been erased since.
         if not item_id or (item_type, item_id) != (row.item_type, row.item_id):
@@ -188,7 +188,7 @@ def _fill(
     elif target == Target.TEXT:
         text = given["text"] = text_check("text", text, policy.MAX_TEXT_CHARACTERS, required=True)
         if len(comparable_text(text)) < policy.MIN_TEXT_CHARACTERS:
-            raise Invalid(f"text has at least {policy.MIN_TEXT_CHARACTERS} characters that show.", field="text")
+            raise Invalid(f"text has at least {policy.MIN_TEXT_CHARACTERS} visible characters.", field="text")
     else:
         choice_check("section", section, policy.SECTIONS)
     row.request = request.as_json()
@@ -222,7 +222,7 @@ def _memory_check(row: Expectation, requirement: str, item_type: str, item_id: s
     if memory is None:
         raise NotFound("There is no such memory.")
     if requirement == Requirement.ONLY and not memory.subject.strip():
-        raise Invalid("This fact has no subject, so it cannot be the only one of it.", field="item_id")
+        raise Invalid("This fact has no subject, so it cannot be the only fact of its subject.", field="item_id")
 
 
 def _persona(by: Principal, persona: str | None) -> str:

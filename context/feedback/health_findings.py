@@ -85,10 +85,10 @@ FINDINGS: Mapping[str, HealthFinding] = {
     for one in (
         HealthFinding(
             "held",
-            "Held back",
+            "Quarantined",
             1.0,
-            "Facts that read like an instruction or hold a secret. No prompt shows them.",
-            "Answer the question: allow the text, or keep it back.",
+            "Facts that read like an instruction or contain a secret. No prompt includes them.",
+            "Resolve the review: allow the text, or keep it quarantined.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
                 JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.held
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
@@ -97,8 +97,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "loops",
             "Feedback loops",
             1.0,
-            "Facts that repeat what an earlier prompt told: the agent has learned its own memory again.",
-            "Mark the repetition as wrong, or confirm it where it comes from somewhere else.",
+            "Facts that repeat an earlier prompt: the agent has learned its own memory again.",
+            "Mark the repetition as wrong, or confirm it if it comes from another source.",
             f"""SELECT fact.id FROM keyed JOIN included USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
                      AND fact.agent_id = %(agent)s
                 WHERE included.item_id <> fact.id::text AND included.first_at < fact.recorded_at
@@ -118,8 +118,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "span",
             "Expired or in the future",
             1.0,
-            "Facts in use whose time in the world has ended or has not begun.",
-            "Supersede what has ended; correct a span that is wrong.",
+            "Active facts whose valid time has ended or has not begun.",
+            "Supersede facts that have ended; correct valid times that are wrong.",
             condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
             reads=EACH_READS,
         ),
@@ -127,8 +127,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "contested",
             "Contested",
             0.5,
-            "Facts about which a question is open, other than whether they are the same.",
-            "Answer the question.",
+            "Facts with an open review, other than a review of possible duplicates.",
+            "Resolve the review.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
                 JOIN {_FACT} AS fact ON fact.id = side.id AND fact.agent_id = %(agent)s AND fact.active
@@ -138,8 +138,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "duplicates",
             "Duplicates",
             0.5,
-            "Facts in the words of another of the same project and task, or those that a question takes for the same.",
-            "Mark the copy as wrong, or answer the question with “same”.",
+            "Facts with the same words as another fact of the same project and task, or under review as duplicates.",
+            "Mark the copy as wrong, or resolve the review with “same”.",
             f"""SELECT copy.id FROM (
                     SELECT fact.id, row_number() OVER (
                         PARTITION BY fact.persona, fact.project, fact.task, words
@@ -160,7 +160,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Stale",
             0.25,
             f"Facts that nobody has confirmed and no prompt has shown for {STALE_AFTER.days} days.",
-            "Confirm what is still true, mark as wrong what is not.",
+            "Confirm facts that are still true, and mark the others as wrong.",
             condition="""fact.recorded_at < %(stale)s AND fact.category <> ALL(%(ageless)s)
                   AND (fact.last_confirmed_at IS NULL OR fact.last_confirmed_at < %(stale)s)
                   AND (shown.last_at IS NULL OR shown.last_at < %(stale)s)""",
@@ -170,8 +170,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "unreferenced",
             "Never referenced",
             0.25,
-            f"Facts shown at least {OFTEN_SHOWN} times that no answer has referred to.",
-            "Give them a category or a scope that is asked for, or mark them as wrong.",
+            f"Facts shown at least {OFTEN_SHOWN} times without any reference in an answer.",
+            "Give them a category or a scope that requests ask for, or mark them as wrong.",
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
             reads=EACH_READS,
         ),
@@ -180,7 +180,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Never shown",
             0.1,
             f"Facts known for {UNUSED_AFTER.days} days that were in no prompt with a reported answer.",
-            "Look whether anybody asks for them; they cost nothing until a prompt shows them.",
+            "Check whether they are needed. They cost nothing until a prompt includes them.",
             condition="""fact.recorded_at < %(unused)s AND fact.category <> ALL(%(always)s)
                   AND shown.times IS NULL AND EXISTS (SELECT 1 FROM shown)""",
             reads=EACH_READS,

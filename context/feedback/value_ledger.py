@@ -14,7 +14,7 @@ from memory.persona import PersonaMemory
 
 SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wasted": ("Tokens without use", ("-wasted", "-included")),
-    "told": ("Tokens told", ("-included",)),
+    "told": ("Tokens included", ("-included",)),
     "times": ("Times shown", ("-times", "-included")),
     "least": ("Least referenced", ("share", "-included")),
     "most": ("Most referenced", ("-share", "-included")),

@@ -128,9 +128,9 @@ def behaviour_bisect(
     Leaves no trace. Raises Invalid where the span is empty or ends in the future.
     """
     if until > clock.now():
-        raise Invalid("The end lies in the future.", field="until")
+        raise Invalid("The end is in the future.", field="until")
     if since >= until:
-        raise Invalid("The beginning must lie before the end.", field="since")
+        raise Invalid("The beginning must be before the end.", field="since")
     return _Bisect(view, request, since, until).run()
 
 

@@ -23,8 +23,8 @@ IGNORED_KINDS = frozenset(
 )  # fmt: skip
 """Kinds of changes that change no prompt by themselves: their consequences are changes of their own."""
 NOT_REBUILT: Mapping[str, str] = {
-    "working.changed": "what the agent had in mind in its session is not kept",
-    "subject.changed": "which names meant one thing is known as of today only",
+    "working.changed": "the session's earlier working memory is not kept",
+    "subject.changed": "the names of subjects are known as of today only",
 }
 """Kinds of change that a context of the past knows nothing of, and why."""
 MAX_CHANGES = 5_000

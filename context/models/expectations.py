@@ -25,7 +25,7 @@ class Expectation(AgentRow, AuthorFields):
     class Requirement(models.TextChoices):
         PRESENT = "present", "Must be in the prompt"
         ABSENT = "absent", "Must not be in the prompt"
-        ONLY = "only_of_subject", "Must be the only one of its subject"
+        ONLY = "only_of_subject", "Must be the only fact of its subject"
 
     class Target(models.TextChoices):
         MEMORY = "memory", "Memory"

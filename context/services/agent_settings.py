@@ -172,7 +172,9 @@ def _budgets_check(budgets: Mapping[str, Any]) -> dict[str, int]:
             raise Invalid(f"There is no section {name[:60]!r}; they are {', '.join(BUDGETS)}.", field="budgets")
         least = 1 if name == TOTAL else 0
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not least <= tokens <= MAX_TOTAL:
-            raise Invalid(f"The budget of {name} is a number from {least} to {MAX_TOTAL:,} tokens.", field="budgets")
+            raise Invalid(
+                f"The budget of {name} must be a number from {least} to {MAX_TOTAL:,} tokens.", field="budgets"
+            )
     return dict(budgets)
 
 
@@ -180,7 +182,7 @@ def _stm_check(stm: Mapping[str, Any]) -> dict[str, Any]:
     if reason := first_unstorable(stm):
         raise Invalid(reason, field="stm")
     if any(isinstance(value, Mapping) and len(value) > MAX_BOOSTS for value in stm.values()):
-        raise Invalid(f"At most {MAX_BOOSTS} boosts of a sort.", field="stm")
+        raise Invalid(f"At most {MAX_BOOSTS} boosts of one kind.", field="stm")
     if problems := StmConfig.of({"stm": stm}).problems:
         raise Invalid(problems[0], field="stm")
     return dict(stm)

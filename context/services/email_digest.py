@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 DIGEST_AT = time(7)
 """In the time zone of the console."""
 MAILS_AT_ONCE = 100
-FOOT = "You choose what comes by e-mail on your account page in the console."
+FOOT = "You can change your e-mail preferences on your account page in the console."
 
 
 def mails_send(*, by: Principal) -> int:
@@ -75,7 +75,7 @@ def _urgent_send(notification: Notification, server: BaseEmailBackend, by: Princ
         return False
     name = notification.agent.name
     link = settings.PUBLIC_URL + reverse(ITEM_PAGES[notification.item_type], args=[notification.item_id])
-    text = f"Something of high risk about the agent {name} waits for a decision:\n\n{link}\n\n{FOOT}\n"
+    text = f"An item of high risk about the agent {name} needs a decision:\n\n{link}\n\n{FOOT}\n"
     return _send(notification.person, f"High risk: {name}", text, server, by)
 
 
@@ -114,9 +114,13 @@ def _digest_lines(person: User) -> list[str]:
     if reader.may(VIEW_RIGHTS["memoryreview"]):
         waiting += visible_reviews(reader).pending().count()
     parts = (
-        (waiting, "waits in the inbox", "wait in the inbox"),
-        (_rows(ItemAssignment.objects.all(), reader), "is assigned to you", "are assigned to you"),
-        (_rows(SecondOpinion.objects.filter(answered_at=None), reader), "wants your opinion", "want your opinion"),
+        (waiting, "item is pending in the inbox", "items are pending in the inbox"),
+        (_rows(ItemAssignment.objects.all(), reader), "item is assigned to you", "items are assigned to you"),
+        (
+            _rows(SecondOpinion.objects.filter(answered_at=None), reader),
+            "opinion is requested from you",
+            "opinions are requested from you",
+        ),
         (_rows(Notification.objects.unread(), reader), "notification is unread", "notifications are unread"),
     )
     return [f"{number} {one if number == 1 else many}" for number, one, many in parts if number]

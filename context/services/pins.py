@@ -53,7 +53,7 @@ def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) 
     by.require(UNPIN, agent)
     pin = ContextPin.objects.select_for_update().filter(agent=agent, item_type=item_type, item_id=item_id).first()
     if pin is None:
-        raise NotFound("This is not pinned.")
+        raise NotFound("This memory is not pinned.")
     _record(pin, by, "context.unpin", before={"type": item_type, "id": item_id})
     pin.delete()
 

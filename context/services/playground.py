@@ -90,7 +90,7 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
             if keep:
                 turn = replace(turn, answer_check=_keep(agent, request, record, answer, writer))
         except DomainError as refused:
-            turn = replace(turn, failure=f"The answer could not be kept. {refused.detail}")
+            turn = replace(turn, failure=f"The answer could not be stored. {refused.detail}")
     _audit(agent, turn, by)
     return turn
 
@@ -123,7 +123,7 @@ def _keep(
     turn; returns the check of the answer."""
     run = ContextRun.objects.select_related("agent").filter(pk=record.id).first() if record.id else None
     if run is None:
-        raise NotFound("The logged context was erased meanwhile.")
+        raise NotFound("The logged context has been erased in the meantime.")
     check = context_respond(run=run, response=answer, by=writer).check
     shared = {"loop_id": request.session_id[:MAX_LOOP_CHARACTERS], "project": request.project}
     shared = {name: value for name, value in shared.items() if value}

@@ -168,5 +168,5 @@ def _version_write(
 def _name_check(name: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > 100:
-        raise Invalid("A name has 1 to 100 characters.", field="name")
+        raise Invalid("A name must have 1 to 100 characters.", field="name")
     return name

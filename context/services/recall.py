@@ -83,7 +83,7 @@ def _logged(
         if _log(run=run, erasures=agent.erasures, action=action, asked=asked, items=items, by=by):
             return found
         agent = agent_reload(agent)
-    raise Conflict("Memories of this agent are being erased: search again in a moment.")
+    raise Conflict("Memories of this agent are being erased. Search again in a moment.")
 
 
 @agent_transaction(of="run")

@@ -63,7 +63,7 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
         uses = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
         if uses is not None:
             return ReportedResponse(uses, check)
-    raise Conflict("Memories are still being recalled for this context: report the answer when that has ended.")
+    raise Conflict("Memories are still being recalled for this context. Report the answer after the recall has ended.")
 
 
 @agent_transaction(of="run")
@@ -119,7 +119,7 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
     """Record the outcome of the task of the prompt: "success" or "failure". It may be corrected later."""
     by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
-        raise Invalid("outcome is success or failure.", field="outcome")
+        raise Invalid("outcome must be success or failure.", field="outcome")
     _text_check("note", note, MAX_REMARK_CHARACTERS)
     run = run_lock(run)
     before = run.outcome

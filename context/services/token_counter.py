@@ -74,10 +74,10 @@ def _count_request(model: str, prompt: str) -> int:
             f"The endpoint answered {error.status_code}.", again=error.status_code not in (400, 413)
         ) from error
     except (anthropic.APIError, ValueError) as error:
-        raise CountFailed("The endpoint cannot be reached, or answered with something else.", again=True) from error
+        raise CountFailed("The endpoint cannot be reached, or its answer is invalid.", again=True) from error
     counted = getattr(answer, "input_tokens", None)
     if not isinstance(counted, int) or counted < 0:
-        raise CountFailed("The endpoint answered with something else than a number.", again=True)
+        raise CountFailed("The endpoint's answer is not a number.", again=True)
     return counted
 
 

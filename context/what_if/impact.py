@@ -92,7 +92,7 @@ def impact_of(
     the same way. No request starts after `seconds`, and no expectation after as many more. Raises Invalid, NotAllowed.
     """
     if not 1 <= last <= MAX_RUNS:
-        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+        raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
     runs = list(

@@ -120,11 +120,11 @@ def bulk_proposal_overrides(proposals: Sequence[ChangeProposal], by: Principal) 
     for proposal in proposals:
         why = ""
         if proposal.status != ChangeProposal.Status.PENDING:
-            why = "it no longer waits"
+            why = "it is no longer pending"
         elif is_self_approval(proposal, by):
             why = "you proposed it, so another person must approve it"
         elif proposal.section in changed:
-            why = "another of them changes this section first"
+            why = "another selected proposal changes this section first"
         elif proposal.base_version != getattr(proposal, "current_version", proposal.base_version):
             why = "the section has changed since it was written"
         if why:
@@ -147,11 +147,11 @@ def bulk_resolution_overrides(reviews: Sequence[MemoryReview], answer: str) -> t
         pair = [fact for fact in (review.old, review.new) if fact is not None]
         why = ""
         if review.status == MemoryReview.Status.RESOLVED:
-            why = "it is answered already"
+            why = "it is resolved already"
         elif answer not in RESOLUTIONS[review.kind]:
-            why = f"it takes no “{MemoryReview.Resolution(answer).label}”"
+            why = f"it cannot be resolved with “{MemoryReview.Resolution(answer).label}”"
         elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair):
-            why = "one of its facts is retired, or would be by another of them"
+            why = "one of its facts is retired, or another selected review would retire it"
         if why:
             refused.append(f"{review}: {why}.")
             continue
@@ -197,11 +197,11 @@ def _merged(review: MemoryReview, content: str) -> Overrides:
     if reason := unstorable_reason(text):
         raise Invalid(reason, field="content")
     if not text:
-        raise Invalid("Write the text that takes the place of all of them.", field="content")
+        raise Invalid("Write the text that replaces all of them.", field="content")
     keys = [review.old_id, review.new_id] if review.old_id else review.facts
     sources = Fact.objects.active().filter(pk__in=[key for key in keys if key]).order_by("recorded_at", "id")
     if not sources:
-        raise Conflict("None of these facts is still held to be true; there is nothing to merge.")
+        raise Conflict("None of these facts is active any more; there is nothing to merge.")
     first, *others = sources
     return Overrides(
         facts={str(first.pk): text, **{str(fact.pk): None for fact in others}},

@@ -141,13 +141,14 @@ def section_diff(
 def section_put(
     request: HttpRequest, response: HttpResponse, section: SectionPath, payload: ChangeIn, agent: AgentSlug = ""
 ) -> Any:
-    """200 when the guardrails apply the change at once, 202 when it waits for a person.
+    """200 if the guardrails apply the change immediately, 202 if it needs a person's decision.
 
-    What waits already in the same words is not proposed twice: 200 answers with that one, `repeated`. A token gets 409
-    for words that people turned down lately and while too many of its proposals wait, 429 after too many in a day.
+    The same text is not proposed twice: if it is pending already, 200 returns that proposal with `repeated`. A token
+    gets 409 for text that people rejected lately and while too many of its proposals are pending, 429 after too many
+    in a day.
 
-    The base is `base_version` or an ETag in If-Match; when the section has moved on since, 409 answers with
-    the base, current and proposed texts. Without either, the change is based on whatever is current.
+    The base is `base_version` or an ETag in If-Match; if the section has changed since then, 409 returns
+    the base, current and proposed texts. Without either, the change is based on the current version.
     """
     by = _principal(request)
     found = agent_for(by, agent)
@@ -174,7 +175,7 @@ def section_put(
 
 @router.get("/proposals/{proposal_id}", response={200: ProposalOut, **REFUSALS}, summary="One change proposal")
 def proposal_get(request: HttpRequest, proposal_id: UUID) -> Any:
-    """What became of a proposal: its status, and the reviewer's comment."""
+    """Status of a proposal, and the reviewer's comment."""
     by = _principal(request)
     proposal = ChangeProposal.objects.select_related("agent", "version").filter(pk=proposal_id).first()
     hidden = proposal is not None and not _shows(by, proposal)
@@ -195,7 +196,7 @@ def _shows(by: Principal, proposal: ChangeProposal) -> bool:
 
 @router.post("/reinitiate", response={200: ReinitiateOut, **REFUSALS}, summary="Seed the identity again (people)")
 def reinitiate(request: HttpRequest, payload: ReinitiateIn | None = None, agent: AgentSlug = "") -> Any:
-    """Write character and preferences again from today's prompt and facts; people only. With four eyes they wait.
+    """Write character and preferences again from today's prompt and facts; people only. With four eyes, as proposals.
 
     The facts are those of the categories person, preference and rule: the agent's own, or those of `facts_from`.
     """

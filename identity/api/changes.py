@@ -26,18 +26,21 @@ NOW = "now"
 def changes_list(
     request: HttpRequest,
     agent: str = "",
-    after: str = Query("", description="The last page's `next`; empty for all that is kept, `now` for none of it"),
+    after: str = Query(
+        "", description="`next` of the last page; empty for all kept changes, `now` for new changes only"
+    ),
     wait: int = Query(0, ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to wait for a change if there is none"),
     limit: int = Query(100, ge=1, le=MAX_PAGE),
-    kinds: str = Query("", max_length=1000, description="Only these, by commas; `fact.*` for all about facts"),
-    bodies: bool = Query(False, description="With each change what it is about, as it is now"),
+    kinds: str = Query(
+        "", max_length=1000, description="Only these kinds, separated by commas; `fact.*` for all about facts"
+    ),
+    bodies: bool = Query(False, description="Include the current object of each change"),
 ) -> Any:
-    """Everything that happens to an agent, in the order in which it became visible, each once, none left out.
+    """All changes of an agent, in the order in which they became visible, each once and without gaps.
 
-    A token learns of its own persona (the subconscious of both) and of what its scopes let it read; each persona's
-    changes are in order. Read with `next` for ever: it is given on every page, and stays good until the changes after
-    it are deleted by age; then, or when the database is another one, it is answered 410. A reader that finds no free
-    place to wait is answered 429.
+    A token gets changes of its own persona (the subconscious of both) within its scopes; each persona's changes are in
+    order. Continue with `next`: every page has it, and it stays valid until the changes after it are deleted by age.
+    After that, or if the database is another one, the answer is 410. If too many readers are waiting, it is 429.
     """
     by: Principal = request.auth  # type: ignore[attr-defined]
     found = agent_for(by, agent)

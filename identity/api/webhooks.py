@@ -42,7 +42,7 @@ def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
 
 @router.post("/webhooks", response={201: WebhookMadeOut, **REFUSALS}, summary="Let an address know of changes (people)")
 def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> Any:
-    """Tells an address of what happens from now on. The answer holds the secret, which cannot be had again."""
+    """Sends changes to an address from now on. The response contains the secret, which cannot be shown again."""
     by = _by(request)
     webhook, secret = webhook_create(agent=agent_for(by, agent), by=by, **payload.dict())
     return Status(201, {**WebhookOut.from_orm(webhook).dict(), "secret": secret})
@@ -50,14 +50,14 @@ def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> 
 
 @router.patch("/webhooks/{webhook_id}", response={200: WebhookOut, **REFUSALS}, summary="Change a webhook (people)")
 def webhooks_patch(request: HttpRequest, webhook_id: UUID, payload: WebhookPatch, agent: str = "") -> Any:
-    """Changes what is named. What happened while it was paused is sent once it goes on."""
+    """Changes the given fields. Changes made while it was paused are sent after it is resumed."""
     by = _by(request)
     return webhook_update(webhook=_webhook(by, agent, webhook_id), by=by, **payload.dict())
 
 
 @router.delete("/webhooks/{webhook_id}", response={204: None, **REFUSALS}, summary="Delete a webhook (people)")
 def webhooks_delete(request: HttpRequest, webhook_id: UUID, agent: str = "") -> Any:
-    """Deletes it with the record of what it was sent."""
+    """Deletes it with the records of its messages."""
     by = _by(request)
     webhook_delete(webhook=_webhook(by, agent, webhook_id), by=by)
     return Status(204, None)
@@ -87,7 +87,7 @@ def deliveries_list(
 
 @router.post("/webhooks/{webhook_id}/replay", response={200: ReplayOut, **REFUSALS}, summary="Send again (people)")
 def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, agent: str = "") -> Any:
-    """Sends one message again, or all that were given up."""
+    """Resends one message, or all that failed permanently."""
     by = _by(request)
     webhook = _webhook(by, agent, webhook_id)
     delivery = None

@@ -117,9 +117,9 @@ class Notification(ItemRow):
     class Kind(models.TextChoices):
         MENTION = "mention", "Mentioned you"
         ASSIGNMENT = "assignment", "Assigned to you"
-        OPINION = "opinion", "Asks for your opinion"
-        ANSWER = "answer", "Answered your question"
-        RETURNED = "returned", "Snoozed until now"
+        OPINION = "opinion", "Asked for your opinion"
+        ANSWER = "answer", "Answered your opinion request"
+        RETURNED = "returned", "Snooze ended"
         HIGH_RISK = "high_risk", "High risk"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

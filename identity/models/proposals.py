@@ -51,7 +51,7 @@ class ChangeProposal(AgentRow, AuthorFields):
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"
-        APPLIED = "applied", "Applied by agent, not looked over"
+        APPLIED = "applied", "Applied by the agent, not looked over"
         APPROVED = "approved", "Approved"
         REJECTED = "rejected", "Rejected"
         WITHDRAWN = "withdrawn", "Withdrawn"

@@ -125,7 +125,7 @@ class LogVerification(models.Model):
     """One check of the whole log against its seals, made by the worker in parts; `serial` says how far it is."""
 
     class Status(models.TextChoices):
-        WAITING = "waiting", "Waiting"
+        WAITING = "waiting", "Pending"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
         FAILED = "failed", "Failed"

@@ -65,9 +65,9 @@ class WebhookDelivery(models.Model):
     """One message to a webhook: changes in their order, by key; their bodies are read when it is sent."""
 
     class Status(models.TextChoices):
-        WAITING = "waiting", "Waiting"
+        WAITING = "waiting", "Pending"
         DELIVERED = "delivered", "Delivered"
-        DEAD = "dead", "Given up"
+        DEAD = "dead", "Failed permanently"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")

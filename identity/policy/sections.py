@@ -53,11 +53,13 @@ class SectionPolicy:
 
 SECTION_POLICY: dict[str, SectionPolicy] = {
     Section.CHARACTER: SectionPolicy(Risk.HIGH, False, "Who the agent is: role, voice, temperament."),
-    Section.VALUES: SectionPolicy(Risk.HIGH, False, "What it puts first when goals pull apart."),
-    Section.PROTOCOLS: SectionPolicy(Risk.LOW, True, "How it works: habits, checklists, ways of answering."),
-    Section.PREFERENCES: SectionPolicy(Risk.LOW, True, "What it has learned about the people it serves."),
-    Section.BOUNDARIES: SectionPolicy(Risk.HIGH, False, "What it must never do, and when it must stop and ask."),
-    Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can reach. Optional."),
+    Section.VALUES: SectionPolicy(Risk.HIGH, False, "Its priorities when goals conflict."),
+    Section.PROTOCOLS: SectionPolicy(Risk.LOW, True, "Its way of working: habits, checklists, styles of answering."),
+    Section.PREFERENCES: SectionPolicy(Risk.LOW, True, "Its knowledge about the people it serves."),
+    Section.BOUNDARIES: SectionPolicy(
+        Risk.HIGH, False, "Its limits: actions that are forbidden, and when it must stop and ask."
+    ),
+    Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can access. Optional."),
 }
 
 LARGE_CHANGE = 1_000

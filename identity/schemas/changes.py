@@ -9,19 +9,19 @@ from pydantic import Field
 
 
 class FeedChangeOut(Schema):
-    id: UUID = Field(description="The same wherever this change appears: in pages, to webhooks, again")
-    kind: str = Field(description="What it is about and what happened, such as `fact.superseded`")
+    id: UUID = Field(description="Stable id of this change, on pages and in webhooks")
+    kind: str = Field(description="Object and action, such as `fact.superseded`")
     persona: str
     at: datetime
     object_type: str
     object_id: str
-    details: dict[str, Any] = Field(description="Ids, numbers and words of ours that belong to this kind")
+    details: dict[str, Any] = Field(description="Ids, numbers and codes that belong to this kind")
     body: dict[str, Any] | None = Field(
-        None, description="With `bodies`: the object as it is now; null where it is gone or has no body"
+        None, description="With `bodies`: the current object; null if it no longer exists or has no body"
     )
 
 
 class FeedOut(Schema):
     items: list[FeedChangeOut]
-    next: str = Field(description="Pass as `after`: on every page, the last one too")
-    more: bool = Field(description="Whether there is more already; else wait for it")
+    next: str = Field(description="Pass as `after` for the next page; also given on the last page")
+    more: bool = Field(description="Whether more changes are available now")

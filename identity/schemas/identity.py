@@ -79,22 +79,23 @@ class DiffOut(Schema):
 
 class ChangeIn(Input):
     content: str = Field(
-        description="The whole new text of the section", json_schema_extra={"maxLength": MAX_SECTION_CHARACTERS}
+        description="Complete new text of the section", json_schema_extra={"maxLength": MAX_SECTION_CHARACTERS}
     )
-    reason: Reason = Field("", description="Why; shown to the reviewer")
+    reason: Reason = Field("", description="Reason; shown to the reviewer")
     base_version: Annotated[int, Field(ge=0, le=2_000_000_000, strict=True)] | None = Field(
-        None, description="The version that was edited, 0 for none; may be sent as If-Match instead"
+        None, description="Version on which the edit is based, 0 for none; may be sent as If-Match instead"
     )
     mode: Literal["auto", "propose"] = Field(
-        "auto", description="“propose” waits for a person even where the guardrails would apply at once"
+        "auto",
+        description="“propose” needs a person's decision even if the guardrails would apply the change",
     )
 
 
 class TextWarningOut(Schema):
     code: Literal["look_alike", "mixed_direction", "hidden_character"]
-    line: int = Field(description="From 1")
-    column: int = Field(description="From 1")
-    word: str = Field(description="The word that holds look-alikes; empty for the other codes")
+    line: int = Field(description="Counted from 1")
+    column: int = Field(description="Counted from 1")
+    word: str = Field(description="The word with look-alike characters; empty for other codes")
     message: str
 
 
@@ -116,8 +117,8 @@ class ProposalOut(Schema):
     created_at: datetime
     decided_at: datetime | None
     expires_at: datetime
-    version: int | None = Field(description="The version that it became, once applied")
-    warnings: list[TextWarningOut] = Field(description="What a reader of the text may take for something else")
+    version: int | None = Field(description="Version that it became after it was applied")
+    warnings: list[TextWarningOut] = Field(description="Characters that a reader may misread")
 
     @staticmethod
     def resolve_warnings(proposal: ChangeProposal) -> list[Any]:
@@ -136,7 +137,7 @@ class ChangeOut(Schema):
     action: Literal["applied", "proposed", "unchanged"]
     proposal: ProposalOut | None
     version: VersionOut | None
-    repeated: bool = Field(False, description="The same was proposed before and still waits: `proposal` is that one")
+    repeated: bool = Field(False, description="The same text is already pending: `proposal` is that proposal")
 
 
 class TextAt(Schema):
@@ -158,14 +159,14 @@ class StaleBaseOut(Problem):
 class ReinitiateIn(Input):
     reason: Reason = ""
     facts_from: str = Field(
-        "", max_length=50, description="The slug of an agent whose facts about its user are taken instead of its own"
+        "", max_length=50, description="Slug of an agent whose facts about its user are used instead of its own"
     )
 
 
 class ReinitiateOut(Schema):
     agent: str
     initiation_state: str
-    written: dict[str, int] = Field(description="The sections that got a new version, with its number")
+    written: dict[str, int] = Field(description="Sections that got a new version, with its number")
     proposed: dict[str, UUID] = Field(
-        description="With four eyes: the sections whose new text waits, with its proposal"
+        description="With four eyes: sections whose new text is pending, with the proposal"
     )

@@ -14,10 +14,12 @@ Scope = Literal["identity:read", "memory:read", "context:read", "expectations:ru
 
 class WebhookIn(Input):
     url: str = Field(max_length=500, description="https:// or http://; a private address is refused")
-    scopes: list[Scope] = Field(description="What the receiver may know", max_length=4)
-    kinds: list[str] = Field([], max_length=100, description="Only these kinds of change; empty for all it may know")
+    scopes: list[Scope] = Field(description="Scopes of the receiver", max_length=4)
+    kinds: list[str] = Field(
+        [], max_length=100, description="Only these kinds of change; empty for all that the scopes allow"
+    )
     persona: Literal["actor", "subconscious"] = "actor"
-    bodies: bool = Field(False, description="Send with each change what it is about, as it is then")
+    bodies: bool = Field(False, description="Include the object of each change, as it is at that time")
     secret: str = Field("", max_length=200, description="16 characters or more; made here if not given")
 
 
@@ -27,7 +29,7 @@ class WebhookPatch(Input):
     kinds: list[str] | None = Field(None, max_length=100)
     bodies: bool | None = None
     secret: str | None = Field(None, max_length=200)
-    active: bool | None = Field(None, description="false pauses it, true lets it go on")
+    active: bool | None = Field(None, description="false pauses it, true resumes it")
 
 
 class WebhookOut(Schema):
@@ -43,7 +45,7 @@ class WebhookOut(Schema):
 
 
 class WebhookMadeOut(WebhookOut):
-    secret: str = Field(description="Cannot be had again")
+    secret: str = Field(description="Cannot be shown again")
 
 
 class WebhooksOut(Schema):
@@ -55,7 +57,7 @@ class DeliveryOut(Schema):
     number: int
     status: str
     kinds: list[str]
-    changes: int = Field(description="How many it tells of")
+    changes: int = Field(description="Number of changes in the message")
     attempts: int
     created_at: datetime
     tried_at: datetime | None
@@ -75,7 +77,7 @@ class DeliveriesOut(Schema):
 
 
 class ReplayIn(Input):
-    delivery: UUID | None = Field(None, description="This one; without it all that were given up")
+    delivery: UUID | None = Field(None, description="Delivery to resend; by default all that failed permanently")
 
 
 class ReplayOut(Schema):

@@ -42,7 +42,7 @@ def audit_actions(by: Principal) -> list[str]:
 
 SORTS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
 """Orders of the inbox."""
-STATUSES = {"pending": "Waiting", "applied": "Applied, to look over", "decided": "Decided"}
+STATUSES = {"pending": "Pending", "applied": "Applied, to look over", "decided": "Decided"}
 """Filters of the list of proposals by status."""
 
 
@@ -89,8 +89,8 @@ class AuditFilter(django_filters.FilterSet):
     channel = django_filters.ChoiceFilter(
         choices=[*AuditEvent.CHANNELS, ("itself", "By itself")],
         method="filter_channel",
-        empty_label="Any way",
-        label="Came in by",
+        empty_label="Any channel",
+        label="Channel",
     )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
     q = django_filters.CharFilter(method="filter_words", label="Words or id")

@@ -42,7 +42,7 @@ def agent_create(
         with transaction.atomic():
             agent = Agent.objects.create(slug=slug, name=name, kind=kind)
     except IntegrityError as error:
-        raise Conflict(f"There is an agent {slug!r} already.", field="slug") from error
+        raise Conflict(f"There is already an agent {slug!r}.", field="slug") from error
     audit_record(
         by=by,
         action="agent.create",
@@ -89,7 +89,7 @@ def agent_configure_all(*, agent: Agent, entries: Mapping[str, Any], reason: str
     """
     by.require("identity.change_agent", agent)
     if len(reason) > MAX_REASON_CHARACTERS or unstorable_reason(reason):
-        raise Invalid(f"A reason has at most {MAX_REASON_CHARACTERS:,} characters that can be stored.", field="reason")
+        raise Invalid(f"A reason must have at most {MAX_REASON_CHARACTERS:,} storable characters.", field="reason")
     agent = agent_lock(agent)
     after = {name: value for name, value in entries.items() if agent.config.get(name) != value}
     if after:
@@ -105,9 +105,9 @@ def agent_configure_all(*, agent: Agent, entries: Mapping[str, Any], reason: str
 def _name_check(name: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > 100 or unstorable_reason(name):
-        raise Invalid("A name has 1 to 100 characters that can be stored.", field="name")
+        raise Invalid("A name must have 1 to 100 storable characters.", field="name")
     if hidden := invisible_characters(name, 1):
-        raise Invalid(f"A name may not hold {hidden[0].code} {hidden[0].name}, which does not show.", field="name")
+        raise Invalid(f"A name must not contain {hidden[0].code} {hidden[0].name}, which is invisible.", field="name")
     return name
 
 

@@ -30,7 +30,7 @@ def cursor_decode(cursor: str) -> dict[str, StreamPosition]:
         payload = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         return {name: _position(position, key) for name, position, key in payload if Persona(name)}
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-        raise Invalid("This cursor is not one that a page of changes gave out.", field="after") from error
+        raise Invalid("This cursor does not come from a page of changes.", field="after") from error
 
 
 def _position(position: object, key: object) -> StreamPosition:

@@ -27,7 +27,7 @@ class CursorGone(DomainError):
 
     status = 410
     code = "cursor_gone"
-    title = "This cursor is of no use any more"
+    title = "This cursor has expired"
 
 
 def feed_change_record(
@@ -258,18 +258,18 @@ def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[
         position = after.get(persona)
         if persona not in rows:
             if position is not None and position.number:
-                raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
+                raise CursorGone("This cursor belongs to another agent or to another database.")
             continue
         last, purged, tip, seen, _ = rows[persona]
         if position is not None and position.number:
             if position.number < purged:
                 raise CursorGone(
-                    "Changes after this cursor have been deleted by age. Read what you need again, and go on with"
-                    " the changes from now on: after=now."
+                    "Changes after this cursor have been deleted by age. Read the data that you need again, and"
+                    " continue with new changes: after=now."
                 )
             other = seen is not None and position.key and seen.hex[:8] != position.key
             if position.number > last or other:
-                raise CursorGone("This cursor is of another agent, or of a database that is no longer this one.")
+                raise CursorGone("This cursor belongs to another agent or to another database.")
         begin = position.number if position is not None and position.number else purged
         # The tip may have been deleted by age; then the position has its number only.
         found[persona] = (begin, StreamPosition(last, tip.hex[:8] if tip else ""))

@@ -64,7 +64,7 @@ def _position(by: Principal) -> Iterator[None]:
     with _lock:
         if _waiting.total() >= most or _waiting[caller] >= max(1, most // 2):
             raise TooMany(
-                "As many readers wait for changes as may: ask without wait, or again in a moment.",
+                "Too many readers are waiting for changes. Ask without wait, or retry in a moment.",
                 retry_after=RETRY_WAIT_SECONDS,
             )
         _waiting[caller] += 1

@@ -39,7 +39,9 @@ def is_self_approval(proposal: ChangeProposal, by: Principal) -> bool:
 def approval_check(proposal: ChangeProposal, by: Principal, *, edits: bool) -> None:
     """Raise NotAllowed if four eyes forbid `by` to approve the proposal, or to edit it in approving."""
     if is_self_approval(proposal, by):
-        raise NotAllowed("Four eyes: you proposed this, or made the token that did, so another person must approve it.")
+        raise NotAllowed(
+            "Four eyes: you proposed this, or created the token that proposed it, so another person must approve it."
+        )
     if settings.FOUR_EYES and edits:
         raise NotAllowed("Four eyes: save your edited text as a proposal of its own.")
 
@@ -49,7 +51,7 @@ def activation_check(by: Principal, approved: ChangeProposal | None) -> None:
     if not settings.FOUR_EYES or by.kind == "system":
         return
     if approved is None or not by.is_person or is_own(approved, by):
-        raise NotAllowed("Four eyes: a text becomes current when another person approves it.")
+        raise NotAllowed("Four eyes: a text becomes current only when another person approves it.")
 
 
 def requires_proposal(by: Principal) -> bool:

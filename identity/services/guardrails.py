@@ -46,21 +46,22 @@ def guardrail_decide(
             return GuardrailVerdict(False, "Four eyes: another person must approve.")
         return GuardrailVerdict(True, "Applied by a person with the right to approve.")
     if settings.FOUR_EYES:
-        return GuardrailVerdict(False, "Four eyes: a person must approve, and not the one who made the token.")
+        return GuardrailVerdict(False, "Four eyes: a person other than the creator of the token must approve.")
     if by.persona == Persona.SUBCONSCIOUS:
-        return GuardrailVerdict(False, "The subconscious only proposes; a person decides.")
+        return GuardrailVerdict(False, "The subconscious can only propose; a person decides.")
     if not SECTION_POLICY[section].agent_may_apply:
-        return GuardrailVerdict(False, f"An agent may not change its {section} by itself.")
+        return GuardrailVerdict(False, f"An agent cannot change its {section} without a person.")
     before = current.content if current else ""
     if content is not None and change_risk(section, before, content) != SECTION_POLICY[section].risk:
-        return GuardrailVerdict(False, f"A change of {change_size(before, content):,} characters waits for a person.")
+        size = change_size(before, content)
+        return GuardrailVerdict(False, f"A change of {size:,} characters needs a person's approval.")
     if current is not None and is_verified_by_people(current):
-        return GuardrailVerdict(False, f"The {section} are a person's word: an agent may only propose to change them.")
+        return GuardrailVerdict(False, f"A person wrote the {section}: an agent can only propose to change them.")
     if lately_refused(agent=agent, by=by).filter(section=section).exists():
         return GuardrailVerdict(
             False,
             f"People rejected or reverted a change of the {section} in the last {REJECTION_STANDS.days} days:"
-            " the next one waits for them.",
+            " the next one needs their approval.",
         )
     if updates_in_window(agent) >= AGENT_UPDATES_PER_WINDOW:
         return GuardrailVerdict(False, "The agent has used its one identity update of the last 24 hours.")

@@ -89,7 +89,7 @@ def item_require(item: InboxItem, by: Principal, rights: dict[str, str] = DECIDE
 def item_open_check(item: InboxItem) -> None:
     """Raise Conflict if the item is decided."""
     if not item.is_open:
-        raise Conflict("This is decided already.", status=item.status)
+        raise Conflict("This item is already decided.", status=item.status)
 
 
 def person_of(by: Principal) -> User:

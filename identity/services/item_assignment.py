@@ -27,7 +27,7 @@ def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemA
     if (had.person if had else None) == person:
         return had
     if person is not None and not item.people(DECIDE_RIGHTS).filter(pk=person.pk).exists():
-        raise Invalid(f"{person.get_username()} may not decide this.", field="person")
+        raise Invalid(f"{person.get_username()} cannot decide this item.", field="person")
     before.delete()
     made = None
     if person is not None:

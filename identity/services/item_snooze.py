@@ -47,7 +47,7 @@ def item_unsnooze(*, item: InboxItem, by: Principal) -> None:
     """Let an item that one has put off be in one's inbox again. Raises NotAllowed, NotFound, Conflict."""
     item_require(item, by)
     if not ItemSnooze.objects.filter(item_id=item.id, person=person_of(by), ended_at=None).update(ended_at=clock.now()):
-        raise Conflict("You have not snoozed this.")
+        raise Conflict("You have not snoozed this item.")
     audit_record(by=by, action="item.unsnooze", target=item.row, agent=item.agent, persona=item.persona)
 
 

@@ -51,7 +51,7 @@ def oauth_client_register(*, name: str, redirect_uris: Sequence[str], address: s
             retry_after=int(REGISTRATION_WINDOW.total_seconds()),
         )
     if waiting.count() >= REGISTRATIONS_WAITING:
-        raise TooMany("Too many clients wait for somebody to connect them.", retry_after=3600)
+        raise TooMany("Too many registered clients have not been connected yet.", retry_after=3600)
     client = OAuthClient.objects.create(
         client_id=f"client_{secrets.token_urlsafe(16)}",
         name=name,
@@ -67,7 +67,7 @@ def oauth_client_register(*, name: str, redirect_uris: Sequence[str], address: s
         target=client,
         agent=None,
         after={"redirect_uris": uris, "address": address},
-        message="Nobody has vouched for it. It can do nothing until a person connects it.",
+        message="This client is not verified. It has no access until a person connects it.",
     )
     return client
 
@@ -123,19 +123,21 @@ def name_check(name: str) -> str:
     """Validate the name of a client that people will read. Raises Invalid."""
     name = " ".join(name.split())
     if is_blank(name) or len(name) > MAX_NAME_CHARACTERS:
-        raise Invalid(f"A client's name has 1 to {MAX_NAME_CHARACTERS} characters.", field="name")
+        raise Invalid(f"A client's name must have 1 to {MAX_NAME_CHARACTERS} characters.", field="name")
     if reason := unapprovable_reason(name):
-        raise Invalid(f"A client's name is what people see. {reason}", field="name")
+        raise Invalid(f"People see the client's name. {reason}", field="name")
     return name
 
 
 def redirect_uris_check(uris: Sequence[str]) -> list[str]:
     """Addresses to which people may be sent back. Raises Invalid, naming the first that is none."""
     if not 1 <= len(uris) <= MAX_REDIRECT_URIS:
-        raise Invalid(f"A client has 1 to {MAX_REDIRECT_URIS} addresses to redirect to.", field="redirect_uris")
+        raise Invalid(f"A client must have 1 to {MAX_REDIRECT_URIS} redirect addresses.", field="redirect_uris")
     for uri in uris:
         if len(uri) > MAX_REDIRECT_URI_CHARACTERS:
-            raise Invalid(f"An address has at most {MAX_REDIRECT_URI_CHARACTERS} characters.", field="redirect_uris")
+            raise Invalid(
+                f"An address must have at most {MAX_REDIRECT_URI_CHARACTERS} characters.", field="redirect_uris"
+            )
         if problem := redirect_uri_problem(uri, app_schemes=APP_SCHEMES):
             raise Invalid(f"{uri[:80]!r}: {problem}", field="redirect_uris")
     return list(dict.fromkeys(uris))

@@ -37,7 +37,7 @@ _NAMES_LOCK = 0x6E616D6573
 def owner_check(by: Principal) -> None:
     """Raise NotAllowed unless `by` is a signed-in owner."""
     if not is_owner(by):
-        raise NotAllowed("Only owners manage people. An owner is made by another one, or by `nous createsuperuser`.")
+        raise NotAllowed("Only owners can manage people. Another owner or `nous createsuperuser` can create an owner.")
 
 
 def is_owner(by: Principal) -> bool:
@@ -53,7 +53,10 @@ def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal
     owner_check(by)
     _role_check(role)
     if not settings.PASSWORD_LOGIN and role != Invitation.OWNER:
-        raise Invalid("Passwords let in owners alone here; the others come in by their groups.", field="role")
+        raise Invalid(
+            "Only owners can log in with a password here. Everyone else logs in with the provider, by their groups.",
+            field="role",
+        )
     note = visible_text_check("note", note, MAX_NOTE_CHARACTERS)
     whole_check("days", days, 1, MAX_INVITATION_DAYS)
     secret = secrets.token_urlsafe(SECRET_BYTES)
@@ -90,7 +93,7 @@ def invitation_find(secret: str) -> Invitation:
     """The open invitation that a link names. Raises NotFound, which says the same of every other secret."""
     found = Invitation.objects.open().filter(digest=secret_digest(secret)).first()
     if found is None:
-        raise NotFound("This invitation was used, taken back, or is past its time. Ask for a new one.")
+        raise NotFound("This invitation was used, revoked or has expired. Ask for a new one.")
     return found
 
 
@@ -125,7 +128,7 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
 def person_password_set(*, person: User, password: str, by: Principal) -> User:
     """Give oneself another password. Raises NotAllowed for another person's, Invalid for one that does not do."""
     if by.user is None or by.user.pk != person.pk:
-        raise NotAllowed("People change their own password only.")
+        raise NotAllowed("You can change only your own password.")
     _password_set(person, password)
     person.save(update_fields=["password"])
     return person
@@ -189,7 +192,7 @@ def person_deactivate(*, person: User, by: Principal) -> User:
     owner_check(by)
     person = _locked(person, by, keeps_owner=False)
     if not person.is_active:
-        raise Conflict(f"{person.username} is kept out already.")
+        raise Conflict(f"{person.username} is already deactivated.")
     person.is_active = False
     person.save(update_fields=["is_active"])
     _sessions_delete(person)
@@ -202,7 +205,7 @@ def person_reactivate(*, person: User, by: Principal) -> User:
     owner_check(by)
     person = _locked(person, by, keeps_owner=True)
     if person.is_active:
-        raise Conflict(f"{person.username} may come in already.")
+        raise Conflict(f"{person.username} is already active.")
     person.is_active = True
     person.save(update_fields=["is_active"])
     return person
@@ -294,13 +297,13 @@ def username_check(username: str) -> str:
     except ValidationError as error:
         raise Invalid(" ".join(error.messages), field="username") from error
     if visible_text(username) != username:
-        raise Invalid("A name holds no characters that nobody sees.", field="username")
+        raise Invalid("A name must not contain invisible characters.", field="username")
     # One at a time: of two names that look alike, the second must see the first.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_NAMES_LOCK])
     taken = name_skeletons(username)
     if any(taken & name_skeletons(name) for name in User.objects.values_list("username", flat=True)):
-        raise Invalid("There is an account of this name, or of one that looks like it.", field="username")
+        raise Invalid("An account with this name or a similar-looking name exists already.", field="username")
     return username
 
 

@@ -79,7 +79,7 @@ def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
         if bare_words(each.content) == wished:
             why = f" “{each.comment}”" if each.comment else ""
             raise Conflict(
-                f"{each.reviewer_name} {each.get_status_display().lower()} these very words"
+                f"{each.reviewer_name} {each.get_status_display().lower()} exactly this text"
                 f" ({each.section}) on {each.decided_at:%Y-%m-%d}.{why} Propose something else.",
                 proposal=str(each.pk),
             )
@@ -92,7 +92,7 @@ def pending_cap_check(*, agent: Agent, by: Principal) -> None:
     waiting = ChangeProposal.objects.pending().filter(agent=agent, author_kind=by.kind, author_id=by.id).count()
     if waiting >= MAX_PENDING_PROPOSALS_PER_TOKEN:
         raise Conflict(
-            f"{waiting} proposals of this token wait for people, as many as may: propose again once some are decided."
+            f"{waiting} proposals of this token are pending, which is the limit. Propose again after some are decided."
         )
 
 

@@ -53,7 +53,7 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
         status_audit(proposal, agent, by, "proposal.undo", Status.REJECTED, "")
     elif proposal.status == Status.APPROVED and proposal.self_applied:
         proposal.status = Status.APPLIED
-        status_audit(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look over.")
+        status_audit(proposal, agent, by, "proposal.undo", Status.APPROVED, "Undo of a look-over.")
     elif proposal.status == Status.APPROVED and requires_proposal(by):
         return _restore_propose(agent, proposal, by, "")
     elif proposal.status == Status.APPROVED:
@@ -104,9 +104,7 @@ def _restore_propose(agent: Agent, proposal: ChangeProposal, by: Principal, comm
         agent=agent, section=proposal.section, base_version=current.version, content=content
     )
     if same.exists():
-        raise Conflict(
-            "Four eyes: it is proposed already to restore the text before; another person must approve that."
-        )
+        raise Conflict("Four eyes: restoring the previous text is already proposed; another person must approve it.")
     restored = f"Restores version {before.version}." if before else "Restores the empty section."
     result = identity_propose(
         agent=agent,
@@ -118,7 +116,7 @@ def _restore_propose(agent: Agent, proposal: ChangeProposal, by: Principal, comm
         restores=before,
     )
     if result.proposal is None:
-        raise Conflict("The text before is the one that is current.")
+        raise Conflict("The previous text is already current.")
     return result.proposal
 
 

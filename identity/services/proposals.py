@@ -97,7 +97,7 @@ def identity_propose(
         content=content,
         reason=reason,
         risk=change_risk(section, current.content if current else "", content),
-        guardrail="Held for review on request." if wait and verdict.apply else verdict.reason,
+        guardrail="Kept for review on request." if wait and verdict.apply else verdict.reason,
         restores=restores,
         author_kind=by.kind,
         author_id=by.id,
@@ -208,7 +208,7 @@ def proposal_approve(
         author=None if edited or sealed else proposal,
         approved=None if edited else proposal,
         action="proposal.approve",
-        message=comment or ("Merged with what the section has become since." if wished != proposal.content else ""),
+        message=comment or ("Merged with the current text of the section." if wished != proposal.content else ""),
     )
     # Of a merged text, too, the version says what became current.
     proposal.edited = wished != proposal.content
@@ -250,7 +250,7 @@ def proposal_withdraw(*, proposal: ChangeProposal, by: Principal) -> ChangePropo
     proposal = ChangeProposal.objects.select_for_update().get(agent=agent, pk=proposal.pk)
     ours = proposal.author_kind == by.kind and proposal.persona == by.persona
     if not ours or (by.is_person and proposal.author_id != by.id):
-        raise NotAllowed("Only whoever proposed a change can withdraw it.")
+        raise NotAllowed("Only the author of a proposal can withdraw it.")
     pending_check(proposal)
     proposal.status, proposal.decided_at = Status.WITHDRAWN, clock.now()
     proposal.save(update_fields=["status", "decided_at"])

@@ -38,10 +38,10 @@ def provider_account_sign_in(*, issuer: str, subject: str, name: str, role: str,
         if linked_to is not None:
             return _link(known, linked_to, issuer, subject)
         if not role:
-            raise NotAllowed("None of your groups has a role here. Ask whoever manages your groups.")
+            raise NotAllowed("None of your groups has a role here. Ask the manager of your groups.")
         person = known.user if known else _account_make(issuer, subject, name)
         if not person.is_active:
-            raise NotAllowed("Your account is kept out.")
+            raise NotAllowed("Your account is deactivated.")
         keeps = person.is_superuser and role != Invitation.OWNER and is_last_owner(person)
         if not keeps:
             role_give(person, role)

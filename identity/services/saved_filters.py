@@ -22,7 +22,7 @@ def saved_filter_save(*, name: str, query: str, by: Principal) -> SavedFilter:
     query = text_check("query", query, 500)
     mine = SavedFilter.objects.filter(person=person)
     if mine.exclude(name=name).count() >= MAX_FILTERS:
-        raise Conflict(f"You have {MAX_FILTERS} filters, as many as may be: remove one first.")
+        raise Conflict(f"You have {MAX_FILTERS} filters, which is the limit. Remove one first.")
     saved = SavedFilter.objects.update_or_create(person=person, name=name, defaults={"query": query})[0]
     audit_record(by=by, action="saved_filter.save", target=saved, agent=None, after={"query": query})
     return saved

@@ -56,10 +56,10 @@ def second_factor_enrol(*, person: User, secret: str, code: str, by: Principal) 
     _own_check(person, by)
     User.objects.select_for_update().get(pk=person.pk)
     if SecondFactor.objects.filter(person=person).exists():
-        raise Conflict("You have a second factor already; remove it first.")
+        raise Conflict("You already have a second factor. Remove it first.")
     step = _step_of(secret, code, after=0)
     if step is None:
-        raise Invalid("That is not the code of this moment. Is the clock of your phone right?", field="code")
+        raise Invalid("This is not the current code. Check the clock of your phone.", field="code")
     kept = secret_encrypt(secret, PURPOSE)
     factor = SecondFactor.objects.create(person=person, secret=kept, last_step=step, used_at=clock.now())
     codes = _codes_make(factor)
@@ -83,7 +83,7 @@ def second_factor_verify(*, person: User, code: str, by: Principal) -> None:
 def _verify(person: User, code: str, by: Principal) -> Invalid | TooMany | None:
     factor = SecondFactor.objects.select_for_update().filter(person=person).first()
     if factor is None:
-        raise NotFound("There is no second factor to ask for.")
+        raise NotFound("This account has no second factor.")
     now = clock.now()
     if wait := _lock_seconds(factor, now):
         return TooMany(f"Too many wrong codes. Try again in {wait // 60 + 1} minutes.", retry_after=wait)
@@ -92,7 +92,7 @@ def _verify(person: User, code: str, by: Principal) -> Invalid | TooMany | None:
         factor.save(update_fields=["failures", "used_at", "last_step"])
         return None
     _failure_count(factor, now)
-    return Invalid("This code is wrong, or was used before. Wait for the next one.", field="code")
+    return Invalid("This code is wrong or was used before. Wait for the next code.", field="code")
 
 
 def _code_take(factor: SecondFactor, code: str, by: Principal, now: datetime) -> bool:
@@ -213,7 +213,7 @@ def recovery_codes_left(person: User) -> int:
 
 def _own_check(person: User, by: Principal) -> None:
     if by.user is None or by.user.pk != person.pk:
-        raise NotAllowed("People manage their own second factor only; an owner can reset another's.")
+        raise NotAllowed("You can manage only your own second factor. An owner can reset another person's.")
 
 
 def _step_of(secret: str, code: str, *, after: int) -> int | None:

@@ -24,9 +24,9 @@ def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOp
     item_require(item, by)
     item_open_check(item)
     if str(person.pk) == by.id:
-        raise Invalid("Ask somebody else than yourself.", field="person")
+        raise Invalid("You cannot ask yourself for an opinion.", field="person")
     if not item.people().filter(pk=person.pk).exists():
-        raise Invalid(f"{person.get_username()} may not know of this.", field="person")
+        raise Invalid(f"{person.get_username()} cannot view this item.", field="person")
     fields = {**item.key, "asker": person_of(by), "asker_name": by.name}
     made, is_new = SecondOpinion.objects.get_or_create(item_id=item.id, person=person, defaults=fields)
     if not is_new:
@@ -56,7 +56,7 @@ def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal)
     rows = SecondOpinion.objects.select_for_update(of=("self",)).select_related("asker")
     asked = rows.filter(item_id=item.id, person=person_of(by)).first()
     if asked is None:
-        raise NotFound("Nobody has asked you about this.")
+        raise NotFound("Nobody has asked for your opinion on this item.")
     before, asked.answer, asked.note, asked.answered_at = asked.answer, answer, note, clock.now()
     asked.save(update_fields=["answer", "note", "answered_at"])
     if asked.asker is not None:

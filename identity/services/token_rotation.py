@@ -23,12 +23,12 @@ def token_rotate(*, token: ApiToken, grace: timedelta, by: Principal) -> str:
     """
     by.require("identity.add_apitoken", token.agent)
     if not timedelta() <= grace <= LONGEST_GRACE:
-        raise Invalid("The former secret goes on for seven days at most.", field="grace")
+        raise Invalid("The previous secret can stay valid for at most seven days.", field="grace")
     token = ApiToken.objects.select_for_update(of=("self",)).select_related("agent").get(pk=token.pk)
     if token.state != "active":
-        raise Conflict(f"This token is {token.state}: make a new one.")
+        raise Conflict(f"This token is {token.state}: create a new one.")
     if token.secret_expires_at is not None:
-        raise Conflict("Its client renews this token by itself.")
+        raise Conflict("Its client renews this token automatically.")
     secret, before = secret_make(), token.prefix
     token.former_digest, token.former_until = "", None
     if grace:

@@ -107,12 +107,12 @@ def token_rights_check(
         )
     name = " ".join(name.split())
     if not name or len(name) > 100 or unstorable_reason(name):
-        raise Invalid("A token's name has 1 to 100 characters that can be stored.", field="name")
+        raise Invalid("A token's name must have 1 to 100 storable characters.", field="name")
     if expires_at is not None and expires_at <= clock.now():
-        raise Invalid("The expiry lies in the past.", field="expires_at")
+        raise Invalid("The expiry is in the past.", field="expires_at")
     projects = _projects_check(projects)
     if global_memory not in ApiToken.GlobalMemory.values:
-        raise Invalid("global_memory is one of read, write.", field="global_memory")
+        raise Invalid("global_memory must be read or write.", field="global_memory")
     return {
         "persona": persona,
         "name": name,
@@ -140,7 +140,7 @@ def _projects_check(projects: Sequence[str]) -> list[str]:
     except ValueError as error:
         raise Invalid(f"projects: {error}", field="projects") from error
     if not all(keys):
-        raise Invalid("The key of a project is not empty.", field="projects")
+        raise Invalid("The key of a project must not be empty.", field="projects")
     return sorted(set(keys))
 
 
@@ -152,7 +152,7 @@ def token_revoke(*, token: ApiToken, by: Principal, message: str = "") -> ApiTok
         revoked_at=clock.now(), revoked_by=by.name
     )
     if not changed:
-        raise Conflict("This token is revoked already.")
+        raise Conflict("This token is already revoked.")
     token.refresh_from_db()
     audit_record(
         by=by,

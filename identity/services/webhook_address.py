@@ -23,11 +23,11 @@ GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """All of IPv6 that is routed on the internet; other ranges embed IPv4 addresses, or are local to a site."""
 
 WORDS: dict[type[Exception], str] = {
-    socket.gaierror: "The name of its host cannot be found.",
-    ssl.SSLError: "Its certificate is not accepted, or it speaks no TLS.",
-    ConnectionRefusedError: "It takes no connections.",
+    socket.gaierror: "The host name cannot be resolved.",
+    ssl.SSLError: "Its certificate is not accepted, or it does not use TLS.",
+    ConnectionRefusedError: "It refuses connections.",
     TimeoutError: "It did not answer in time.",
-    http.client.HTTPException: "It ended the connection, or its answer is no HTTP.",
+    http.client.HTTPException: "It closed the connection, or its response is not HTTP.",
 }
 
 
@@ -44,18 +44,18 @@ class WebhookResponse:
 def url_check(url: str) -> str:
     """`url` if a webhook may have it: http or https, a host, no credentials, no fragment. Raises Invalid."""
     if unstorable_reason(url) or len(url) > 500 or any(ord(sign) <= 32 or ord(sign) >= 127 for sign in url):
-        raise Invalid("An address has up to 500 characters of ASCII and no spaces.", field="url")
+        raise Invalid("An address must have at most 500 ASCII characters and no spaces.", field="url")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Invalid("This is no address.", field="url") from error
+        raise Invalid("This is not a valid address.", field="url") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise Invalid("An address begins with https:// or http:// and names a host.", field="url")
+        raise Invalid("An address must begin with https:// or http:// and name a host.", field="url")
     if parts.username is not None or parts.password is not None:
-        raise Invalid("An address holds no name or password: each message is signed.", field="url")
+        raise Invalid("An address must not contain a name or password: each message is signed.", field="url")
     if parts.fragment:
-        raise Invalid("An address has no fragment.", field="url")
+        raise Invalid("An address must not have a fragment.", field="url")
     if not (settings.WEBHOOK_ALLOW_PRIVATE or _may_be_public(parts.hostname)):
         raise Invalid("An address within a private network is not allowed.", field="url")
     return url

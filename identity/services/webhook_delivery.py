@@ -133,7 +133,7 @@ def _record(
             target=held,
             agent=webhook.agent,
             after={"state": str(held.state), "failures": held.failures},
-            message="So many messages in a row were given up.",
+            message="Too many messages in a row failed permanently.",
         )
     held.save(update_fields=["failures", "due_at", "state"])
     return not error

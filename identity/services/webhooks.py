@@ -52,7 +52,7 @@ def webhook_create(
     if persona == Persona.SUBCONSCIOUS:
         by.require(VIEW_SUBCONSCIOUS, agent)
     if persona not in Persona.values:
-        raise Invalid(f"persona is one of {', '.join(Persona.values)}.", field="persona")
+        raise Invalid(f"persona must be one of {', '.join(Persona.values)}.", field="persona")
     if Webhook.objects.filter(agent=agent).count() >= MAX_WEBHOOKS:
         raise Conflict(f"An agent has at most {MAX_WEBHOOKS} webhooks.")
     secret = _secret_check(secret) if secret else secret_make()
@@ -192,7 +192,7 @@ def _forward(webhook: Webhook) -> None:
 def _scopes_check(scopes: Sequence[str]) -> list[str]:
     unknown = sorted(set(scopes) - set(RECEIVER_SCOPES))
     if unknown or not scopes:
-        raise Invalid(f"A receiver has one or more of the scopes {', '.join(RECEIVER_SCOPES)}.", field="scopes")
+        raise Invalid(f"A receiver must have one or more of the scopes {', '.join(RECEIVER_SCOPES)}.", field="scopes")
     return sorted(set(scopes))
 
 
@@ -201,13 +201,13 @@ def _kinds_check(kinds: Collection[str], scopes: Sequence[str]) -> list[str]:
     if unknown:
         raise Invalid(f"There is no kind of change {unknown[0][:60]!r}.", field="kinds")
     if hidden := sorted(set(kinds) - set(_kinds_known(scopes))):
-        raise Invalid(f"With these scopes its receiver may not know of {hidden[0]}.", field="kinds")
+        raise Invalid(f"With these scopes the receiver must not get {hidden[0]}.", field="kinds")
     return [kind for kind in CHANGE_KINDS if kind in set(kinds)]
 
 
 def _secret_check(secret: str) -> str:
     if not SHORTEST_SECRET <= len(secret.strip()) <= len(secret) <= 200 or unstorable_reason(secret):
-        raise Invalid(f"A secret has {SHORTEST_SECRET} to 200 characters.", field="secret")
+        raise Invalid(f"A secret must have {SHORTEST_SECRET} to 200 characters.", field="secret")
     return secret
 
 

@@ -26,7 +26,7 @@ router = Router()
 
 @router.post("/censors", response={201: CensorOut, **CHANGE_REFUSALS}, summary="Make a censor")
 def censors_post(request: HttpRequest, payload: CensorIn, agent: AgentSlug = "") -> Any:
-    """A pattern or a meaning that texts are checked against. Tokens make warnings and blocks, never absolutes."""
+    """A pattern or a meaning that texts are checked against. Tokens can make warnings and blocks, but no absolutes."""
     found, by, _ = caller(request, agent, "memory.add_censor")
     return Status(201, censor_create(agent=found, by=by, **payload.dict()))
 
@@ -50,9 +50,9 @@ def censors_get(
 
 @router.post("/censors/check", response={200: CensorCheckOut, **REFUSALS}, summary="Check a text against the censors")
 def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: AgentSlug = "") -> Any:
-    """What a text triggers, strictest first, with the places and why; counts each match unless `dry`.
+    """Censors that a text triggers, strictest first, with places and reasons; counts each match unless `dry`.
 
-    A censor of people that cannot be checked blocks the text, and `reason` names it.
+    A censor made by people that cannot be checked blocks the text, and `reason` names it.
     """
     found, by, _ = caller(request, agent, "memory.view_censor" if payload.dry else "memory.trigger_censor")
     outcome, censors = censor_check(text=payload.text, agent=found, by=by, count=not payload.dry, domain=payload.domain)
@@ -95,7 +95,7 @@ def censor_get(request: HttpRequest, censor_id: UUID, agent: AgentSlug = "") -> 
 
 @router.patch("/censors/{censor_id}", response={200: CensorOut, **CHANGE_REFUSALS}, summary="Change a censor (people)")
 def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: AgentSlug = "") -> Any:
-    """Change its pattern, severity or thresholds, retire it (`active`: false) or bring it back."""
+    """Change its pattern, severity or thresholds, retire it (`active`: false) or restore it."""
     _, by, memory = caller(request, agent, "memory.change_censor")
     censor = row_of(memory.censors, censor_id, "censor")
     return censor_update(censor=censor, by=by, **payload.dict(exclude_unset=True))
@@ -109,7 +109,7 @@ def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, ag
 def censor_false_positive_post(
     request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """Count that a match was wrong, and keep the reason in the audit trail; only for people."""
+    """Record a false positive, with its reason in the audit trail; only for people."""
     _, by, memory = caller(request, agent, "memory.change_censor")
     censor = row_of(memory.censors, censor_id, "censor")
     return censor_false_positive(censor=censor, by=by, message=payload.message if payload else "")

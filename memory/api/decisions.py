@@ -41,7 +41,7 @@ def decisions_get(
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
-    unreviewed: bool = Query(False, description="Only those that nobody has reviewed"),
+    unreviewed: bool = Query(False, description="Only decisions without a review"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
@@ -75,7 +75,7 @@ def decision_get(request: HttpRequest, decision_id: UUID, agent: AgentSlug = "")
 def decision_review_post(
     request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: AgentSlug = ""
 ) -> Any:
-    """Say what came of it; may be reviewed again, and the audit trail keeps each."""
+    """Record the outcome; a decision may be reviewed again, and the audit trail keeps each review."""
     _, by, memory = caller(request, agent, "memory.change_decision")
     decision = row_of(memory.decisions, decision_id, "decision")
     return decision_review(decision=decision, by=by, **payload.dict())

@@ -48,12 +48,12 @@ from nousweb.lib.constrained_types import (
 
 router = Router()
 
-ANY_VERSION = Query(None, ge=0, le=2**31 - 1, description="Only where this is the version")
+ANY_VERSION = Query(None, ge=0, le=2**31 - 1, description="Only if this is the current version")
 
 
 @router.put("/documents", response={200: DocumentPutOut, **CHANGE_REFUSALS}, summary="Keep a value under a key")
 def documents_put(request: HttpRequest, payload: DocumentIn, agent: AgentSlug = "") -> Any:
-    """A JSON object in place of what is there, as a new version; the old ones stay, and people may restore one."""
+    """Stores a JSON object as a new version; old versions stay, and people may restore one."""
     found, by, _ = caller(request, agent, "memory.add_document")
     return document_put(agent=found, by=by, **payload.dict())
 
@@ -92,7 +92,7 @@ def document_item_get(
     project: ProjectKey = "",
     task: TaskKey = "",
 ) -> Any:
-    """What is kept under a key of the caller's own persona. Answers 404 where there is nothing, or it was retired."""
+    """The value under a key of the caller's own persona. Answers 404 if there is none or it was retired."""
     found, by, _ = caller(request, agent, "memory.view_document")
     return DocumentStore(found, by, project, task).at(namespace_check(namespace), document_key_check(key))
 
@@ -109,7 +109,7 @@ def document_item_delete(
     task: TaskKey = "",
     base_version: int | None = ANY_VERSION,
 ) -> Any:
-    """The key has no value any more; its versions stay, and people may restore one. Answers 404 where there is none."""
+    """Removes the value of a key; its versions stay, and people may restore one. Answers 404 if there is none."""
     found, by, _ = caller(request, agent, "memory.add_document")
     document = DocumentStore(found, by, project, task).at(namespace_check(namespace), document_key_check(key))
     return document_retire(document=document, by=by, base_version=base_version)
@@ -176,7 +176,7 @@ def document_versions_get(
 def document_restore_post(
     request: HttpRequest, document_id: UUID, payload: DocumentReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """Keep the value of an earlier or retired version as a new one. People only."""
+    """Restores the value of an earlier or retired version as a new version. People only."""
     _, by, memory = caller(request, agent, "memory.change_document")
     document = row_of(memory.documents.select_related("agent"), document_id, "document")
     return document_restore(document=document, by=by, reason=payload.reason if payload else "")
@@ -188,6 +188,6 @@ def document_restore_post(
     summary="Let the agent change a document",
 )
 def document_release_post(request: HttpRequest, document_id: UUID, agent: AgentSlug = "") -> Any:
-    """Let the agent change what people wrote, restored or retired under this key. People only."""
+    """Lets the agent change values that people wrote, restored or retired under this key. People only."""
     _, by, memory = caller(request, agent, "memory.change_document")
     return document_release(document=row_of(memory.documents.select_related("agent"), document_id, "document"), by=by)

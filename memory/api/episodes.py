@@ -61,7 +61,7 @@ def episode_get(
     request: HttpRequest,
     episode_id: UUID,
     agent: AgentSlug = "",
-    limit: int = Query(100, ge=1, le=500, description="Most events of the transcript"),
+    limit: int = Query(100, ge=1, le=500, description="Maximum number of transcript events"),
     cursor: PageCursor = "",
 ) -> Any:
     """An episode with its free text and a page of its events, in the order in which they happened."""
@@ -86,7 +86,7 @@ def episode_events_post(request: HttpRequest, episode_id: UUID, payload: Episode
 def episode_close_post(
     request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """End an episode with what came of it; it stays in search."""
+    """Close an episode with its outcome; it stays in search."""
     _, by, memory = caller(request, agent, "memory.change_episode")
     episode = row_of(memory.episodes, episode_id, "episode")
     return episode_close(episode=episode, by=by, **(payload.dict(exclude_unset=True) if payload else {}))

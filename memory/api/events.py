@@ -42,7 +42,7 @@ def personas_narrow(agent: Agent, by: Principal, persona: str) -> tuple[PersonaM
 def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") -> Any:
     """Append events to the log of the token's persona: all of them, or none when one is refused.
 
-    An event whose `key` is in the log already is answered with the one that is there.
+    For an event whose `key` is already in the log, the existing event is returned.
     """
     by = principal(request)
     recorded = events_record(agent=agent_for(by, agent), events=[dict(event) for event in payload.events], by=by)
@@ -77,14 +77,14 @@ def events_get(
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
-    since: AwareDatetime | None = Query(None, alias="from", description="Happened then or later"),
-    until: AwareDatetime | None = Query(None, alias="to", description="Happened before"),
-    q: str = Query("", max_length=200, description="Only events whose content holds this text"),
+    since: AwareDatetime | None = Query(None, alias="from", description="Only events at or after this time"),
+    until: AwareDatetime | None = Query(None, alias="to", description="Only events before this time"),
+    q: str = Query("", max_length=200, description="Only events whose content contains this text"),
     order: Literal["latest", "earliest"] = "latest",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """Events by the moment at which they happened, word for word."""
+    """Events by the time at which they happened, verbatim."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     events = memory.events.filter(persona__in=personas).select_related("long_term")

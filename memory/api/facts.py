@@ -39,9 +39,9 @@ router = Router()
 
 @router.post("/facts", response={201: LearnOut, **REFUSALS}, summary="Learn a fact")
 def facts_post(request: HttpRequest, payload: FactIn, agent: AgentSlug = "") -> Any:
-    """Learn what is new, confirm what is known, and let what has certainly changed take the old one's place.
+    """Store a new fact, confirm a known one, or supersede an old one that has certainly changed.
 
-    What may be a duplicate or a contradiction is stored with a review for people, or for the judge.
+    A possible duplicate or contradiction is stored with a review for people or the judge.
     """
     found, by, _ = caller(request, agent, "memory.add_fact")
     return Status(201, fact_learn(agent=found, by=by, **payload.dict()))
@@ -53,20 +53,24 @@ def facts_get(
     agent: AgentSlug = "",
     q: str = Query("", max_length=200, description="Words in the content or the subject"),
     category: str = "",
-    subject: str = Query("", max_length=200, description="Any spelling of it; the facts may call it otherwise"),
+    subject: str = Query(
+        "", max_length=200, description="Any spelling of the subject; facts with other spellings are found too"
+    ),
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
     scope: AnyScope = "",
     state: Literal["active", "retired", "all"] = "active",
-    as_of: AwareDatetime | None = Query(None, description="Known then and, by what is known today, true then"),
-    recorded_as_of: AwareDatetime | None = Query(None, description="Held to be true by the agent then, right or wrong"),
-    valid_at: AwareDatetime | None = Query(None, description="True in the world then, by what is known today"),
+    as_of: AwareDatetime | None = Query(
+        None, description="Recorded at that time and, according to today's records, valid then"
+    ),
+    recorded_as_of: AwareDatetime | None = Query(None, description="Recorded as true at that time, right or wrong"),
+    valid_at: AwareDatetime | None = Query(None, description="Valid at that time, according to today's records"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """Facts of the token's persona, latest first. A moment looks at that moment, and `state` counts no more."""
+    """Facts of the token's persona, latest first. With a moment, `state` is ignored."""
     _, _, memory = caller(request, agent, "memory.view_fact")
     looks_back = bool(as_of or recorded_as_of or valid_at)
     facts = FactFilter.narrow(
@@ -118,7 +122,7 @@ def fact_history(
 def fact_confirm_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """Count that the fact was heard again."""
+    """Count another confirmation of the fact."""
     _, by, memory = caller(request, agent, "memory.add_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     return fact_confirm(fact=fact, by=by, reason=payload.reason if payload else "")
@@ -130,10 +134,10 @@ def fact_confirm_post(
     summary="Replace a fact",
 )
 def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeIn, agent: AgentSlug = "") -> Any:
-    """Let another fact take this one's place: this one was true until then, and stays in the history.
+    """Replace this fact with another one: this one was true until then, and stays in the history.
 
-    What people wrote, confirmed or kept only people replace: to a token 202 says that a review is pending, and 409 that
-    they are being asked already, or have decided.
+    Only people can replace a fact that people wrote, confirmed or kept. For a token, 202 means that a review is
+    pending, and 409 that there is a review already, or that people have decided.
     """
     _, by, memory = caller(request, agent, "memory.add_fact")
     old = row_of(memory.facts, fact_id, "fact")
@@ -149,7 +153,7 @@ def fact_supersede_post(request: HttpRequest, fact_id: UUID, payload: SupersedeI
 def fact_invalidate_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """The fact was never true: unlike a superseded one, it leaves the past too."""
+    """Invalidate a fact that was never true: unlike a superseded one, it is removed from the valid past too."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     return fact_invalidate(fact=fact, by=by, reason=payload.reason if payload else "")
@@ -161,7 +165,7 @@ def fact_invalidate_post(
 def fact_restore_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """Hold a retired fact to be true again, as a new change of its history."""
+    """Make a retired fact active again, as a new change of its history."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     return fact_restore(fact=fact, by=by, reason=payload.reason if payload else "")
@@ -169,7 +173,7 @@ def fact_restore_post(
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
-    """Change tags, importance, category, scope, project or task; what a fact says is never edited."""
+    """Change tags, importance, category, scope, project or task; the text of a fact is never edited."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
     return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))

@@ -25,7 +25,7 @@ def lifecycle_get(
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """How many runs there are in each state, and the runs themselves, latest first."""
+    """Number of jobs in each state, and the jobs, latest first."""
     _, _, memory = caller(request, agent, "memory.view_job")
     counts = dict.fromkeys(Job.Status.values, 0)
     counts |= dict(memory.jobs.order_by().values_list("status").annotate(Count("pk")))

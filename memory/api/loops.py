@@ -38,8 +38,12 @@ def loops_get(
     state: Literal["all", "open", "closed"] = "all",
     project: AnyProject = "",
     task: AnyTask = "",
-    since: AwareDatetime | None = Query(None, alias="from", description="Last event then or later"),
-    until: AwareDatetime | None = Query(None, alias="to", description="Last event before"),
+    since: AwareDatetime | None = Query(
+        None, alias="from", description="Only loops whose last event is at or after this time"
+    ),
+    until: AwareDatetime | None = Query(
+        None, alias="to", description="Only loops whose last event is before this time"
+    ),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
@@ -65,7 +69,7 @@ def loops_get(
 # Before the loop itself, whose name may hold slashes and would match this address too.
 @router.post("/loops/{path:loop_id}/close", response={200: LoopOut, **REFUSALS}, summary="Close a loop")
 def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -> Any:
-    """Say that a loop is over. Its summary follows, and covers events that come later too."""
+    """Close a loop. Its summary is created afterwards, and also covers events that arrive later."""
     by = principal(request)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)
     return loop_close(agent=agent_for(by, agent), loop_id=loop_id, by=by)
@@ -73,7 +77,7 @@ def loop_close_post(request: HttpRequest, loop_id: str, agent: AgentSlug = "") -
 
 @router.get("/loops/{path:loop_id}", response={200: LoopWithEvents, **REFUSALS}, summary="One loop")
 def loop_get(request: HttpRequest, loop_id: str, agent: AgentSlug = "", persona: AnyPersona = "") -> Any:
-    """A loop's short-term entry and its events. Where both personas have a loop of this name, the caller's own."""
+    """A loop's short-term entry and its events. If both personas have a loop with this id, the caller's own."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     loop_id = text_check("loop_id", loop_id, MAX_LOOP_ID_CHARACTERS)

@@ -18,7 +18,7 @@ router = Router()
 
 @router.post("/procedures", response={201: ProcedureOut, **REFUSALS}, summary="Write down a procedure")
 def procedures_post(request: HttpRequest, payload: ProcedureIn, agent: AgentSlug = "") -> Any:
-    """Keep the steps of how something is done, so that search finds them. A name need not be unique."""
+    """Store the steps of a procedure, so that search finds them. A name need not be unique."""
     found, by, _ = caller(request, agent, "memory.add_procedure")
     return Status(201, procedure_create(agent=found, by=by, **payload.dict()))
 
@@ -33,7 +33,7 @@ def procedures_get(
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
-    min_effectiveness: UnitInterval | None = Query(None, description="Leaves out those never reported on"),
+    min_effectiveness: UnitInterval | None = Query(None, description="Excludes procedures without reports"),
     state: Literal["active", "retired", "all"] = "active",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
@@ -65,8 +65,8 @@ def procedure_get(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "
     "/procedures/{procedure_id}", response={200: ProcedureOut, **CHANGE_REFUSALS}, summary="Change a procedure"
 )
 def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: ProcedurePatch, agent: AgentSlug = "") -> Any:
-    """Change its text, its metadata, or whether search shows it. What people wrote or changed only people change: a
-    token gets 409."""
+    """Change its text, its metadata, or whether search shows it. Only people can change a procedure that
+    people wrote or changed: a token gets 409."""
     _, by, memory = caller(request, agent, "memory.change_procedure")
     procedure = row_of(memory.procedures, procedure_id, "procedure")
     return procedure_update(procedure=procedure, by=by, **payload.dict(exclude_unset=True))
@@ -76,7 +76,7 @@ def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: Procedure
     "/procedures/{procedure_id}/activate", response={200: ProcedureOut, **CHANGE_REFUSALS}, summary="Count one use"
 )
 def procedure_activate_post(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "") -> Any:
-    """Count that the procedure was used now. How it ended is reported by `/report`. Answers 409 for one out of use."""
+    """Count a use of the procedure. Its outcome is reported with `/report`. Answers 409 if it is not in use."""
     _, by, memory = caller(request, agent, "memory.change_procedure")
     procedure = row_of(memory.procedures, procedure_id, "procedure")
     return procedure_activate(procedure=procedure, by=by)
@@ -90,7 +90,7 @@ def procedure_activate_post(request: HttpRequest, procedure_id: UUID, agent: Age
 def procedure_report_post(
     request: HttpRequest, procedure_id: UUID, payload: ProcedureReportIn, agent: AgentSlug = ""
 ) -> Any:
-    """Count a success or a failure, of which its effectiveness is made. Answers 409 for a procedure out of use."""
+    """Count a success or a failure for its effectiveness. Answers 409 if the procedure is not in use."""
     _, by, memory = caller(request, agent, "memory.change_procedure")
     procedure = row_of(memory.procedures, procedure_id, "procedure")
     return procedure_report(procedure=procedure, by=by, **payload.dict())

@@ -29,10 +29,10 @@ def profile_get(
     project: ProjectKey = "",
     task: TaskKey = "",
 ) -> Any:
-    """What every prompt says of the user, without any search, and the Preferences of the identity.
+    """The facts about the user in every prompt, without a search, and the Preferences of the identity.
 
-    Active facts of the token's persona, at most `limit` of each category: people's word first, then the surest.
-    Global ones, and those of the project and task that are named.
+    Active facts of the token's persona, at most `limit` of each category: facts verified by people first, then by
+    confidence. Global facts, and those of the project and task that are named.
     """
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)

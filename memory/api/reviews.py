@@ -28,7 +28,7 @@ def reviews_get(
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """Questions about memories of the token's persona, latest first."""
+    """Reviews of memories of the token's persona, latest first."""
     _, _, memory = caller(request, agent, VIEW)
     reviews = memory.reviews.select_related("old", "new")
     reviews = ReviewFilter.narrow(reviews, status="" if status == "all" else status, kind=kind)
@@ -37,7 +37,7 @@ def reviews_get(
 
 @router.get("/reviews/{review_id}", response={200: ReviewOut, **REFUSALS}, summary="One review")
 def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
-    """What is asked, what it rests on, and the resolution once there is one."""
+    """One review with its facts and reasons, and its resolution once there is one."""
     _, _, memory = caller(request, agent, VIEW)
     return row_of(memory.reviews.select_related("old", "new"), review_id, "review")
 
@@ -46,7 +46,7 @@ def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> 
     "/reviews/{review_id}/resolve", response={200: ReviewOut, **CHANGE_REFUSALS}, summary="Resolve a review (people)"
 )
 def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewResolveIn, agent: AgentSlug = "") -> Any:
-    """Only for people: no token resolves one, whatever its scopes."""
+    """Only for people: no token can resolve a review, whatever its scopes."""
     _, by, memory = caller(request, agent, REVIEW)
     return review_resolve(review=row_of(memory.reviews, review_id, "review"), by=by, **payload.dict())
 

@@ -18,7 +18,7 @@ router = Router()
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")
 def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """How many memories of the token's persona can be found by meaning, wait for that, or failed."""
+    """How many memories of the token's persona are ready for search by meaning, pending, or failed."""
     by = principal(request)
     found = agent_for(by, agent)
     by.require("memory.view_searchitem", found)

@@ -46,7 +46,7 @@ def subjects_get(
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """What the facts of the token's persona are about, the latest named first, with all spellings."""
+    """Subjects of the facts of the token's persona, the latest named first, with all spellings."""
     _, memory = _caller(request, agent)
     subjects = SubjectFilter.narrow(subjects_shown(memory), q=q, kind=kind)
     if is_user is not None:
@@ -56,7 +56,7 @@ def subjects_get(
 
 @router.post("/subjects", response={201: SubjectOut, **CHANGE_REFUSALS}, summary="Enter a subject (people)")
 def subjects_post(request: HttpRequest, payload: SubjectIn, agent: AgentSlug = "") -> Any:
-    """Enter a subject before any fact names it. Answers 409 where the name means a known one."""
+    """Add a subject before any fact names it. Answers 409 if the name belongs to a known subject."""
     found, by, memory = caller(request, agent, CHANGE)
     return Status(201, _shown(memory, subject_create(agent=found, by=by, **payload.dict()).pk))
 
@@ -82,7 +82,7 @@ def subject_patch(request: HttpRequest, subject_id: UUID, payload: SubjectPatch,
     "/subjects/{subject_id}/aliases", response={200: SubjectOut, **CHANGE_REFUSALS}, summary="Add a spelling (people)"
 )
 def subject_alias_post(request: HttpRequest, subject_id: UUID, payload: SubjectAliasIn, agent: AgentSlug = "") -> Any:
-    """Answers 409 where the spelling means another subject: the two are merged instead."""
+    """Answers 409 if the spelling belongs to another subject: merge the two instead."""
     _, by, memory = caller(request, agent, CHANGE)
     subject_alias_add(subject=_row(memory, subject_id), by=by, **payload.dict())
     return _shown(memory, subject_id)
@@ -102,7 +102,7 @@ def subject_merge_post(request: HttpRequest, subject_id: UUID, payload: SubjectM
     "/subjects/{subject_id}/split", response={200: SubjectChangeOut, **CHANGE_REFUSALS}, summary="Split (people)"
 )
 def subject_split_post(request: HttpRequest, subject_id: UUID, payload: SubjectSplitIn, agent: AgentSlug = "") -> Any:
-    """Some spellings, or some facts, are about another thing, which is `other` of the change."""
+    """Moves some spellings or facts to another subject, which is `other` of the change."""
     _, by, memory = caller(request, agent, CHANGE)
     return subject_split(subject=_row(memory, subject_id), by=by, **payload.dict())
 

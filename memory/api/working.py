@@ -44,7 +44,7 @@ def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "") ->
 
 @router.put("/working/{session_id}", response={200: WorkingSetOut, **REFUSALS}, summary="Set task, frame and capacity")
 def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent: AgentSlug = "") -> Any:
-    """Makes the session's working memory when there is none; items and threads stay, as far as they fit."""
+    """Creates the session's working memory if there is none; items and threads stay, as far as they fit."""
     found, by, _ = caller(request, agent, CHANGE)
     noted = working_set(agent=found, session_id=session_id, by=by, **payload.dict())
     return {"working": noted.working, "evicted": noted.evicted}
@@ -52,7 +52,7 @@ def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent
 
 @router.delete("/working/{session_id}", response={204: None, **REFUSALS}, summary="Empty a session's mind")
 def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "") -> Any:
-    """Forget a session's task, frame, items and threads; its capacity stays. Answers 404 where there is nothing."""
+    """Clears a session's task, frame, items and threads; its capacity stays. Answers 404 if there are none."""
     found, by, _ = caller(request, agent, CHANGE)
     working_clear(agent=found, session_id=session_id, by=by)
     return Status(204, None)
@@ -60,7 +60,7 @@ def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "")
 
 @router.post("/working/{session_id}/items", response={201: WorkingItemOut, **REFUSALS}, summary="Take in mind")
 def working_items_post(request: HttpRequest, session_id: str, payload: WorkingItemIn, agent: AgentSlug = "") -> Any:
-    """Over capacity the least relevant leaves, of equals the oldest."""
+    """Beyond the capacity the least relevant item is removed; of equally relevant items the oldest."""
     found, by, _ = caller(request, agent, CHANGE)
     noted = working_item_add(agent=found, session_id=session_id, by=by, **payload.dict())
     return Status(201, {"item": noted.item, "evicted": noted.evicted})
@@ -78,7 +78,7 @@ def working_item_delete(request: HttpRequest, session_id: str, item_id: str, age
     "/working/{session_id}/threads", response={201: WorkingThreadOut, **CHANGE_REFUSALS}, summary="Open a thread"
 )
 def working_threads_post(request: HttpRequest, session_id: str, payload: WorkingThreadIn, agent: AgentSlug = "") -> Any:
-    """Note something that is not finished, such as a question to come back to. Answers 409 when 50 are open already."""
+    """Record an open thread, such as a question to return to. Answers 409 when 50 are open already."""
     found, by, _ = caller(request, agent, CHANGE)
     _, thread = working_thread_open(agent=found, session_id=session_id, by=by, **payload.dict())
     return Status(201, {"thread": thread})

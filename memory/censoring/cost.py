@@ -37,14 +37,14 @@ def pattern_cost_check(pattern: str) -> None:
     if size > MAX_TOKEN_PROGRAM:
         raise Invalid(
             f"This pattern compiles to {size:,} instructions; an agent's has at most {MAX_TOKEN_PROGRAM:,}. "
-            "Say it with fewer repetitions and classes, or let a person add it.",
+            "Simplify it (fewer repetitions and classes), or ask a person to add it.",
             field="pattern",
         )
     for sample in samples(pattern):
         if seconds_of(pattern, sample) > MAX_SAMPLE_SECONDS:
             raise Invalid(
-                "This pattern is too slow: texts can be made for which it takes long. "
-                "Say it with fewer repetitions inside repetitions, or let a person add it.",
+                "This pattern is too slow: some texts would take very long. "
+                "Use fewer repetitions inside repetitions, or ask a person to add it.",
                 field="pattern",
             )
 

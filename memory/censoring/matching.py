@@ -100,7 +100,7 @@ class CensorOutcome:
             return ""
         named = ", ".join(f"{_shortened(each.rule.pattern)} ({each.rule.id})" for each in missed[:NAMED_UNVERIFIED])
         more = f" and {len(missed) - NAMED_UNVERIFIED} more" if len(missed) > NAMED_UNVERIFIED else ""
-        return f"Blocked: what people set could not be checked: {named}{more}. {missed[0].why}"
+        return f"Blocked: censors set by people could not be checked: {named}{more}. {missed[0].why}"
 
 
 def match_censors(
@@ -154,7 +154,7 @@ def _match_group(
         if rule.semantic:
             continue
         if clock() >= deadline:
-            timed_out.append(UncheckedCensor(rule, "The time for this check was used up before its turn."))
+            timed_out.append(UncheckedCensor(rule, "The time limit of this check was reached before this censor."))
             continue
         try:
             compiled = pattern_compile(rule.pattern)
@@ -165,7 +165,7 @@ def _match_group(
         found = _match_pattern(rule, compiled, text, None, lambda: clock() >= deadline)
         if found is None and readable is not None:
             if clock() >= deadline:
-                timed_out.append(UncheckedCensor(rule, "The time for this check was used up before its turn."))
+                timed_out.append(UncheckedCensor(rule, "The time limit of this check was reached before this censor."))
                 continue
             found = _match_pattern(rule, compiled, readable.text, readable, lambda: clock() >= deadline)
         if found is not None:
@@ -201,7 +201,7 @@ def _match_pattern(
             break
     if not spans:
         return None
-    as_read = "" if readable is None else ", as the text reads without what does not show"
+    as_read = "" if readable is None else ", in the text without invisible characters"
     return Match(rule, tuple(spans), f"The pattern matches {quote} at {spans[0].start}{as_read}.", more)
 
 
@@ -227,7 +227,7 @@ def _match_meanings(
         deadline = clock() + seconds
         for start in range(0, len(passages), PASSAGES_A_BATCH):
             if clock() >= deadline:
-                why_not = "The time for this check was used up before the end of the text."
+                why_not = "The time limit of this check was reached before the end of the text."
                 break
             batch = passages[start : start + PASSAGES_A_BATCH]
             rows = similarities([rule.pattern for rule in rules], [text[span.start : span.end] for span in batch])
@@ -242,7 +242,7 @@ def _match_meanings(
     for rule in rules:
         if rule.id in best:
             top, spans = best[rule.id]
-            why = f"{_quote(text, spans[0])} means about the same: {top:.2f}, from {rule.threshold:.2f} on it counts."
+            why = f"{_quote(text, spans[0])} has a similar meaning: {top:.2f}, threshold {rule.threshold:.2f}."
             places = tuple(_original(readable, span) for span in spans[:MAX_SPANS])
             matches.append(Match(rule, places, why, len(spans) > MAX_SPANS, top))
     return matches, [UncheckedCensor(rule, why_not) for rule in rules if why_not and rule.id not in best]

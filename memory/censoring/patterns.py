@@ -64,15 +64,15 @@ def pattern_check(pattern: str) -> str:
         raise Invalid(why, field="pattern")
     if is_blank(pattern):
         raise Invalid(
-            r"pattern must not be empty; write characters that nobody sees by their numbers, such as \x{200b}.",
+            r"pattern must not be empty; write invisible characters by their numbers, such as \x{200b}.",
             field="pattern",
         )
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise Invalid(f"pattern holds at most {MAX_PATTERN_CHARACTERS:,} characters.", field="pattern")
     if not _SPECIAL.search(pattern) and len(pattern.split()) > MAX_LITERAL_WORDS:
         raise Invalid(
-            "This pattern is prose: it would match only a text that holds these very words. "
-            "Name the words that give it away, parted by |, or let it match by meaning.",
+            "This pattern is prose: it would match only a text with exactly these words. "
+            "List the characteristic words, separated by |, or let it match by meaning.",
             field="pattern",
         )
     # RE2 takes a repetition beyond its bound for plain text, which would never match as meant.
@@ -89,9 +89,9 @@ def pattern_check(pattern: str) -> str:
     except re2.error as error:
         raise Invalid(f"The pattern cannot be read: {_reason(error)}.", field="pattern") from error
     if compiled.search("") or any(_matches_nothing(compiled, text) for text in ORDINARY_TEXTS):
-        raise Invalid("The pattern matches where there is nothing: it would match every text.", field="pattern")
+        raise Invalid("The pattern matches the empty text, so it would match every text.", field="pattern")
     if all(compiled.search(text) for text in ORDINARY_TEXTS):
-        raise Invalid("The pattern matches every ordinary text: say more closely what to look for.", field="pattern")
+        raise Invalid("The pattern matches ordinary texts: make it more specific.", field="pattern")
     return pattern
 
 

@@ -21,7 +21,7 @@ def semantic_similarities(meanings: Sequence[str], passages: Sequence[str]) -> l
         vectors = embedder.embed_documents(passages)
         return [[float(cosine) for cosine in vectors @ row] for row in rows]
     except EmbeddingFailed as error:
-        raise SimilarityFailed(f"Meanings cannot be compared now: {error}") from error
+        raise SimilarityFailed(f"Meanings cannot be compared at the moment: {error}") from error
 
 
 def default_threshold() -> float:

@@ -64,7 +64,7 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
     """One event, checked; `place` goes before the name of its field in an error."""
     for name in event:
         if name not in EVENT_FIELDS:
-            raise Invalid(f"{place} has a field that is not known: {str(name)[:60]!r}.", field=f"{place}.{name}"[:120])
+            raise Invalid(f"{place} has an unknown field: {str(name)[:60]!r}.", field=f"{place}.{name}"[:120])
     kind = choice_check(f"{place}.kind", _text(place, event, "kind") or "", EventKind.values)
     personas = KIND_PERSONAS.get(kind)
     if personas and persona not in personas:
@@ -88,7 +88,7 @@ def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise Invalid(f"{field} is an object.", field=field)
+        raise Invalid(f"{field} must be an object.", field=field)
     if not metadata:
         return metadata
     pending: list[tuple[Any, int]] = [(metadata, 1)]
@@ -99,13 +99,13 @@ def metadata_check(field: str, metadata: Any) -> dict[str, Any]:
                 raise Invalid(f"{field} is nested at most {MAX_METADATA_DEPTH} deep.", field=field)
             pending.extend((inner, depth + 1) for inner in (value.values() if isinstance(value, dict) else value))
         elif isinstance(value, float) and not math.isfinite(value):
-            raise Invalid(f"{field} holds a number that JSON does not know: {value}.", field=field)
+            raise Invalid(f"{field} contains a number that is not valid in JSON: {value}.", field=field)
     if reason := first_unstorable(metadata):
         raise Invalid(reason, field=field)
     try:
         size = len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode())
     except (TypeError, ValueError) as error:
-        raise Invalid(f"{field} is not JSON.", field=field) from error
+        raise Invalid(f"{field} is not valid JSON.", field=field) from error
     if size > MAX_METADATA_BYTES:
         raise Invalid(f"{field} takes at most {MAX_METADATA_BYTES:,} bytes as JSON; this takes {size:,}.", field=field)
     return metadata
@@ -138,7 +138,7 @@ def _same_number(one: float, other: float) -> bool:
 def _text(place: str, event: Mapping[str, Any], name: str) -> str | None:
     value = event.get(name)
     if value is not None and not isinstance(value, str):
-        raise Invalid(f"{place}.{name} is text.", field=f"{place}.{name}")
+        raise Invalid(f"{place}.{name} must be text.", field=f"{place}.{name}")
     return value
 
 
@@ -162,7 +162,7 @@ def _name_check(field: str, value: str | None, limit: int) -> str | None:
     if not 1 <= len(value) <= limit:
         raise Invalid(f"{field} has 1 to {limit} characters, not {len(value):,}.", field=field)
     if not value.isprintable() or value != value.strip():
-        raise Invalid(f"{field} is printable text without white space at its ends.", field=field)
+        raise Invalid(f"{field} must be printable text without leading or trailing white space.", field=field)
     return value
 
 
@@ -170,8 +170,8 @@ def _ts_check(field: str, value: Any, now: datetime) -> datetime | None:
     if value is None:
         return None
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise Invalid(f"{field} is a moment with its time zone.", field=field)
+        raise Invalid(f"{field} must be a date and time with a time zone.", field=field)
     moment = moment_check(field, value)
     if moment is None or moment < EARLIEST or moment > now + MAX_EVENT_LEAD:
-        raise Invalid(f"{field} lies between the year 1970 and a day from now.", field=field)
+        raise Invalid(f"{field} must be between the year 1970 and one day from now.", field=field)
     return moment

@@ -43,7 +43,7 @@ class StmConfig:
         if not isinstance(own, Mapping):
             problems.append("stm must be an object.")
             own = {}
-        problems += [f"stm.{name[:60]} is not known." for name in own if name not in STM_DEFAULTS]
+        problems += [f"stm.{name[:60]} is unknown." for name in own if name not in STM_DEFAULTS]
 
         def number(name: str, low: float, high: float, *, above: bool = False) -> float:
             value = own.get(name, STM_DEFAULTS[name])

@@ -64,7 +64,7 @@ def _run(job: Job) -> str:
                         _log_activity(job)
                     return job.status if applied else "not ours"
                 job.agent.refresh_from_db()
-            raise Defer("Something of this agent is being erased again and again.")
+            raise Defer("The data of this agent is repeatedly being erased.")
     except Defer as later:
         _postpone(job, later, began)
     except Exception as error:  # One handler that fails must not end the worker that runs the others.
@@ -109,7 +109,7 @@ def due_jobs_requeue() -> int:
         # Jobs that a worker is finishing are locked, and are skipped.
         due = Job.objects.due(now).select_for_update(skip_locked=True).order_by("next_attempt_at", "id")
         gone = due.filter(status=Status.RUNNING, attempts__gte=JOB_LEASE.max_attempts).values_list("pk", flat=True)
-        said = f"Its worker was ended {JOB_LEASE.max_attempts} times."
+        said = f"Its worker was stopped {JOB_LEASE.max_attempts} times."
         Job.objects.filter(pk__in=list(gone)).update(status=Status.DEAD, finished_at=now, error=said)
         patience = LOST_IN_BACKLOG if messages_waiting()[0] else LOST_AFTER
         untaken = Q(status=Status.QUEUED, next_attempt_at__lte=now - patience)
@@ -136,7 +136,7 @@ def job_retry(*, job: Job, by: Principal) -> Job:
     by.require(CHANGE, job.agent)
     job = Job.objects.select_for_update(of=("self",)).select_related("agent").get(pk=job.pk)
     if job.status not in (Status.DEAD, Status.FAILED):
-        raise Conflict(f"This job is {job.get_status_display().lower()}: there is nothing to try again.")
+        raise Conflict(f"This job is {job.get_status_display().lower()}: there is nothing to retry.")
     before = {"status": job.status, "attempts": job.attempts, "error": job.error}
     job.status, job.attempts, job.next_attempt_at, job.finished_at = Status.QUEUED, 0, clock.now(), None
     job.save(update_fields=["status", "attempts", "next_attempt_at", "finished_at"])
@@ -189,7 +189,7 @@ def _finish(job: Job, status: Status, began: float, error: str = "") -> None:
 def _fail(job: Job, error: Exception, began: float) -> None:
     # The words of an error that nobody foresaw may quote a memory; the log has them.
     foreseen = isinstance(error, DomainError | EmbeddingFailed | JudgeFailed)
-    said = str(error)[:1000] if foreseen else f"Unexpected {type(error).__name__}; the log tells more."
+    said = str(error)[:1000] if foreseen else f"Unexpected {type(error).__name__}; see the log for details."
     dead = job.attempts >= JOB_LEASE.max_attempts
     _release(job, Status.DEAD if dead else Status.FAILED, clock.now() + JOB_LEASE.backoff(job.attempts), said, began)
 

@@ -104,7 +104,7 @@ def _repeat(schedule: Schedule, by: Principal, repeats: int, action: str, state:
     by.require_all_agents()
     schedule = Schedule.objects.select_for_update().get(pk=schedule.pk)
     if (schedule.repeats == PAUSED) == (repeats == PAUSED):
-        raise Conflict(f"This schedule is {state} already.")
+        raise Conflict(f"This schedule is already {state}.")
     schedule.repeats = repeats
     if repeats != PAUSED:
         # The worker uses the real time, not `nousweb.lib.clock`.

@@ -26,11 +26,11 @@ class Episode(ProjectKeyFields, Memory):
     """Closed when `ended_at` is set, which says nothing about whether it is shown: `active` does."""
 
     class Outcome(models.TextChoices):
-        UNKNOWN = "unknown", "Not said"
+        UNKNOWN = "unknown", "Not given"
         SUCCESS = "success", "Success"
         PARTIAL = "partial", "Partly"
         FAILURE = "failure", "Failure"
-        ONGOING = "ongoing", "Goes on elsewhere"
+        ONGOING = "ongoing", "Continued elsewhere"
 
     class SummaryKind(models.TextChoices):
         NONE = "none", "None yet"

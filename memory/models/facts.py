@@ -212,11 +212,11 @@ class FactChange(AgentRow, AuthorFields):
         STORED = "stored", "Stored"
         CONFIRMED = "confirmed", "Confirmed"
         SUPERSEDED = "superseded", "Superseded"
-        INVALIDATED = "invalidated", "Found wrong"
+        INVALIDATED = "invalidated", "Marked as wrong"
         RESTORED = "restored", "Restored"
         MERGED = "merged", "Merged into another"
         EDITED = "edited", "Edited"
-        HELD = "held", "Held back"
+        HELD = "held", "Quarantined"
 
     VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED, Action.HELD)
     """The changes that decide whether a fact is held to be true."""

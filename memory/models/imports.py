@@ -16,13 +16,13 @@ class ImportedMemory(AgentRow):
 
     class Outcome(models.TextChoices):
         STORED = "stored", "Stored"
-        CONFIRMED = "confirmed", "Known already, and confirmed"
-        SUPERSEDED = "superseded", "Stored in the place of another"
-        QUEUED = "queued", "Waits for people"
-        DECIDED = "decided", "Not stored, as people had decided"
+        CONFIRMED = "confirmed", "Already known, confirmed"
+        SUPERSEDED = "superseded", "Stored, and replaced another"
+        QUEUED = "queued", "Pending review"
+        DECIDED = "decided", "Not stored because of people's decisions"
         PROPOSED = "proposed", "Proposed for the identity"
-        UNCHANGED = "unchanged", "Part of the identity already"
-        ERASED = "erased", "Erased since"
+        UNCHANGED = "unchanged", "Already in the identity"
+        ERASED = "erased", "Erased later"
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
     persona = models.CharField(max_length=20, choices=Persona)

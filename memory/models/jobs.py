@@ -26,8 +26,8 @@ class Job(models.Model):
         QUEUED = "queued", "Queued"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
-        FAILED = "failed", "Failed, tried again"
-        DEAD = "dead", "Given up"
+        FAILED = "failed", "Failed, retrying"
+        DEAD = "dead", "Failed permanently"
 
     OPEN = (Status.QUEUED, Status.FAILED, Status.RUNNING)
 

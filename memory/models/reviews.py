@@ -37,14 +37,14 @@ class MemoryReview(AgentRow):
         ESCALATION = "escalation", "Censor escalated"
         LOW_CONFIDENCE = "low_confidence", "Uncertain fact"
         COMPACTION = "compaction", "Many facts on one subject"
-        RELEARNED = "relearned", "Learned again though found wrong"
-        REPEATED = "repeated", "Same sentence, another subject"
-        SAME_SUBJECT = "same_subject", "Same thing?"
+        RELEARNED = "relearned", "Learned again after being marked as wrong"
+        REPEATED = "repeated", "Same sentence about another subject"
+        SAME_SUBJECT = "same_subject", "Possibly the same subject"
         HELD = "held", "Reads like an instruction"
 
     class Status(models.TextChoices):
-        PENDING = "pending", "Waiting"
-        RESOLVED = "resolved", "Answered"
+        PENDING = "pending", "Pending"
+        RESOLVED = "resolved", "Resolved"
         EXPIRED = "expired", "Expired"
 
     UNANSWERED = (Status.PENDING, Status.EXPIRED)
@@ -54,14 +54,14 @@ class MemoryReview(AgentRow):
         REPLACE = "replace", "New replaces old"
         OLD_WRONG = "old_wrong", "Old was wrong"
         NEW_WRONG = "new_wrong", "New is wrong"
-        BOTH = "both", "Both true"
-        DIFFERENT = "different", "Two things"
+        BOTH = "both", "Both are true"
+        DIFFERENT = "different", "Different subjects"
         MERGE = "merge", "Merged"
         KEEP = "keep", "Kept"
         REVERSE = "reverse", "Reversed"
         ALLOW = "allow", "Allowed"
-        HOLD = "hold", "Held back"
-        MOOT = "moot", "Settled elsewhere"
+        HOLD = "hold", "Quarantined"
+        MOOT = "moot", "No longer applicable"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="memory_reviews")

@@ -14,7 +14,7 @@ class Screening(AuthorFields):
     """
 
     class Status(models.TextChoices):
-        WAITING = "waiting", "Waiting"
+        WAITING = "waiting", "Pending"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
 

@@ -19,12 +19,12 @@ Escalation = Annotated[int, Field(ge=1, le=MAX_ESCALATION_THRESHOLD)]
 
 
 class CensorIn(Input):
-    pattern: Pattern = Field(description="A regular expression (RE2, case ignored), or what is meant in words")
+    pattern: Pattern = Field(description="A regular expression (RE2, ignoring case), or a meaning in words")
     match: CensorMatch = "regex"
-    severity: Severity = Field("warn", description="absolute only by a person")
-    reason: Remark = Field("", description="Why; shown with every match")
-    domain: OptionalWord = Field("", description="Left out of checks that name another domain")
-    similarity_threshold: Threshold | None = Field(None, description="Least cosine of a semantic match")
+    severity: Severity = Field("warn", description="Only a person can set absolute")
+    reason: Remark = Field("", description="Reason; shown with every match")
+    domain: OptionalWord = Field("", description="Checks for another domain ignore it")
+    similarity_threshold: Threshold | None = Field(None, description="Minimum cosine of a semantic match")
     escalation_threshold: Escalation = Field(5, description="Activations after which a warning becomes a block")
 
 
@@ -38,7 +38,7 @@ class CensorPatch(Input):
     similarity_threshold: Threshold = optional()
     escalation_threshold: Escalation = optional()
     active: bool = optional("Whether it is checked")
-    message: Remark = Field("", description="Why it is changed; kept in the audit trail")
+    message: Remark = Field("", description="Reason for the change; kept in the audit trail")
 
 
 class CensorFalsePositiveIn(Input):
@@ -74,8 +74,8 @@ class CensorPage(Schema):
 
 class CensorCheckIn(Input):
     text: Annotated[str, Field(max_length=MAX_DETAIL_CHARACTERS)]
-    dry: bool = Field(False, description="Only look: count no activation")
-    domain: OptionalWord = Field("", description="Leave out the censors of other domains")
+    dry: bool = Field(False, description="Check only, without counting activations")
+    domain: OptionalWord = Field("", description="Ignore the censors of other domains")
 
 
 class CensorSpanOut(Schema):
@@ -91,8 +91,8 @@ class CensorMatchOut(Schema):
     match: CensorMatch
     pattern: str
     why: str
-    spans: list[CensorSpanOut] = Field(description="Characters of the text, at most 20 places")
-    more: bool = Field(description="Whether it matches in further places")
+    spans: list[CensorSpanOut] = Field(description="Character ranges of the text, at most 20")
+    more: bool = Field(description="Whether there are more matching places")
     similarity: float | None = Field(description="Best cosine of a semantic match")
 
 
@@ -100,13 +100,13 @@ class CensorTimedOutOut(Schema):
     id: UUID
     severity: Severity
     why: str
-    blocks: bool = Field(description="Whether it keeps the text back: it is a censor of people or the product")
+    blocks: bool = Field(description="Whether it blocks the text: it was made by a person or the product")
 
 
 class CensorCheckOut(Schema):
     verdict: Literal["allow", "warn", "block"]
-    reason: str = Field(description="Which censors keep the text back because they could not be checked; else empty")
+    reason: str = Field(description="Censors that block the text because they could not be checked; else empty")
     matches: list[CensorMatchOut] = Field(description="Strictest first")
     timed_out: list[CensorTimedOutOut] = Field(
-        description="Censors that were not wholly checked: those of people block the text, the others count as no match"
+        description="Censors that were not fully checked: those made by people block, others count as no match"
     )

@@ -25,8 +25,8 @@ from nousweb.lib.schemas import Input, optional
 
 
 class DecisionIn(Input):
-    description: RequiredContent = Field(description="What was decided")
-    context: Content = Field("", description="In what situation")
+    description: RequiredContent = Field(description="The decision")
+    context: Content = Field("", description="Situation of the decision")
     category: OptionalWord = ""
     confidence: UnitInterval = 0.5
     stakes: Stakes = "medium"
@@ -36,7 +36,7 @@ class DecisionIn(Input):
     project: ProjectKey | None = Field(None, description="Your key of the project; by default the episode's")
     task: TaskKey | None = Field(None, description="Your key of the task; by default the episode's")
     importance: UnitInterval = 0.5
-    episode: UUID | None = Field(None, description="The episode in which it was made")
+    episode: UUID | None = Field(None, description="Episode of the decision")
 
 
 class DecisionPatch(Input):
@@ -45,10 +45,10 @@ class DecisionPatch(Input):
     category: OptionalWord = optional()
     tags: Tags = optional()
     scope: ScopeName = optional()
-    project: ProjectKey = optional("Moves it there; empty for none")
-    task: TaskKey = optional("Moves it there; empty for none")
+    project: ProjectKey = optional("Moves it to this one; empty for none")
+    task: TaskKey = optional("Moves it to this one; empty for none")
     importance: UnitInterval = optional()
-    active: bool = optional("Whether search and prompts may show it")
+    active: bool = optional("Whether search and prompts may include it")
 
 
 class DecisionReviewIn(Input):

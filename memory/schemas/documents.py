@@ -30,25 +30,25 @@ Namespace = Annotated[list[Label], Field(min_length=1, max_length=MAX_NAMESPACE_
 NamespacePart = Annotated[list[Label], Field(max_length=MAX_NAMESPACE_LABELS)]
 DocumentKey = Annotated[str, Field(min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)]
 
-LABELS = Query(..., min_length=1, max_length=MAX_NAMESPACE_LABELS, description="One for each label of the namespace")
-NAMESPACE_START = Query([], max_length=MAX_NAMESPACE_LABELS, description="Those whose namespace begins so")
-LABEL_PATTERNS = Query([], max_length=MAX_NAMESPACE_LABELS, description="One for each label; * stands for any")
-DEPTH = Query(None, ge=1, le=MAX_NAMESPACE_LABELS, description="Cuts them after so many labels")
+LABELS = Query(..., min_length=1, max_length=MAX_NAMESPACE_LABELS, description="One per label of the namespace")
+NAMESPACE_START = Query([], max_length=MAX_NAMESPACE_LABELS, description="Prefix of the namespace")
+LABEL_PATTERNS = Query([], max_length=MAX_NAMESPACE_LABELS, description="One per label; * matches any")
+DEPTH = Query(None, ge=1, le=MAX_NAMESPACE_LABELS, description="Cut namespaces after this number of labels")
 KEY = Query(..., min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)
-KEY_START = Query("", max_length=MAX_DOCUMENT_KEY_CHARACTERS, description="Those whose key begins so")
+KEY_START = Query("", max_length=MAX_DOCUMENT_KEY_CHARACTERS, description="Prefix of the key")
 
 BaseVersion = Annotated[
     int | None,
     Field(
         ge=0,
         le=2**31 - 1,
-        description="The version that this change was made from, 0 for a key without a value; any by default",
+        description="Version on which this change is based, 0 for a key without a value; any version by default",
     ),
 ]
 
 
 class DocumentIn(Input):
-    namespace: Namespace = Field(description="Labels from the widest to the narrowest")
+    namespace: Namespace = Field(description="Labels, from general to specific")
     key: DocumentKey
     value: dict[str, Any]
     index: Annotated[list[Annotated[str, entry(200)]], Field(max_length=MAX_INDEX_FIELDS)] | None = Field(
@@ -80,11 +80,11 @@ class DocumentOut(Schema):
     trust: TrustName
     held: Quarantined
     active: bool
-    endorsed: bool = Field(description="Whether people wrote, restored or retired it, and only people change it")
+    endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
     author: str = Field(alias="author_name")
     superseded_by: UUID | None = Field(None, alias="superseded_by_id")
-    first_created_at: datetime = Field(description="When the key was last given its first value")
-    created_at: datetime = Field(description="Since when this version is there")
+    first_created_at: datetime = Field(description="When the key got a value after it last had none")
+    created_at: datetime = Field(description="When this version was written")
     retired_at: datetime | None
 
 
@@ -99,13 +99,13 @@ class DocumentPage(Schema):
 
 
 class DocumentSearchIn(Input):
-    namespace: NamespacePart = Field([], description="Documents whose namespace begins so")
+    namespace: NamespacePart = Field([], description="Prefix of the namespace")
     key_prefix: Annotated[str, Field(max_length=MAX_DOCUMENT_KEY_CHARACTERS)] = Field(
-        "", description="Documents whose key begins so"
+        "", description="Prefix of the key"
     )
-    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)] = Field("", description="What is asked; by meaning")
+    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)] = Field("", description="Query; compared by meaning")
     filter: dict[str, Any] = Field(
-        {}, description='What values hold, by name: a value, or {"$gt": 4} with $eq, $ne, $gt, $gte, $lt, $lte'
+        {}, description='Conditions on values, by name: a value, or {"$gt": 4} with $eq, $ne, $gt, $gte, $lt, $lte'
     )
     project: ProjectKey = ""
     task: TaskKey = ""
@@ -113,7 +113,7 @@ class DocumentSearchIn(Input):
     offset: Annotated[int, Field(ge=0, le=100_000)] = Field(
         0, description=f"With a query, at most {MAX_SEARCH_LIMIT} less the limit"
     )
-    min_score: UnitInterval | None = Field(None, description="Only those at least as relevant to the query")
+    min_score: UnitInterval | None = Field(None, description="Minimum relevance to the query")
 
 
 class FoundDocumentOut(Schema):

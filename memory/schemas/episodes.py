@@ -30,14 +30,14 @@ Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
 
 class EpisodeIn(Input):
     title: Title = ""
-    detail: Detail = Field("", description="What was said, for an episode that is not made of logged events")
+    detail: Detail = Field("", description="Free text of an episode without logged events")
     participants: Annotated[list[Annotated[str, entry(100)]], Field(max_length=MAX_PARTICIPANTS)] = []
     tags: Tags = []
     scope: ScopeName = "global"
     project: ProjectKey = ""
     task: TaskKey = ""
     importance: UnitInterval = 0.5
-    started_at: AwareDatetime | None = Field(None, description="Now, unless it began earlier")
+    started_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
 def _number(given: object) -> object:
@@ -50,9 +50,9 @@ EventNumber = Annotated[int, BeforeValidator(_number), Field(strict=True)]
 
 class EpisodeAppendIn(Input):
     event_ids: list[EventNumber] = Field(
-        [], max_length=MAX_EVENTS_PER_APPEND, description="As POST /api/events gave them; each counts once"
+        [], max_length=MAX_EVENTS_PER_APPEND, description="Ids that POST /api/events returned; each counts once"
     )
-    text: Detail = Field("", description="Goes to the end of the detail")
+    text: Detail = Field("", description="Appended to the detail")
 
 
 class EpisodeCloseIn(Input):
@@ -60,7 +60,7 @@ class EpisodeCloseIn(Input):
     title: Title = optional()
     summary: Content = optional()
     lessons: Annotated[list[RemarkEntry], Field(max_length=MAX_LESSONS)] = optional()
-    ended_at: AwareDatetime | None = Field(None, description="Now, unless it ended earlier")
+    ended_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
 class EpisodePatch(Input):
@@ -70,7 +70,7 @@ class EpisodePatch(Input):
     summary: Content = optional()
     tags: Tags = optional()
     importance: UnitInterval = optional()
-    active: bool = optional("Whether search and prompts may show it")
+    active: bool = optional("Whether search and prompts may include it")
 
 
 class EpisodeOut(Schema):
@@ -106,7 +106,7 @@ class TranscriptEvent(Schema):
 
 
 class TranscriptOut(Schema):
-    events: list[TranscriptEvent] = Field(description="In the order in which they happened")
+    events: list[TranscriptEvent] = Field(description="In chronological order")
     next: str | None = Field(description="Pass as `cursor` for the next events; null on the last page")
 
 
@@ -122,5 +122,5 @@ class EpisodePage(Schema):
 
 class AppendedOut(Schema):
     added: int
-    already: int = Field(description="Events that were in the episode before")
+    already: int = Field(description="Events that were already in the episode")
     episode: EpisodeOut

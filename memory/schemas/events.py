@@ -28,7 +28,7 @@ class EventIn(BaseModel):
 
     kind: str = Field(json_schema_extra={"enum": [*EventKind.values]})
     content: str = Field(
-        description="What happened, word for word",
+        description="Content of the event, verbatim",
         json_schema_extra={"minLength": 1, "maxLength": MAX_EVENT_CHARACTERS},
     )
     loop_id: str | None = Field(
@@ -39,13 +39,13 @@ class EventIn(BaseModel):
     ts: AwareDatetime | None = Field(None, description="When it happened; now by default")
     visibility: str | None = Field(
         None,
-        description="A word, such as public, internal or private; public by default",
+        description="One word, such as public, internal or private; public by default",
         json_schema_extra={"pattern": f"^{WORD.pattern}$"},
     )
-    metadata: dict[str, Any] | None = Field(None, description="Anything about it: at most 64 KB, 10 levels deep")
+    metadata: dict[str, Any] | None = Field(None, description="Any data about the event: at most 64 KB, 10 levels deep")
     key: str | None = Field(
         None,
-        description="Your own name for the event: recording it again with the same key stores nothing twice",
+        description="Your key of the event: another event with the same key is not stored again",
         json_schema_extra={"minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
     )
     project: str | None = Field(
@@ -64,7 +64,7 @@ class EventsIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     events: list[EventIn] = Field(
-        description="Stored together or not at all", json_schema_extra={"minItems": 1, "maxItems": MAX_EVENTS_PER_CALL}
+        description="All events are stored, or none", json_schema_extra={"minItems": 1, "maxItems": MAX_EVENTS_PER_CALL}
     )
 
 
@@ -77,7 +77,7 @@ class RecordedOut(BaseModel):
     project: str
     task: str
     ts: datetime
-    repeated: bool = Field(description="Whether its key was in the log already, and nothing was stored")
+    repeated: bool = Field(description="Whether its key was already in the log, so that nothing was stored")
 
 
 class RecordedEventsOut(Schema):

@@ -14,11 +14,11 @@ from nousweb.lib.schemas import Input, optional
 
 
 class FactIn(Input):
-    content: RequiredContent = Field(description="What is believed, as one sentence")
-    subject: Annotated[str, text(200)] = Field("", description="Whom or what it is about")
+    content: RequiredContent = Field(description="The fact, as one sentence")
+    subject: Annotated[str, text(200)] = Field("", description="Person or thing that the fact is about")
     category: Word = Field(
         DEFAULT_CATEGORY,
-        description="person, preference and rule are always in the prompt; others are searched",
+        description="person, preference and rule are always in the prompt; other categories are searched",
     )
     kind: OptionalWord = ""
     scope: ScopeName = "global"
@@ -28,8 +28,8 @@ class FactIn(Input):
     confidence: UnitInterval = 1.0
     importance: UnitInterval = 0.5
     source: Annotated[str, text(200)] = ""
-    valid_from: AwareDatetime | None = Field(None, description="Since when it is true in the world")
-    valid_until: AwareDatetime | None = Field(None, description="Until when it is true in the world")
+    valid_from: AwareDatetime | None = Field(None, description="Start of its valid time")
+    valid_until: AwareDatetime | None = Field(None, description="End of its valid time")
 
 
 class FactOut(Schema):
@@ -56,7 +56,7 @@ class FactOut(Schema):
     valid_until: datetime | None
     recorded_at: datetime
     retired_at: datetime | None
-    invalidated_at: datetime | None = Field(description="When it was found never to have been true")
+    invalidated_at: datetime | None = Field(description="When it was invalidated (it was never true)")
     source_event: int | None = Field(None, alias="source_event_id")
     source_episode: UUID | None = Field(None, alias="source_episode_id")
     contradiction_of: UUID | None = Field(None, alias="contradiction_of_id")
@@ -64,16 +64,16 @@ class FactOut(Schema):
 
 class LearnOut(Schema):
     action: Literal["stored", "confirmed", "superseded", "queued", "decided", "held"] = Field(
-        description="confirmed: known already, `fact` is the known one; superseded: it took the place of an old fact; "
-        "queued: people are asked what it is to an old one, or, where `fact` is one that they found wrong, whether it "
-        "holds after all, or, where `fact` says the very same of another subject, whether it holds of both: in these "
-        "two cases nothing is stored; decided: nothing is stored, because they found `fact` wrong, and this names no "
-        "source that they did not know, or because they said that `fact` does not hold of this "
-        "subject; held: it reads like an instruction to the agent, and comes up nowhere before a person allows it"
+        description="stored: new. confirmed: already known; `fact` is the known fact. superseded: it replaced an old "
+        "fact. queued: a review is pending about its relation to an old fact. If `fact` is an invalidated fact (is it "
+        "true after all?) or the same sentence about another subject (is it true of both?), nothing is stored. "
+        "decided: nothing is stored, because people invalidated `fact` and the new one names no source that is new to "
+        "them, or because people decided that `fact` is not true of this subject. held: quarantined, because it reads "
+        "like an instruction to the agent; no prompt or search includes it before a person allows it."
     )
     fact: FactOut
-    review: UUID | None = Field(None, description="The pending review of it, if there is one")
-    superseded: list[UUID] = Field([], description="The facts whose place it took")
+    review: UUID | None = Field(None, description="Its pending review, if there is one")
+    superseded: list[UUID] = Field([], description="Facts that it superseded")
 
     @staticmethod
     def resolve_superseded(result: Any) -> list[UUID]:
@@ -86,17 +86,17 @@ class FactPage(Schema):
 
 
 class FactReasonIn(Input):
-    reason: Remark = Field("", description="Why; kept in the history")
+    reason: Remark = Field("", description="Reason; kept in the history")
 
 
 class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,
-        description="The fact that takes its place; subject, category, kind, scope, tags, confidence and importance "
-        "that are not given are taken from the old one",
+        description="The new fact; subject, category, kind, scope, tags, confidence and importance that are not given "
+        "are copied from the old one",
     )
-    fact_id: UUID | None = Field(None, description="Or a fact that is there already")
-    at: AwareDatetime | None = Field(None, description="Since when, in the world, the new one is true")
+    fact_id: UUID | None = Field(None, description="Alternative: an existing fact")
+    at: AwareDatetime | None = Field(None, description="Start of the new fact's valid time")
 
     @model_validator(mode="after")
     def _one_replacement(self) -> "SupersedeIn":
@@ -107,12 +107,12 @@ class SupersedeIn(FactReasonIn):
 
 class SupersedeOut(Schema):
     action: Literal["superseded", "queued"] = Field(
-        description="queued: nothing is replaced, and people are asked, because the old one is their word, or because "
-        "`new` says the very same of another subject"
+        description="queued: nothing is replaced and a review is pending, because the old fact is verified by people, "
+        "or because `new` is the same sentence about another subject"
     )
     old: FactOut
     new: FactOut
-    review: UUID | None = Field(None, description="The pending review of it")
+    review: UUID | None = Field(None, description="Its pending review")
 
 
 class FactPatch(Input):
@@ -122,8 +122,8 @@ class FactPatch(Input):
     importance: UnitInterval = optional()
     category: Word = optional()
     scope: ScopeName = optional()
-    project: ProjectKey = optional("Moves it there; empty for none")
-    task: TaskKey = optional("Moves it there; empty for none")
+    project: ProjectKey = optional("Moves it to this one; empty for none")
+    task: TaskKey = optional("Moves it to this one; empty for none")
     reason: Remark = ""
 
 
@@ -132,10 +132,10 @@ class FactChangeOut(Schema):
     action: str
     author_kind: str
     author_name: str
-    other: UUID | None = Field(None, alias="other_id", description="The other fact that it was about")
+    other: UUID | None = Field(None, alias="other_id", description="Other fact of the change")
     score: float | None
     reason: str
-    before: dict[str, Any] = Field(description="What the changed fields held before")
+    before: dict[str, Any] = Field(description="Previous values of the changed fields")
 
 
 class FactHistory(Schema):

@@ -13,14 +13,14 @@ from nousweb.lib.constrained_types import NextCursor, UnitInterval
 class LoopOut(Schema):
     loop_id: str
     persona: PersonaName
-    project: str = Field(description="The narrowest that its events name")
+    project: str = Field(description="The most specific one that its events name")
     task: str
     summary: str = Field(description="Empty until the loop is closed and summarised")
     kind: str
     visibility: str
     long_term_ids: list[Id]
     event_count: int
-    covered_events: int = Field(description="How many of its events the summary covers")
+    covered_events: int = Field(description="Number of its events that the summary covers")
     first_event_at: datetime
     last_event_at: datetime
     closed_at: datetime | None
@@ -39,7 +39,7 @@ class LoopWithEvents(Schema):
 
 class StmItem(Schema):
     loop: LoopOut
-    similarity: UnitInterval = Field(description="How well the words of query and summary agree")
+    similarity: UnitInterval = Field(description="Word similarity of query and summary")
     recency: UnitInterval = Field(description="Halved every half-life")
     boost: float
     score: float = Field(description="(w_similarity × similarity + w_recency × recency) × boost")

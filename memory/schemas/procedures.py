@@ -19,7 +19,7 @@ Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]
 class ProcedureIn(Input):
     name: Name
     domain: OptionalWord = ""
-    description: Content = Field("", description="What it is for and when to use it")
+    description: Content = Field("", description="Purpose, and when to use it")
     steps: Steps = []
     tags: Tags = []
     scope: ScopeName = "global"
@@ -37,10 +37,10 @@ class ProcedurePatch(Input):
     steps: Steps = optional()
     tags: Tags = optional()
     scope: ScopeName = optional()
-    project: ProjectKey = optional("Moves it there; empty for none")
-    task: TaskKey = optional("Moves it there; empty for none")
+    project: ProjectKey = optional("Moves it to this one; empty for none")
+    task: TaskKey = optional("Moves it to this one; empty for none")
     importance: UnitInterval = optional()
-    active: bool = optional("Whether search and prompts may show it")
+    active: bool = optional("Whether search and prompts may include it")
 
 
 class ProcedureReportIn(Input):
@@ -67,7 +67,7 @@ class ProcedureOut(Schema):
     success_count: int
     failure_count: int
     effectiveness: UnitInterval | None = Field(
-        description="Share of successes among the known ends; null before the first"
+        description="Share of successes among the known outcomes; null before the first outcome"
     )
     last_activated_at: datetime | None
     created_at: datetime

@@ -24,9 +24,9 @@ class PreferencesSectionOut(Schema):
 class UserProfileOut(Schema):
     agent: str
     section: PreferencesSectionOut | None = Field(
-        description="The Preferences of the agent's identity as they are now; null while there are none"
+        description="Current Preferences of the agent's identity; null while there are none"
     )
     user: list[FactOut] = Field(description="Facts of the category person")
     preferences: list[FactOut] = Field(description="Facts of the category preference")
     rules: list[FactOut] = Field(description="Facts of the category rule")
-    counts: ProfileCountsOut = Field(description="How many there are of each, those beyond `limit` included")
+    counts: ProfileCountsOut = Field(description="Number of each, including those beyond `limit`")

@@ -14,10 +14,12 @@ class RecallItem(Schema):
     id: str
     type: ItemTypeName
     content: str
-    excerpt: str = Field(description="Of a long text the passage nearest to the question; empty for a short one")
-    metadata: dict[str, Any] = Field(description="Of an event as it was posted; of other types what describes them")
+    excerpt: str = Field(
+        description="The passage of a long text that is nearest to the question; empty for a short text"
+    )
+    metadata: dict[str, Any] = Field(description="Metadata of an event as posted; for other types, descriptive fields")
     score: float = Field(description="Fused relevance, 0 to 1")
-    cosine: float = Field(description="Of the embedding model; 0 while the item waits for its vector")
+    cosine: float = Field(description="Cosine by the embedding model; 0 while the item has no vector")
     lexical: float = Field(description="Share of the query's rare words that the item holds, 0 to 1")
     persona: PersonaName
     kind: str
@@ -36,19 +38,19 @@ class RecallItem(Schema):
 
 class RecallOut(Schema):
     items: list[RecallItem] = Field(description="Best first")
-    threshold: float = Field(description="The score from which items were returned")
-    degraded: str = Field(description="Empty, or why the search went by words alone")
+    threshold: float = Field(description="Minimum score of returned items")
+    degraded: str = Field(description="Why only words were searched; empty otherwise")
 
 
 class MemoryDetailOut(Schema):
     type: ItemTypeName
     id: str
     relation: Literal["", "before", "after", "part", "episode", "source", "replaces", "replaced_by"] = Field(
-        description="What it is to the memory that was asked for; empty for that one itself"
+        description="Relation to the requested memory; empty for that memory itself"
     )
-    content: str = Field(description="Whole, not shortened")
+    content: str = Field(description="Complete text")
     kind: str
-    active: bool = Field(description="False of what was replaced or retired")
+    active: bool = Field(description="false if replaced or retired")
     project: str
     task: str
     happened_at: datetime
@@ -57,12 +59,12 @@ class MemoryDetailOut(Schema):
 
 class ExpansionOut(Schema):
     item: MemoryDetailOut
-    related: list[MemoryDetailOut] = Field(description="Events in the order in which they happened")
-    more: bool = Field(description="Whether there is more of it than was given")
+    related: list[MemoryDetailOut] = Field(description="Events in chronological order")
+    more: bool = Field(description="Whether there are more than returned")
 
 
 class IndexOut(Schema):
     ready: int
     pending: int
     failed: int
-    language: str = Field(description="By whose words memory is searched: its code, as set or detected")
+    language: str = Field(description="Code of the language of the word search, as set or detected")

@@ -40,16 +40,16 @@ class ReviewOut(Schema):
     kind: ReviewKind
     status: ReviewStatus
     subject: str
-    old: ReviewFactOut | None = Field(None, description="The fact that was known")
-    new: ReviewFactOut | None = Field(None, description="The fact that was learned later, or the one in question")
+    old: ReviewFactOut | None = Field(None, description="The older fact")
+    new: ReviewFactOut | None = Field(None, description="The newer fact, or the only fact of the review")
     censor: UUID | None = Field(None, alias="censor_id")
     facts: list[UUID] = Field(
-        [], description="Those of a compaction, or the one that was found wrong or is known about another subject"
+        [], description="Facts of a compaction, or the fact that was invalidated or is known about another subject"
     )
-    subjects: list[UUID] = Field([], description="The two subjects that may be one thing, the older first")
+    subjects: list[UUID] = Field([], description="The two subjects that may be the same, the older first")
     score: float | None = Field(description="Cosine of the pair, or the confidence of a single fact")
-    reasons: list[ReviewReasonOut] = Field([], description="What differs between the two, the weightiest first")
-    verdict: dict[str, Any] = Field({}, description="What the judge said, if it was asked")
+    reasons: list[ReviewReasonOut] = Field([], description="Differences between the two, most important first")
+    verdict: dict[str, Any] = Field({}, description="The judge's verdict, if it was asked")
     proposal: str = ""
     resolution: str
     comment: str
@@ -68,14 +68,14 @@ class ReviewResolveIn(Input):
     resolution: str = Field(
         description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor; same, "
         "both or new_wrong of a sentence about another subject; same or different of two subjects; allow or hold "
-        "of what reads like an instruction"
+        "of a quarantined text"
     )
     comment: Remark = ""
-    content: Content = Field("", description="The text of a merge")
+    content: Content = Field("", description="Text for a merge")
 
 
 class RunOut(Schema):
-    id: str = Field(alias="key", description="What it reacts to, which it does once")
+    id: str = Field(alias="key", description="Event that it reacts to, once")
     handler: str
     persona: PersonaName
     subject_type: str
@@ -93,7 +93,7 @@ class RunOut(Schema):
 
 
 class LifecycleOut(Schema):
-    counts: dict[str, int] = Field(description="Runs by status")
-    waiting: int = Field(description="Reviews that wait for people")
+    counts: dict[str, int] = Field(description="Jobs by status")
+    waiting: int = Field(description="Pending reviews")
     items: list[RunOut]
     next: NextCursor

@@ -32,9 +32,9 @@ class SubjectOut(Schema):
     persona: PersonaName
     name: str
     kind: SubjectKind
-    is_user: bool = Field(description="Whether it is whom the agent serves")
+    is_user: bool = Field(description="Whether it is the user of the agent")
     aliases: list[SubjectAliasOut] = Field(description="All its spellings, the oldest first")
-    facts: int = Field(description="Facts about it that are held to be true")
+    facts: int = Field(description="Number of active facts about it")
     merged_into: UUID | None = Field(None, alias="merged_into_id", description="The subject that it was merged into")
     created_at: datetime
 
@@ -52,7 +52,7 @@ class SubjectPage(Schema):
     next: NextCursor
 
 
-SOLE_USER = "Whether it is whom the agent serves; a memory has one user, so who was it before is it no more"
+SOLE_USER = "Whether it is the user of the agent; a memory has one user, so this replaces the previous one"
 
 
 class SubjectIn(Input):
@@ -71,26 +71,28 @@ class SubjectPatch(Input):
 
 
 class SubjectAliasIn(Input):
-    spelling: Spelling = Field(description="What means this subject from now on")
+    spelling: Spelling = Field(description="New spelling of this subject")
     reason: Remark = ""
 
 
 class SubjectMergeIn(Input):
-    into: UUID = Field(description="The subject that takes over all spellings")
+    into: UUID = Field(description="The subject that gets all spellings")
     reason: Remark = ""
 
 
 class SubjectSplitIn(Input):
-    aliases: list[UUID] = Field([], max_length=200, description="Spellings that are another thing")
+    aliases: list[UUID] = Field([], max_length=200, description="Spellings of the other subject")
     facts: list[UUID] = Field(
-        [], max_length=MAX_FACTS_OF_SPLIT, description="Facts about another thing of the same name"
+        [], max_length=MAX_FACTS_OF_SPLIT, description="Facts about another subject with the same name"
     )
-    name: Annotated[str, text(MAX_SPELLING_CHARACTERS)] = Field("", description="Its name; needed for facts")
+    name: Annotated[str, text(MAX_SPELLING_CHARACTERS)] = Field(
+        "", description="Name of the other subject; required for facts"
+    )
     reason: Remark = ""
 
 
 class SubjectUndoIn(Input):
-    change: UUID = Field(description="A change of the history")
+    change: UUID = Field(description="Id of a change in the history")
     reason: Remark = ""
 
 
@@ -98,7 +100,7 @@ class SubjectChangeOut(Schema):
     id: UUID
     at: datetime
     action: Annotated[str, OneOf(*SubjectChange.Action.values)]
-    summary: str = Field(description="What happened, in a sentence")
+    summary: str = Field(description="Summary of the change, in one sentence")
     other: UUID | None = Field(None, alias="other_id", description="The other subject of a merge or a split")
     author_kind: str
     author_name: str

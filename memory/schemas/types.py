@@ -11,7 +11,7 @@ from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PRO
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, entry, text
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]
-ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="How far it reaches")]
+ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="Scope of the memory")]
 ItemTypeName = Annotated[str, OneOf(*ItemType.values)]
 EventKindName = Annotated[str, OneOf(*EventKind.values)]
 EpisodeOutcome = Annotated[str, OneOf(*Episode.Outcome.values)]
@@ -24,16 +24,16 @@ ReviewKind = Annotated[str, OneOf(*MemoryReview.Kind.values)]
 ReviewStatus = Annotated[str, OneOf(*MemoryReview.Status.values)]
 JobStatus = Annotated[str, OneOf(*Job.Status.values)]
 
-TRUST = "Where its words come from, the least trusted of what it rests on; a person's once a person allowed it"
+TRUST = "Trust class: the least trusted of its sources; person after a person has allowed it"
 TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]
 AnyTrust = Annotated[str, OneOf("", *Trust.values), Field(description="Only memories of this trust class")]
-Quarantined = Annotated[bool, Field(description="Held back from prompts and searches until a person has read it")]
+Quarantined = Annotated[bool, Field(description="Quarantined: not in prompts or searches until a person allows it")]
 
 # What a search shows of others' projects.
-INCLUDED_PROJECTS = "Other projects whose memory is wanted too, not that of their tasks"
+INCLUDED_PROJECTS = "Other projects whose memory is included too, without their tasks"
 INCLUDE_PROJECT = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)
 IncludedProjects = Annotated[list[ProjectKey], Field(max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)]
-AllProjects = Annotated[bool, Field(description="Memory of every project and task")]
+AllProjects = Annotated[bool, Field(description="Include the memory of every project and task")]
 
 # Of filters, where nothing said lets everything pass.
 AnyPersona = Annotated[str, OneOf("", *Persona.values)]

@@ -14,19 +14,19 @@ from nousweb.lib.schemas import Input
 
 
 class WorkingIn(Input):
-    task: Remark = Field("", description="What the session is about")
+    task: Remark = Field("", description="Task of the session")
     frame: Annotated[OptionalWord, text(MAX_FRAME_CHARACTERS)] = Field(
-        "", description="The frame of the session's prompts, where a request names none; another word is shown as it is"
+        "", description="Frame of the session's prompts if a request names none; unknown words are shown unchanged"
     )
     project: ProjectKey = ""
     task_key: TaskKey = ""
-    capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Most items")
+    capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Maximum number of items")
 
 
 class WorkingItemIn(Input):
     text: RequiredRemark
     type: Word = "note"
-    relevance: UnitInterval = Field(0.5, description="The least relevant leave first")
+    relevance: UnitInterval = Field(0.5, description="The least relevant items are removed first")
 
 
 class WorkingThreadIn(Input):
@@ -55,9 +55,9 @@ class WorkingOut(Schema):
     task_key: str
     frame: str
     capacity: int
-    items: list[WorkingItem] = Field(description="In the order in which they came")
+    items: list[WorkingItem] = Field(description="In order of arrival")
     open_threads: list[WorkingThread]
-    held: int = Field(description="Texts that are held back until a person has read them")
+    held: int = Field(description="Texts that are quarantined until a person allows them")
     created_at: datetime
     updated_at: datetime
 
@@ -68,12 +68,12 @@ class WorkingOut(Schema):
 
 class WorkingSetOut(Schema):
     working: WorkingOut
-    evicted: list[WorkingItem] = Field(description="What was over the capacity")
+    evicted: list[WorkingItem] = Field(description="Items beyond the capacity")
 
 
 class WorkingItemOut(Schema):
     item: WorkingItem
-    evicted: list[WorkingItem] = Field(description="What had to leave for it; it may be the item itself")
+    evicted: list[WorkingItem] = Field(description="Items removed to make room; this may be the new item itself")
 
 
 class WorkingThreadOut(Schema):

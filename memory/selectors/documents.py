@@ -66,7 +66,7 @@ class DocumentStore:
         address = document_address(namespace, key, scope.project, scope.task)
         found = self.rows.active().filter(address=address).select_related("agent").first()
         if found is None:
-            raise NotFound("There is no document of this key.")
+            raise NotFound("There is no document with this key.")
         return found
 
     def search(
@@ -155,7 +155,7 @@ def _meeting(rows: DocumentQuerySet, conditions: Mapping[str, Any]) -> DocumentQ
     depth_check("filter", conditions, MAX_DOCUMENT_DEPTH)
     json_check("filter", conditions)
     if len(conditions) > MAX_CONDITIONS:
-        raise Invalid(f"filter has at most {MAX_CONDITIONS} members.", field="filter")
+        raise Invalid(f"filter must have at most {MAX_CONDITIONS} members.", field="filter")
     for number, (name, wanted) in enumerate(conditions.items()):
         if isinstance(wanted, dict) and any(key.startswith("$") for key in wanted):
             rows = _compared(rows, number, name, wanted)

@@ -37,11 +37,17 @@ from memory.subjects.spelling import key_of, meaning_of
 from nousweb.lib import ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.validation import moment_check
 
-STATES = {"active": "Active", "retired": "Retired", "superseded": "Superseded", "wrong": "Found wrong", "all": "All"}
+STATES = {
+    "active": "Active",
+    "retired": "Retired",
+    "superseded": "Superseded",
+    "wrong": "Marked as wrong",
+    "all": "All",
+}
 SORTS = {
     "newest": ("Newest first", ("-recorded_at", "-id")),
     "oldest": ("Oldest first", ("recorded_at", "id")),
-    "surest": ("Surest first", ("-confidence", "-importance", "-recorded_at", "id")),
+    "surest": ("Highest confidence first", ("-confidence", "-importance", "-recorded_at", "id")),
     "importance": ("Most important first", ("-importance", "-confidence", "-recorded_at", "id")),
     "subject": ("By subject", ("subject", "-recorded_at", "id")),
 }
@@ -162,7 +168,7 @@ class FactFilter(KeyedFilter):
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
     tag = django_filters.CharFilter(method=_tagged, label="Tag")
     subject = django_filters.CharFilter(method=_of_subject, label="Subject")
-    as_of = django_filters.IsoDateTimeFilter(method=_as_of, label="Known and true at (UTC)", widget=MomentInput())
+    as_of = django_filters.IsoDateTimeFilter(method=_as_of, label="Recorded and valid at (UTC)", widget=MomentInput())
     sort = django_filters.ChoiceFilter(
         method=_sorted,
         choices=[(name, label) for name, (label, _) in SORTS.items()],
@@ -296,7 +302,7 @@ class ProcedureFilter(KeyedFilter):
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
     tag = django_filters.CharFilter(method=_tagged, label="Tag")
     min_effectiveness = django_filters.NumberFilter(
-        method=_effective_from, label="Effective from (0 to 1)", min_value=0, max_value=1
+        method=_effective_from, label="Minimum effectiveness (0 to 1)", min_value=0, max_value=1
     )
     state = django_filters.ChoiceFilter(
         method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"

@@ -64,7 +64,7 @@ def censor_create(
     _severity_check(severity, by)
     semantic = match == Censor.Match.SEMANTIC
     if similarity_threshold is not None and not semantic:
-        raise Invalid("similarity_threshold counts only for a semantic match.", field="similarity_threshold")
+        raise Invalid("similarity_threshold applies only to a semantic match.", field="similarity_threshold")
     threshold = default_threshold() if similarity_threshold is None else similarity_threshold
     censor = Censor(
         agent=agent,
@@ -143,7 +143,7 @@ def censor_retire(*, censor: Censor, by: Principal, message: str = "") -> Censor
     with transaction.atomic():
         change_check(censor, by, "memory.change_censor")
         if not row_lock(censor).active:
-            raise Conflict("This censor is retired already.")
+            raise Conflict("This censor is already retired.")
         return censor_update(censor=censor, by=by, active=False, message=message)
 
 
@@ -268,8 +268,8 @@ def _room_check(censor: Censor, *, binding: bool | None = None) -> None:
     alike = active.binding() if binding else active.filter(author_kind="token", endorsed=False)
     limit = MAX_ACTIVE_CENSORS if binding else MAX_ACTIVE_TOKEN_CENSORS
     if alike.count() >= limit:
-        whose = "" if binding else " of its own making"
-        raise Conflict(f"This agent has {limit:,} active censors{whose}; let some be retired first.")
+        whose = "" if binding else " that it made itself"
+        raise Conflict(f"This agent has {limit:,} active censors{whose}; retire some first.")
 
 
 def _severity_check(severity: str, by: Principal) -> None:

@@ -189,7 +189,7 @@ def document_release(*, document: Document, by: Principal) -> Document:
     _address_lock(document.agent, document.persona, document.address)
     last = _last_version(document.agent, document.persona, document.address)
     if last is None or not last.endorsed:
-        raise Conflict("The agent may change it already.")
+        raise Conflict("The agent can already change this document.")
     last.endorsed = False
     last.save(update_fields=["endorsed"])
     audit_record(
@@ -206,7 +206,7 @@ def document_release(*, document: Document, by: Principal) -> Document:
 def namespace_check(namespace: Sequence[str]) -> list[str]:
     """The labels of a namespace. Raises Invalid."""
     if not 1 <= len(namespace) <= MAX_NAMESPACE_LABELS:
-        raise Invalid(f"namespace has 1 to {MAX_NAMESPACE_LABELS} labels.", field="namespace")
+        raise Invalid(f"namespace must have 1 to {MAX_NAMESPACE_LABELS} labels.", field="namespace")
     return [_name_check("namespace", label, MAX_NAMESPACE_CHARACTERS) for label in namespace]
 
 
@@ -218,12 +218,12 @@ def document_key_check(key: str) -> str:
 def value_check(value: Mapping[str, Any]) -> str:
     """A value as JSON, its members in one order and its numbers as the database writes them. Raises Invalid."""
     if not isinstance(value, dict):
-        raise Invalid("value is an object.", field="value")
+        raise Invalid("value must be an object.", field="value")
     depth_check("value", value, MAX_DOCUMENT_DEPTH)
     written = json_check("value", _stored_numbers(value))
     if len(written) > MAX_DOCUMENT_CHARACTERS:
         raise Invalid(
-            f"value holds at most {MAX_DOCUMENT_CHARACTERS:,} characters of JSON; this has {len(written):,}.",
+            f"value must have at most {MAX_DOCUMENT_CHARACTERS:,} characters of JSON; this has {len(written):,}.",
             field="value",
         )
     return written
@@ -244,7 +244,7 @@ def _stored_numbers(value: Any) -> Any:
         return int(value)
     if len(format(Decimal(repr(value)), "f")) <= MAX_NUMBER_CHARACTERS:
         return value
-    raise Invalid(f"value holds a number of too many digits ({value!r}): keep it as text.", field="value")
+    raise Invalid(f"value holds a number of too many digits ({value!r}): store it as text.", field="value")
 
 
 def _name_check(field: str, value: str, limit: int) -> str:
@@ -252,7 +252,9 @@ def _name_check(field: str, value: str, limit: int) -> str:
         raise Invalid(reason, field=field)
     value = unicodedata.normalize("NFC", value)
     if is_blank(value) or not value.isprintable() or value != value.strip() or value != visible_text(value):
-        raise Invalid(f"{field} is text that can be seen, without white space at its ends, and not empty.", field=field)
+        raise Invalid(
+            f"{field} must be visible text without leading or trailing white space, and not empty.", field=field
+        )
     if len(value) > limit:
         raise Invalid(f"{field} holds at most {limit:,} characters; this has {len(value):,}.", field=field)
     return value
@@ -267,12 +269,12 @@ def _removed_by_people_check(document: Document, by: Principal) -> None:
         text=document.text,
     )  # fmt: skip
     if retired.exclude(address=document.address).exists():
-        raise Conflict("People retired a document that says the same under another key.")
+        raise Conflict("People retired a document with the same text under another key.")
     stated = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
                   task=document.task, scope=document.scope)  # fmt: skip
     # A longer text that contains an invalidated statement is stored, and left out of prompts.
     if invalidated_match(stated, vector=None, sentences=False) is not None:
-        raise Conflict("People found wrong what this says.")
+        raise Conflict("People marked this statement as wrong.")
 
 
 def _fields_check(index: Sequence[str]) -> list[str]:
@@ -286,9 +288,9 @@ def _base_check(head: Document | None, base_version: int | None) -> None:
     if base_version is None or base_version == current:
         return
     if head is None:
-        raise Conflict("There is no such document any more.", version=current)
+        raise Conflict("This document no longer exists.", version=current)
     if base_version == 0:
-        raise Conflict("There is a document of this key already.", version=current)
+        raise Conflict("A document with this key already exists.", version=current)
     raise Conflict(f"This is version {current} now, not {base_version}: read it again.", version=current)
 
 

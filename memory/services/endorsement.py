@@ -19,4 +19,4 @@ def memory_endorse(memory: Memory, by: Principal) -> None:
 def human_author_check(memory: Memory, by: Principal) -> None:
     """Raise Conflict if `memory` is verified by people and `by` is not a person. Its row must be locked."""
     if memory.endorsed and not by.is_person:
-        raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people change it.")
+        raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people can change it.")

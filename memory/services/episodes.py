@@ -126,8 +126,8 @@ def episode_append(
     foreign = events.exclude(project__in={"", episode.project}, task__in={"", episode.task}).order_by("pk").first()
     if foreign is not None:
         raise Invalid(
-            f"Event {foreign.pk} belongs to {scope_label(foreign)}, and the episode does not: its summary would tell "
-            "of it elsewhere.",
+            f"Event {foreign.pk} belongs to {scope_label(foreign)}, and the episode does not: its summary would "
+            "reveal the event elsewhere.",
             field="event_ids",
         )
     agent_id = episode.agent_id
@@ -183,7 +183,7 @@ def episode_close(
     }
     episode = row_lock(episode)
     if episode.ended_at is not None:
-        raise Conflict("This episode is closed already.", ended_at=episode.ended_at.isoformat())
+        raise Conflict("This episode is already closed.", ended_at=episode.ended_at.isoformat())
     human_author_check(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")

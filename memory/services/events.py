@@ -83,9 +83,9 @@ def events_record(
 def persona_check(by: Principal, persona: str) -> str:
     """The persona that a write of `by` is for: theirs, and only the product itself may name one."""
     if persona and persona not in Persona.values:
-        raise Invalid(f"persona is one of {', '.join(Persona.values)}.", field="persona")
+        raise Invalid(f"persona must be one of {', '.join(Persona.values)}.", field="persona")
     if persona and persona != by.persona and by.kind != "system":
-        raise NotAllowed(f"Only the {persona} itself writes its memory.")
+        raise NotAllowed(f"Only the {persona} itself can write its memory.")
     return persona or by.persona
 
 
@@ -103,7 +103,7 @@ def _record(
         if held is not None:
             if not by.reads_project(held.project) or not draft.says_the_same(held):
                 raise RepeatedKey(
-                    f"events[{place}].key: {draft.key!r} names another event already, and events are never changed.",
+                    f"events[{place}].key: {draft.key!r} already names another event, and events are never changed.",
                     field=f"events[{place}].key",
                     key=draft.key,
                 )
@@ -155,8 +155,8 @@ def _keys_joined(place: str, draft: EventDraft, loop: tuple[str, str]) -> tuple[
     for name, held, given in (("project", loop[0], draft.project), ("task", loop[1], draft.task)):
         if held and given and held != given:
             raise OtherProject(
-                f"{place}.{name}: this loop belongs to the {name} {held!r}; give what belongs to another one a loop of "
-                "its own.",
+                f"{place}.{name}: this loop belongs to the {name} {held!r}; use another loop for "
+                "events of another one.",
                 field=f"{place}.{name}",
             )
     return draft.project or loop[0], draft.task or loop[1]

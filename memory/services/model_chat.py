@@ -67,7 +67,7 @@ def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tupl
     try:
         budget_check()
     except JudgeUnavailable as spent:
-        raise ChatFailed("The tokens of today are spent (NOUS_JUDGE_DAILY_TOKENS).") from spent
+        raise ChatFailed("Today's token budget is used up (NOUS_JUDGE_DAILY_TOKENS).") from spent
     began, counted, error = time.monotonic(), (0, 0), ""
     try:
         message = _sent(chat_model(), system, messages)
@@ -112,7 +112,7 @@ def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> Any:
     except anthropic.APIStatusError as error:
         raise ChatFailed(_status_message(error.status_code)) from error
     except (anthropic.APIError, ValueError) as error:
-        raise ChatFailed("The model answered with something else than a message.") from error
+        raise ChatFailed("The model's response is not a message.") from error
 
 
 def _message(role: str, content: str) -> "MessageParam":
@@ -123,12 +123,12 @@ def _message(role: str, content: str) -> "MessageParam":
 
 def _status_message(status: int) -> str:
     if status in (401, 403):
-        return f"The model refused the key (status {status}): check NOUS_ANTHROPIC_API_KEY."
+        return f"The model rejected the key (status {status}): check NOUS_ANTHROPIC_API_KEY."
     if status == 404:
         return "There is no such model or address (status 404): check NOUS_CHAT_MODEL and NOUS_JUDGE_BASE_URL."
     if status in (400, 413):
-        return f"The model refused the conversation (status {status}); it may be too long."
-    return f"The model is busy or out of order (status {status}). Send it again in a moment."
+        return f"The model rejected the conversation (status {status}); it may be too long."
+    return f"The model is busy or unavailable (status {status}). Send it again in a moment."
 
 
 def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:

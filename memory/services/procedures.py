@@ -137,7 +137,7 @@ def _count(procedure: Procedure, by: Principal, counter: str, message: str = "",
     change_check(procedure, by, "memory.change_procedure")
     found = Procedure.objects.active().filter(agent=procedure.agent_id, pk=procedure.pk)
     if not found.update(**{counter: F(counter) + 1}, **fields):
-        raise Conflict("This procedure is out of use.")
+        raise Conflict("This procedure is not in use.")
     # The update locks the row, so it cannot be erased before the end of this transaction.
     procedure = Procedure.objects.select_related("agent").get(agent=procedure.agent_id, pk=procedure.pk)
     audit_record(

@@ -60,7 +60,7 @@ def reembed_start(*, model: str, by: Principal) -> EmbeddingModel:
     except IntegrityError:  # Somebody else began at the same moment.
         building, made = EmbeddingModel.objects.get(state=EmbeddingModel.State.BUILDING), False
     if building.name != name:
-        raise Conflict(f"The index is moving to {building.name} already: finish that, or cancel it.")
+        raise Conflict(f"The index is moving to {building.name} already: finish or cancel that move.")
     if made:
         message_send("memory.tasks.continue_reembedding")
     return building

@@ -56,9 +56,11 @@ def screening_request(*, by: Principal) -> Screening:
     """Request a screening of all stored texts. Raises NotAllowed, and Conflict while a screening is open."""
     by.require(CHANGE)
     if by.agents is not None:
-        raise NotAllowed("The texts of all agents are read, so only who may see all agents can ask for it.")
+        raise NotAllowed(
+            "Screening reads the texts of all agents, so only people with access to all agents can start it."
+        )
     if Screening.objects.select_for_update().filter(status__in=Screening.OPEN).exists():
-        raise Conflict("The stored texts are being read already.")
+        raise Conflict("A screening is already running.")
     run = Screening.objects.create(rules=RULES_NAME, author_kind=by.kind, author_id=by.id, author_name=by.name)
     message_send("memory.tasks.continue_screening")
     audit_record(by=by, action="screening.start", target=run, agent=None, label="Stored texts")

@@ -40,9 +40,9 @@ def agent_export(
     """
     by.require(VIEW_SUBCONSCIOUS, agent)
     if persona not in ("", Persona.ACTOR):
-        raise Invalid("persona is actor, or nothing for both.", field="persona")
+        raise Invalid("persona must be actor, or empty for both.", field="persona")
     if persona and with_audit:
-        raise Invalid("The audit trail tells of both personas.", field="persona")
+        raise Invalid("The audit trail covers both personas.", field="persona")
     return _lines(agent, with_audit, persona)
 
 

@@ -152,7 +152,7 @@ def _agent(header: dict[str, Any], slug: str) -> Agent:
     except ValidationError as error:
         raise Invalid(error.messages[0], field="slug") from error
     if Agent.objects.filter(slug=slug).exists():
-        raise Conflict(f"There is an agent {slug!r} already.", field="slug")
+        raise Conflict(f"There is already an agent {slug!r}.", field="slug")
     if header["kind"] not in AgentKind.values:
         raise BadLine(1, f"kind: is one of {', '.join(AgentKind.values)}")
     agent = Agent(slug=slug)

@@ -61,7 +61,7 @@ def export_start(*, agent: Agent, by: Principal, persona: str = "", with_audit: 
     _right_check(agent, by)
     agent_export(agent=agent, by=by, with_audit=with_audit, persona=persona)
     if ExportRun.objects.filter(agent=agent, status=Status.RUNNING).exists():
-        raise Conflict("An export of this agent is being written.")
+        raise Conflict("An export of this agent is already running.")
     run = ExportRun.objects.create(
         agent=agent, persona=persona, with_audit=with_audit, expected=_expected(agent, persona, with_audit),
         author_kind=by.kind, author_id=by.id, author_name=by.name,
@@ -89,7 +89,7 @@ def export_file(*, run: ExportRun, by: Principal) -> Path:
     run = _locked(run, by)
     path = export_path(run.pk)
     if run.status != Status.DONE or expires_at(run) <= clock.now() or not path.is_file():
-        raise Conflict("There is no file of this export any longer: start another one.")
+        raise Conflict("The file of this export no longer exists. Start another export.")
     _record(run, "memory_export.download", by)
     return path
 
@@ -118,7 +118,7 @@ def export_work(key: UUID) -> None:
         _fail(run, error.detail)
     except OSError as error:
         log.warning("export_file_unwritable", run=str(key), error=type(error).__name__)
-        _fail(run, "The file cannot be written: look at the disk of the data folder.")
+        _fail(run, "The file cannot be written. Check the disk of the data folder.")
     else:
         if not _update(run, status=Status.DONE, lines=lines, expected=lines, file_bytes=size):
             _delete(key)
@@ -128,7 +128,7 @@ def exports_expire() -> int:
     """Delete the files that have had their time, and those of agents that are gone; returns how many."""
     ExportRun.objects.filter(status=Status.DONE, changed_at__lt=clock.now() - KEEP).update(status=Status.DELETED)
     left = ExportRun.objects.filter(status=Status.RUNNING, changed_at__lt=clock.now() - LEFT)
-    left.update(status=Status.FAILED, error="No worker wrote it: start another one.", changed_at=clock.now())
+    left.update(status=Status.FAILED, error="No worker wrote the file. Start another export.", changed_at=clock.now())
     kept = set(ExportRun.objects.filter(status__in=(Status.DONE, Status.RUNNING)).values_list("pk", flat=True))
     folder = Path(settings.DATA_DIR) / FOLDER
     gone = [path for path in folder.iterdir() if path.stem not in map(str, kept)] if folder.is_dir() else []
@@ -141,7 +141,7 @@ def exports_erase(erasure: Erasure) -> Mapping[str, int]:
     """Delete the files of an agent of which something is erased, and stop what is being written."""
     runs = ExportRun.objects.filter(agent=erasure.agent)
     keys = list(runs.filter(status__in=(Status.DONE, Status.RUNNING)).values_list("pk", flat=True))
-    why = "Something of this agent was erased: start another one."
+    why = "Data of this agent was erased. Start another export."
     runs.filter(status=Status.RUNNING).update(status=Status.STOPPED, error=why, changed_at=clock.now())
     runs.filter(status=Status.DONE).update(status=Status.DELETED, error=why, changed_at=clock.now())
     for key in keys:
@@ -173,7 +173,7 @@ def _written(run: ExportRun) -> tuple[int, int]:
                 continue
             saved = now
             if now - began > MOST_SECONDS:
-                raise Conflict("This agent is too large to be exported here: use the command, nous export.")
+                raise Conflict("This agent is too large to be exported here. Use the command nous export.")
             if not beside.submit(_progress_save, run, count).result():
                 raise ExportStopped
         size = file.tell()

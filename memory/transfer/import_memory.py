@@ -151,7 +151,7 @@ def entries_import(
     `watch` is called after each transaction, and may raise ImportPaused to stop. Raises what `memories_import` raises.
     """
     if by.kind != "system":
-        raise NotAllowed("Only the product itself imports: what came with a file is nobody's word.")
+        raise NotAllowed("Only the system itself can import: the content of a file is no person's statement.")
     total, author = report.survey.total, _author(request, by)
     position = begin
 

@@ -98,12 +98,12 @@ def run_receive(*, run: ImportRun, offset: int, part: bytes, by: Principal) -> I
     """
     run = _locked(run, by)
     if run.status != Status.UPLOADING:
-        raise Conflict("This file is here already.")
+        raise Conflict("This file is already complete.")
     if not 0 <= offset <= run.received_bytes:
-        raise Conflict(f"The next byte of this file is number {run.received_bytes}.")
+        raise Conflict(f"Continue the upload at byte {run.received_bytes}.")
     if not part or len(part) > MAX_PART_BYTES or offset + len(part) > run.file_bytes:
         raise Invalid(
-            f"A part has at most {MAX_PART_BYTES:,} bytes, and no more than the file was said to have.", field="file"
+            f"A part must have at most {MAX_PART_BYTES:,} bytes, and must not exceed the announced size.", field="file"
         )
     part_write(run.pk, offset, part)
     run.received_bytes = offset + len(part)
@@ -119,7 +119,7 @@ def run_start(*, run: ImportRun, by: Principal) -> ImportRun:
     """Let the worker import what was checked, or go on with what was stopped or failed. Raises Conflict, NotAllowed."""
     run = _locked(run, by)
     if run.status not in (Status.READY, Status.STOPPED, Status.FAILED):
-        raise Conflict(f"This import is {run.get_status_display().lower()}: there is nothing to start.")
+        raise Conflict(f"This import is {run.get_status_display().lower()}: it cannot be started.")
     checked = bool(run.survey)
     run.status, run.error = (Status.RUNNING if checked else Status.CHECKING), ""
     _queue(run)
@@ -133,7 +133,7 @@ def run_stop(*, run: ImportRun, by: Principal) -> ImportRun:
     """Let the worker stop after what it is storing just now; what is stored stays. Raises Conflict, NotAllowed."""
     run = _locked(run, by)
     if run.status not in ImportRun.WORKING:
-        raise Conflict(f"This import is {run.get_status_display().lower()}: there is nothing to stop.")
+        raise Conflict(f"This import is {run.get_status_display().lower()}: it cannot be stopped.")
     run.status = Status.STOPPED
     _save(run)
     _record(run, "memory_import.stop", by)
@@ -145,7 +145,7 @@ def run_discard(*, run: ImportRun, by: Principal) -> ImportRun:
     """Delete the file of an import; what it stored stays. Raises Conflict, NotAllowed."""
     run = _locked(run, by)
     if run.status not in ImportRun.WITH_FILE or run.status in ImportRun.WORKING:
-        raise Conflict(f"This import is {run.get_status_display().lower()}: there is nothing to discard.")
+        raise Conflict(f"This import is {run.get_status_display().lower()}: it cannot be discarded.")
     _end(run, Status.DISCARDED)
     _record(run, "memory_import.discard", by)
     return run
@@ -169,7 +169,7 @@ def run_work(key: UUID, *, seconds: float = SLICE_SECONDS) -> bool:
         _finish(run, Status.REFUSED if run.status == Status.CHECKING else Status.FAILED, error.detail)
     except OSError as error:
         log.warning("import_file_unreadable", run=str(run.pk), error=type(error).__name__)
-        _finish(run, Status.FAILED, "The uploaded file cannot be read; upload it again.")
+        _finish(run, Status.FAILED, "The uploaded file cannot be read. Upload it again.")
     return False
 
 
@@ -189,7 +189,7 @@ def imports_stop(erasure: Erasure) -> Mapping[str, int]:
             transaction.on_commit(partial(file_delete, key))
         return {}
     for run in runs.filter(status__in=(Status.STOPPED, Status.FAILED)).select_for_update(of=("self",)):
-        run.error = "Something of this agent was erased: upload the file again."
+        run.error = "Data of this agent was erased. Upload the file again."
         _end(run, Status.DISCARDED)
     return {}
 

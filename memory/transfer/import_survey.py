@@ -109,12 +109,12 @@ def request_check(request: ImportRequest) -> ImportRequest:
 def choices_check(request: ImportRequest) -> ImportRequest:
     """The request with its choices checked; the file is not read. Raises Invalid, naming the field."""
     if request.persona not in ("actor", "subconscious"):
-        raise Invalid("persona is actor or subconscious.", field="persona")
+        raise Invalid("persona must be actor or subconscious.", field="persona")
     if request.format and request.format not in FORMATS:
-        raise Invalid(f"format is one of {', '.join(FORMATS)}.", field="format")
+        raise Invalid(f"format must be one of {', '.join(FORMATS)}.", field="format")
     if request.category in CATEGORY_PERMISSIONS:
         raise Invalid(
-            f"category: no import makes a {request.category}, since it steers every prompt; a person writes it.",
+            f"category: imports cannot create a {request.category}: it affects every prompt. A person must write it.",
             field="category",
         )
     for label, section in request.sections.items():
@@ -174,13 +174,13 @@ def _checked(entry: Entry, request: ImportRequest, by: Principal) -> Entry:
     if entry.kind in (SKIPPED, REFUSED):
         return entry
     if request.only and entry.owner != request.only and not entry.owner.startswith(f"{request.only}/"):
-        return skipped(entry.place, "not of what was chosen")
+        return skipped(entry.place, "not part of the selection")
     fields: dict[str, Any] = dict(entry.fields)
     try:
         if entry.kind == FACT:
             fields = {"category": request.category, "project": request.project, "task": request.task} | fields
             if fields["category"] in CATEGORY_PERMISSIONS:
-                raise Invalid(f"category: a {fields['category']} steers every prompt; a person writes it.")
+                raise Invalid(f"category: a {fields['category']} affects every prompt; a person must write it.")
             fact_fields_check(**fields)
         elif entry.kind == EVENT:
             keys = {name: key for name, key in (("project", request.project), ("task", request.task)) if key}

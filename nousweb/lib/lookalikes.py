@@ -106,7 +106,7 @@ def _hidden(text: str) -> Iterator[TextWarning]:
     for number, places in groupby(invisible_characters(text), lambda place: place.line):
         held = list(places)
         names = ", ".join(dict.fromkeys(f"{place.code} {place.name}" for place in held))
-        message = f"{names}: does not show, or reorders others; {len(held):,} of them in this line."
+        message = f"{names}: invisible, or reorders other characters; {len(held):,} of them in this line."
         yield TextWarning("hidden_character", number, held[0].column, "", message)
 
 
@@ -155,7 +155,7 @@ def _look_alike(word: str, strange: Iterable[int], line: int, column: int) -> Te
     named = dict.fromkeys(word[place] for place in sorted(strange))
     names = ", ".join(f"{character_code(character)} {character_name(character)}" for character in named)
     return TextWarning(
-        "look_alike", line, column, word, f"This word holds {names}, which looks like another letter.", parts
+        "look_alike", line, column, word, f"This word contains {names}, which looks like another letter.", parts
     )
 
 

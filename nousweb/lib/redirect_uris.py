@@ -16,12 +16,12 @@ def redirect_uri_problem(uri: str, *, app_schemes: frozenset[str] = frozenset())
     Allowed are https, http on the client's own machine, and schemes of programs: with a dot, or of `app_schemes`.
     """
     if not _PLAIN.fullmatch(uri):
-        return "It holds characters that an address for redirects may not hold, such as spaces or a fragment."
+        return "It contains characters that a redirect address must not contain, such as spaces or a fragment."
     try:
         parts = urlsplit(uri)
         _ = parts.port
     except ValueError:
-        return "It is no address."
+        return "It is not a valid address."
     if "@" in parts.netloc:
         return "It names a user."
     if parts.scheme == "https":

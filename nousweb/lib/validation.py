@@ -103,7 +103,9 @@ def json_check(field: str, value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{field} holds what is no JSON, such as NaN, or lies too deep.", field=field) from error
+        raise Invalid(
+            f"{field} contains values that are not valid JSON, such as NaN, or is nested too deeply.", field=field
+        ) from error
 
 
 def depth_check(field: str, value: Any, limit: int) -> None:
@@ -148,7 +150,7 @@ def unstorable_reason(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "The text holds half of a surrogate pair, which is no character."
+        return "The text contains half of a surrogate pair, which is not a character."
     return None
 
 
@@ -177,11 +179,11 @@ def unapprovable_reason(text: str) -> str | None:
     if hidden := invisible_characters(text):
         named = "; ".join(f"{one.code} {one.name} (line {one.line}, column {one.column})" for one in hidden[:_NAMED])
         more = f" and {len(hidden) - _NAMED:,} more" if len(hidden) > _NAMED else ""
-        return f"It holds characters that do not show or that reorder others: {named}{more}."
+        return f"It contains characters that are invisible or reorder others: {named}{more}."
     if marks := chat_mark_indices(text):
         position = position_of(text, marks[0])
         return (
-            f"It holds {mark_at(text, marks[0])!r} near line {position.line}, column {position.column}, which a"
-            " language model may take for a change of speaker or for markup; write it in other words."
+            f"It contains {mark_at(text, marks[0])!r} near line {position.line}, column {position.column}, which a"
+            " language model may misread as a change of speaker or as markup; use other words."
         )
     return None

@@ -108,7 +108,8 @@ TOOLS = (
         "recall",
         "Search memory",
         Operation("GET", "recall"),
-        "Use this in the middle of a turn to look for more than the context held. Give the context's id as `context`.",
+        "Use this in the middle of a turn to search for memories that the context did not include. Give the context's "
+        "id as `context`.",
         read_only=True,
     ),
     MemoryTool(
@@ -175,7 +176,7 @@ TOOLS = (
         "working_memory",
         "Look at working memory",
         Operation("GET", "working/{session_id}"),
-        "What this session has in mind: its task, items and open threads.",
+        "This session's working memory: task, items and open threads.",
         read_only=True,
     ),
     MemoryTool(

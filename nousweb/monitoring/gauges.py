@@ -30,12 +30,12 @@ Values = dict[str, float]
 """By label; by "" where a gauge has none."""
 
 AGENTS = Gauge("nous_agents", "Agents", "{agent}")
-PROPOSALS = Gauge("nous_proposals_pending", "Proposals that wait for a person", "{proposal}")
+PROPOSALS = Gauge("nous_proposals_pending", "Pending proposals", "{proposal}")
 PROPOSALS_AGE = Gauge("nous_proposals_pending_oldest_seconds", "Age of the oldest of them", "s")
 FACTS = Gauge("nous_facts", "Facts by state", "{fact}", label="state")
 RUNS = Gauge("nous_context_runs", "Kept context runs", "{run}")
-REVIEWS = Gauge("nous_reviews_pending", "Reviews of memories that wait for an answer", "{review}", label="kind")
-QUEUE = Gauge("nous_queue_jobs", "Jobs of the lifecycle that are due and wait for a worker", "{job}")
+REVIEWS = Gauge("nous_reviews_pending", "Pending reviews of memories", "{review}", label="kind")
+QUEUE = Gauge("nous_queue_jobs", "Jobs that are due and not yet taken by a worker", "{job}")
 QUEUE_AGE = Gauge("nous_queue_oldest_seconds", "How long the oldest of them has been due", "s")
 GAUGES = (AGENTS, PROPOSALS, PROPOSALS_AGE, FACTS, RUNS, REVIEWS, QUEUE, QUEUE_AGE)
 

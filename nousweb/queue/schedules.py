@@ -28,6 +28,34 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
 """Name to the task's dotted path and its period in minutes."""
+SCHEDULE_LABELS: dict[str, str] = {
+    "identity.tasks.expire_proposals": "Expire old proposals",
+    "identity.tasks.seal_log": "Seal new records",
+    "identity.tasks.verify_log": "Verify the seals of the log",
+    "memory.tasks.close_idle_loops": "Close idle loops",
+    "memory.tasks.embed_pending": "Embed pending memories",
+    "memory.tasks.continue_reembedding": "Continue re-embedding for another model",
+    "memory.tasks.reread_words": "Index words again for changed languages",
+    "memory.tasks.refresh_search_statistics": "Refresh counts of large collections",
+    "memory.tasks.retry_failed_embeddings": "Retry failed embeddings",
+    "memory.tasks.sweep_lifecycle": "Requeue due jobs",
+    "memory.tasks.retry_judgements": "Retry pending judgements",
+    "memory.tasks.dream": "Queue daily maintenance: staleness, core facts, compaction, flags",
+    "memory.tasks.backfill_layers": "Fill gaps in derived memories",
+    "memory.tasks.continue_screening": "Continue screening stored memories",
+    "memory.tasks.expire_reviews": "Expire old reviews",
+    "memory.tasks.renew_samples": "Renew table statistics after an erasure",
+    "memory.tasks.purge_runs": "Delete old job records and expired files",
+    "nousweb.console.tasks.keep_inbox_ranks": "Rank items of long inboxes",
+    "nousweb.console.tasks.keep_figures": "Count large memories for the console",
+    "context.tasks.count_tokens": "Count prompt tokens exactly",
+    "context.tasks.notify_people": "Send notifications",
+    "identity.tasks.purge_changes": "Delete changes past their retention",
+    "identity.tasks.purge_sessions": "Delete ended sessions of people",
+    "identity.tasks.purge_oauth": "Delete expired OAuth data",
+    "context.tasks.purge_context_runs": "Delete context runs past their retention",
+}
+"""What pages call each schedule, by its task: the names above are keys of stored rows, and stay."""
 
 
 def schedules_sync() -> None:

@@ -26,7 +26,7 @@ COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {
     ("secret",): (("secret",), "change the installation's secret: nous secret status says what to do"),
     ("backup",): (("backup",), "write a backup into a new folder: nous backup FOLDER"),
     ("restore",): (("restore",), "restore a backup into an empty database"),
-    ("screen",): (("screen",), "read stored texts again by the rules of the poisoning gate"),
+    ("screen",): (("screen",), "screen stored memories again with the current rules"),
     ("doctor",): (("doctor",), "check this installation and say what to do"),
 }
 """The words after `nous`, their management commands, and their descriptions."""

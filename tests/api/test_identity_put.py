@@ -69,7 +69,7 @@ def test_identity_put_of_protected_sections_always_waits(api, ada, request, sect
     before = IdentityVersion.objects.count()
     answer = caller.put(f"/identity/{section}", {"content": "I decide."})
     assert answer.status_code == 202
-    assert answer.json()["proposal"]["guardrail"] == f"An agent may not change its {section} by itself."
+    assert answer.json()["proposal"]["guardrail"] == f"An agent cannot change its {section} without a person."
     assert answer.json()["proposal"]["risk"] == ("medium" if section == "environment" else "high")
     assert IdentityVersion.objects.count() == before
 
@@ -78,7 +78,7 @@ def test_identity_put_may_ask_for_a_review(api, ada, actor_token):
     caller = api.as_token(actor_token)
     answer = caller.put("/identity/preferences", {"content": "Tea.", "mode": "propose"})
     assert answer.status_code == 202
-    assert answer.json()["proposal"]["guardrail"] == "Held for review on request."
+    assert answer.json()["proposal"]["guardrail"] == "Kept for review on request."
     # It waits, so it has not used up the update of the day.
     assert caller.put("/identity/preferences", {"content": "Tea."}).status_code == 200
 

@@ -347,8 +347,8 @@ def test_an_answer_drop_by_drop_is_cut(monkeypatch):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://127.0.0.1:1/", "It takes no connections."),
-        ("http://nobody.invalid/", "The name of its host cannot be found."),
+        ("http://127.0.0.1:1/", "It refuses connections."),
+        ("http://nobody.invalid/", "The host name cannot be resolved."),
     ],
 )
 def test_what_kept_a_message_back_is_said_in_words(url, words):

@@ -90,7 +90,7 @@ def test_store_items_are_documents_that_people_see_and_undo(store, bruno, api, c
     old = Document.objects.get(version=1)
     assert api.as_person(charlie).post(f"/documents/{old.pk}/restore?agent=bruno", {}).status_code == 200
     assert store.get(("users", "tim"), "tea").value == {"text": "Tim likes tea."}
-    with pytest.raises(Conflict, match="only people change it"):
+    with pytest.raises(Conflict, match="only people can change it"):
         store.put(("users", "tim"), "tea", {"text": "Tim likes rum."})
 
 

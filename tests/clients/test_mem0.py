@@ -114,7 +114,7 @@ def test_memories_of_people_stay_and_expired_ones_are_hidden(memory, bruno, api,
     assert api.as_person(charlie).post(f"/documents/{first.pk}/restore?agent=bruno", {}).status_code == 200
     assert memory.get(one["id"])["memory"] == "I like tea."
     for change in (lambda: memory.update(one["id"], "I like rum."), lambda: memory.delete(one["id"])):
-        with pytest.raises(Conflict, match="only people change it"):
+        with pytest.raises(Conflict, match="only people can change it"):
             change()
     gone = datetime.now(UTC).date() - timedelta(days=2)
     memory.add("It rained.", user_id="tim", expiration_date=gone)

@@ -128,7 +128,7 @@ def test_tool_keeps_versions_that_people_see_and_undo(tool, nous, bruno, api, ch
         {"command": "delete", "path": path},
         {"command": "delete", "path": "/memories/tea.md"},
     ):
-        with pytest.raises(sdk_tools.ToolError, match="only people change it"):
+        with pytest.raises(sdk_tools.ToolError, match="only people can change it"):
             tool.call(command)
     tool.call({"command": "delete", "path": "/memories/drinks.md"})
     # Nothing is lost: what was deleted is retired.

@@ -142,7 +142,7 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     url = reverse("agent_context_settings", args=["ada"])
     assert browser(bob).get(url).status_code == 403
     admin = browser(charlie)
-    assert "Nothing has been changed yet" in markup(admin.get(url))
+    assert "All settings are at their defaults" in markup(admin.get(url))
     form = {"base_version": "0", "budget_identity": "600", "stm_window": "9", "stm_kind_boosts.error": "1.5"}
     form |= {"contested_order": "newest_only", "contested_of_preference": "both"}
     assert admin.post(url, form).status_code == 302
@@ -156,7 +156,7 @@ def test_settings_page_saves_shows_history_and_restores(ada, charlie, bob):
     assert 'value="600"' in page
     assert 'name="stm_kind_boosts.error" value="1.5"' in page
     assert "Budget of Identity: 600" in page
-    assert "Contested facts of preference: Both where" in page
+    assert "Contested facts of preference: Both in order" in page
     assert '<option value="both" selected>' in page
     assert "Facts of the category “preference”" in page
     assert "category=" not in page

@@ -415,7 +415,7 @@ def test_as_of_inspector_links_to_memory_retired_today(old_ada, system, alice, n
         kind.retire(row, system)
     client = browser(alice)
     page = client.get("/agents/ada/context/", {"input": ASKED, "as_of": f"{ago(20):%Y-%m-%dT%H:%M}"}).content.decode()
-    assert "Rebuilt from what was known" in page
+    assert "Reconstructed from the memories" in page
     item = reverse("agent_context_item", args=["ada", name, row.pk])
     assert item in page
     answer = client.get(item, follow=True)

@@ -96,7 +96,7 @@ def test_contested_facts_are_marked_newest_first_until_one_answer_leaves_the_rig
         (new_id, "newer", [old_id]),
         (old_id, "older", [new_id]),
     ]
-    assert all("nobody has decided" in one["reason"] for one in body["candidates"])
+    assert all("its review is not resolved yet" in one["reason"] for one in body["candidates"])
     assert {item["contested"] for section in body["sections"] for item in section["items"]} == {None, "newer", "older"}
     answer = api.as_person(bob).post(f"/reviews/{new['review']}/resolve?agent=ada", {"resolution": "replace"})
     assert answer.status_code == 200, answer.content
@@ -246,7 +246,7 @@ def test_contested_older_is_never_told_where_the_newer_has_no_room(ada, actor, a
     make_review(known.fact, other.fact)
     body = asked(budgets={"facts": 56})
     assert [line for line in lines_of(body) if OLD in line] == []
-    assert "has no room" in next(one["reason"] for one in body["candidates"] if one["text"] == OLD)
+    assert "there is no room" in next(one["reason"] for one in body["candidates"] if one["text"] == OLD)
 
 
 def test_contested_pinned_older_comes_below_the_newer(ada, pair, asked, reviewer):

@@ -321,11 +321,11 @@ def test_context_considers_three_times_what_each_type_shows(api, ada, actor_toke
             told = {(one["type"], one["id"]): one["verdict"] for one in explained["candidates"]}
             assert {key: told[key] for key in shown} == {(one["type"], one["id"]): one["verdict"] for one in logged}
             assert len(told) == len(explained["candidates"])
-            assert not [one for one in logged if "far behind" in one["reason"]]
+            assert not [one for one in logged if "far below" in one["reason"]]
             behind = [one for one in explained["candidates"] if (one["type"], one["id"]) not in shown]
             assert behind
             assert {one["verdict"] for one in behind} == {"over_limit"}
-            assert "far behind" in behind[0]["reason"]
+            assert "far below" in behind[0]["reason"]
             assert sum(one["type"] == "fact" for one in logged) == 3 * limits["fact"] + pinned
             if not pinned:
                 last = next(one for one in reversed(behind) if one["type"] == "fact")

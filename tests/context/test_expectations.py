@@ -346,7 +346,10 @@ def test_expectation_of_a_run_asks_what_the_run_asked(api, ada, billing, bob):
 def test_expectation_that_was_stored_without_a_memory_does_not_pass(ada, billing, reviewer):
     one = expect(ada, reviewer, "absent", **about(billing))
     Expectation.objects.filter(pk=one.pk).update(item_type="", item_id="")
-    assert (checked(one, reviewer).state, checked(one, reviewer).detail) == ("error", "It names no memory.")
+    assert (checked(one, reviewer).state, checked(one, reviewer).detail) == (
+        "error",
+        "The expectation names no memory.",
+    )
 
 
 def test_expectation_of_the_actor_asks_nothing_that_the_subconscious_was_asked(api, ada, billing, charlie):
@@ -517,4 +520,4 @@ def test_expectation_says_what_of_the_past_cannot_be_rebuilt(ada, billing, revie
     working_item_add(agent=ada, session_id="desk", text="And a lion.", by=agent)
     cause = checked(one, reviewer).cause
     assert "kind" not in cause
-    assert "what the agent had in mind in its session is not kept" in cause["note"]
+    assert "the session's earlier working memory is not kept" in cause["note"]

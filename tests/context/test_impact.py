@@ -360,7 +360,7 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     assert "4 proposals approved together: Environment, Protocols, Preferences" in page
     assert "3 of 3" in page
     assert "1 would be refused, and is left out" in page
-    assert "another of them changes this section first" in page
+    assert "another selected proposal changes this section first" in page
     rows = list(ChangeProposal.objects.filter(pk__in=keys).with_stale())
     rows.sort(key=lambda row: keys.index(str(row.pk)))
     overrides, refused = bulk_proposal_overrides(rows, reviewer)
@@ -389,7 +389,7 @@ def test_impact_of_several_agents_is_separate(ada, bruno, asked, proposals, alic
     ))  # fmt: skip
     assert "<html" not in part
     assert part.count("<h3>") == 2
-    assert "There is no logged request to replay." in part, "Bruno was never asked"
+    assert "No logged request to replay." in part, "Bruno was never asked"
     assert "3 of 3" in part
     query = f"/agents/ada/context/blast/?proposal={proposals[0].pk}&amp;together=1&amp;run="
     assert query in part
@@ -408,7 +408,7 @@ def test_impact_of_several_agents_shares_the_time_limit(ada, bruno, asked, propo
     keys = [str(proposals[0].pk), str(other.pk)]
     page = markup(browser(alice).post(reverse("context_blast_proposals"), {"selected": keys}))
     assert "3 of 3" in page
-    assert page.count("The time for this was up") == 1
+    assert page.count("The time limit was reached") == 1
 
 
 def test_impact_page_names_the_four_eyes_rule_to_the_proposer(ada, asked, reviewer, bob, alice, settings):
@@ -474,7 +474,7 @@ def test_impact_selection_is_bounded_and_empty_is_named(ada, asked, question, pr
     kept = markup(browser(bob).post(
         reverse("context_blast_questions"), {"selected": [str(question.pk)], "answer": "keep"}
     ))  # fmt: skip
-    assert "it takes no “Kept”" in kept
+    assert "it cannot be resolved with “Kept”" in kept
     assert "None of the last" in kept
 
 

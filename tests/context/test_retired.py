@@ -114,7 +114,7 @@ def test_retired_as_wrong_has_no_hint_date_and_retired_has_one(ada, system, acto
     decision_update(decision=decision, by=system, active=False)
     result, found = explained(ada, actor)
     assert found[str(wrong.pk)]["verdict"] == found[str(decision.pk)]["verdict"] == "retired"
-    assert found[str(wrong.pk)]["reason"].startswith("Found wrong")
+    assert found[str(wrong.pk)]["reason"].startswith("Marked as wrong")
     assert ["A date before" in found[str(one.pk)]["hint"] for one in (wrong, decision)] == [False, True]
     assert "disk was full" not in result.system_prompt
 
@@ -157,8 +157,8 @@ def test_retired_memory_in_the_inspector_links_to_its_successor(ada, replaced, a
     old, new = replaced
     page = browser(alice).get(URL, {"input": EXPORT, "verdict": "superseded"}).content.decode()
     assert f'href="/agents/ada/facts/{old.pk}/"' in page
-    assert f'href="/agents/ada/facts/{new.pk}/">Open what replaced it' in page
-    assert "Would let it in: A date before" in page
+    assert f'href="/agents/ada/facts/{new.pk}/">Open its replacement' in page
+    assert "Condition for inclusion: A date before" in page
 
 
 def test_retired_memory_quotes_no_erased_successor(ada, replaced, actor_token, charlie):

@@ -40,7 +40,7 @@ def test_token_count_of_a_sent_prompt_comes_afterwards(ada, actor, endpoint, ali
     assert endpoint.counts[0]["system"] == run.system_prompt
     page = browser(alice).get(f"{URL}{run.pk}/").content.decode()
     assert f">{run.counted_tokens} tokens</span>" in page
-    assert f"held by the estimate, ≈ {run.tokens}" in page
+    assert f"checked with the estimate, ≈ {run.tokens}" in page
     listed = browser(alice).get(f"{URL}runs/").content.decode()
     assert f'title="Counted by claude-counted">{run.counted_tokens}</span>' in listed
     assert context_runs_count() == 0, "each is counted once"

@@ -16,7 +16,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
     expect(page.get_by_role("textbox", name="Name")).to_have_value("Ada 2")
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     secret = page.locator("#secret").inner_text()
     assert secret in page.locator("#connect-mcp pre").inner_text()
     expect(page.locator("#connect-state")).to_contain_text("Waiting for the first call")
@@ -33,7 +33,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
         timeout=60,
     )
     expect(page.locator("#connect-state")).to_contain_text("First call received")
-    page.get_by_role("link", name="See the prompt it was sent").click()
+    page.get_by_role("link", name="See the prompt that was sent").click()
     page.wait_for_url("**" + reverse("agent_context_run", args=["ada", asked.json()["id"]]))
     page.goto(reverse("agent_connect", args=["ada"]))
     assert secret not in page.content()
@@ -43,7 +43,7 @@ def test_connect_says_which_scopes_a_snippet_lacks(log_in, ada, charlie):
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
     page.get_by_label("context:read").uncheck()
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     expect(page.locator("#connect-mcp")).to_contain_text("It lacks the scope context:read.")
 
 
@@ -52,8 +52,8 @@ def test_connect_keeps_what_was_typed(log_in, ada, charlie):
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
     page.get_by_role("textbox", name="Name").fill("taken")
-    page.get_by_role("button", name="Make token").click()
-    expect(page.get_by_text("There is an active token of this name.")).to_be_visible()
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_text("An active token has this name.")).to_be_visible()
     expect(page.get_by_role("textbox", name="Name")).to_have_value("taken")
     assert ApiToken.objects.count() == 1
 
@@ -61,6 +61,6 @@ def test_connect_keeps_what_was_typed(log_in, ada, charlie):
 def test_connect_of_a_reader_has_snippets_and_no_form(log_in, ada, alice):
     page = log_in(alice)
     page.goto(reverse("agent_connect", args=["ada"]))
-    expect(page.get_by_text("You cannot make tokens.")).to_be_visible()
-    expect(page.get_by_role("button", name="Make token")).to_have_count(0)
+    expect(page.get_by_text("You cannot create tokens.")).to_be_visible()
+    expect(page.get_by_role("button", name="Create token")).to_have_count(0)
     assert "nous_…" in page.locator("#connect-mcp pre").inner_text()

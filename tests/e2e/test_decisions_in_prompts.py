@@ -61,7 +61,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
     assert second.endswith(OLD)
 
     page.goto("/review/memory/")
-    page.get_by_role("link", name="Start answering").click()
+    page.get_by_role("link", name="Start reviewing").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("billing database")
     page.wait_for_load_state("load")
     page.keyboard.press("2")

@@ -36,11 +36,11 @@ def test_the_guided_demo_is_done_by_keyboard_and_follows_to_a_phone(
     go_on("Open the change", "Preferences of Ada")
     page.keyboard.press("a")
     expect(tour).to_contain_text("2 of 4.")
-    go_on("Open the prompt", "What was sent")
+    go_on("Open the prompt", "Context run")
     page.get_by_label("With the words").fill("Redis")
     page.keyboard.press("Enter")
     expect(tour).to_contain_text("3 of 4.")  # on the same page, without loading it again
-    go_on("Open the question", "Tim")
+    go_on("Open the review", "Tim")
     page.keyboard.press("5")
     expect(tour).to_contain_text("4 of 4.")
 

@@ -28,5 +28,5 @@ def test_an_agent_is_exported_and_downloaded(log_in: Callable[..., Page], ada: A
     lines = Path(coming.value.path()).read_text().splitlines()
     assert json.loads(lines[0])["agent"]["slug"] == "ada"
     page.get_by_role("button", name="Delete the file").click()
-    expect(page.get_by_text("The file is deleted.")).to_be_visible()
+    expect(page.get_by_text("The file was deleted.")).to_be_visible()
     expect(page.get_by_role("link", name="Download")).to_have_count(0)

@@ -44,7 +44,7 @@ def test_identity_edit_shows_the_difference_before_proposing(open_page: OpenPage
     page.get_by_label("Reason").fill("Nights were loud.")
     page.get_by_role("button", name="Propose for review").click()
     expect(page.get_by_text("Proposed, and not active yet.")).to_be_visible()
-    expect(page.get_by_label("Waiting for Values")).to_contain_text("Nights were loud.")
+    expect(page.get_by_label("Pending for Values")).to_contain_text("Nights were loud.")
     assert current_text(ada) == "Truth before speed."
 
 
@@ -70,12 +70,12 @@ def test_identity_edit_on_a_stale_base_keeps_the_input(log_in: LogIn, ada: Agent
     page.goto("/agents/ada/identity/values/propose/")
     values_write(ada, charlie, "One, said Charlie.\nTwo.")
     page.get_by_label("Text", exact=True).fill("One.\nTwo, said Bob.")
-    expect(page.get_by_text("The section has moved on.")).to_be_visible()
+    expect(page.get_by_text("The section has changed.")).to_be_visible()
     page.get_by_role("button", name="Propose for review").click()
     expect(page.get_by_role("alert").filter(has_text="Not saved.")).to_contain_text("version 2 is active now")
     expect(page.get_by_label("Text", exact=True)).to_have_value("One.\nTwo, said Bob.")
-    expect(page.get_by_role("region", name="What changed meanwhile")).to_contain_text("One, said Charlie.")
-    expect(page.get_by_role("region", name="What you changed")).to_contain_text("Two, said Bob.")
+    expect(page.get_by_role("region", name="Changes made meanwhile")).to_contain_text("One, said Charlie.")
+    expect(page.get_by_role("region", name="Your changes")).to_contain_text("Two, said Bob.")
     assert_accessible(page)
     page.get_by_label("Text", exact=True).fill("One, said Charlie.\nTwo, said Bob.")
     expect(page.locator("#preview .diff-text.is-added")).to_have_count(1)

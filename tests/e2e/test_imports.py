@@ -47,7 +47,7 @@ def test_a_file_is_uploaded_checked_and_imported(
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_text("Running")).to_be_visible()
     work()
-    expect(page.get_by_role("heading", name="What came")).to_be_visible()
+    expect(page.get_by_role("heading", name="Imported")).to_be_visible()
     page.locator("#import-state").get_by_role("link", name=re.compile("^fact ")).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Fact")
     expect(page.get_by_text("The harbour light number").first).to_be_visible()

@@ -51,7 +51,7 @@ def test_item_is_talked_about_snoozed_and_gone_on_from_by_key(
     expect(page.get_by_role("heading", level=1)).to_have_text("Protocols of Ada")
     page.wait_for_load_state("load")
     page.keyboard.press("a")
-    expect(page.get_by_role("heading", name="Nothing waits")).to_be_visible()
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
     low.refresh_from_db()
     assert low.status == "approved"
     told = log_in(charlie)

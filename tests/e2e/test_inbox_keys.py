@@ -23,7 +23,7 @@ def test_inbox_is_worked_off_by_a_key_for_each_item(log_in: Callable[..., Page],
     work = worked_off(page, gold)
     assert differences(gold) == []
     assert work.keys == 2 + len(gold), "two to begin with, and one for each"
-    expect(page.get_by_role("heading", name="Nothing waits")).to_be_visible()
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
 
 
 def test_refused_decision_brings_its_item_back(

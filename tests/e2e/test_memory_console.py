@@ -40,12 +40,12 @@ def test_fact_is_found_marked_as_wrong_and_restored(
     page.get_by_role("link", name="Mark as wrong").click()
     page.get_by_label("Reason").fill("He never did.")
     page.get_by_role("button", name="Mark as wrong").click()
-    expect(page.get_by_text("found wrong", exact=True)).to_be_visible()
+    expect(page.get_by_text("marked as wrong", exact=True)).to_be_visible()
     expect(page.get_by_text("He never did.")).to_be_visible()
     assert not Fact.objects.get(pk=facts[0].pk).active
     page.get_by_role("link", name="Restore").click()
     page.get_by_role("button", name="Restore fact").click()
-    expect(page.get_by_text("Restored the fact.")).to_be_visible()
+    expect(page.get_by_text("The fact was restored.")).to_be_visible()
     assert Fact.objects.get(pk=facts[0].pk).active
 
 
@@ -60,7 +60,7 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
     page.wait_for_load_state()
     page.keyboard.press("+")
     page.get_by_role("button", name="Confirm fact").click()
-    expect(page.get_by_text("Confirmed the fact.")).to_be_visible()
+    expect(page.get_by_text("The fact was confirmed.")).to_be_visible()
     assert Fact.objects.get(subject="Sea").confirmation_count == 1
 
 

@@ -25,14 +25,14 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
 
     page = log_in(bob)
     page.goto("/review/memory/")
-    expect(page.get_by_role("link", name="Inbox 1 waiting")).to_be_visible()
-    expect(page.get_by_role("link", name="Questions 1")).to_be_visible()
+    expect(page.get_by_role("link", name="Inbox 1 pending")).to_be_visible()
+    expect(page.get_by_role("link", name="Reviews 1")).to_be_visible()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
     page.wait_for_load_state("load")
     page.keyboard.press("?")
-    for words in ("New replaces old", "Both true", "Merge into one text"):
+    for words in ("New replaces old", "Both are true", "Merge into one text"):
         expect(page.locator("#keyhelp")).to_contain_text(words)
     page.keyboard.press("Escape")
     page.keyboard.press("2")
@@ -43,19 +43,19 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     expect(page.locator(".diff del")).to_have_text("never")
     expect(page.locator(".diff ins")).to_have_text("sometimes")
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_text("The old fact holds again")).to_be_visible()
+    expect(page.get_by_text("The old fact was restored")).to_be_visible()
     assert {fact.content for fact in Fact.objects.active()} == {OLD, NEW}
     assert MemoryReview.objects.get().status == "pending"
 
     page.goto("/agents/ada/subjects/nightly%20job/")
-    for column in ("True from", "True until", "Learned", "Retired"):
+    for column in ("Valid from", "Valid until", "Learned", "Retired"):
         expect(page.get_by_role("columnheader", name=column)).to_be_visible()
     expect(page.locator(".timeline-svg g.holds")).to_have_count(2)
     page.get_by_label("As of").fill("0")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/?at=0")
     # At the beginning of the axis neither of them was known.
-    expect(page.get_by_text("Nothing that was known then")).to_be_visible()
+    expect(page.get_by_text("No fact that was recorded then")).to_be_visible()
     expect(page.locator(".timeline-svg g.holds")).to_have_count(0)
 
 
@@ -69,14 +69,14 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     assert MemoryReview.objects.pending().count() == 2
     page = log_in(bob)
     page.goto("/review/memory/")
-    page.get_by_role("link", name="Start answering").click()
+    page.get_by_role("link", name="Start reviewing").click()
     page.wait_for_load_state("load")
     page.keyboard.press("5")
     expect(page.get_by_role("heading", level=1)).to_contain_text("ledger job")
     page.wait_for_load_state("load")
     page.keyboard.press("u")
     expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
-    expect(page.get_by_text("Undid the resolution")).to_be_visible()
+    expect(page.get_by_text("The resolution was undone")).to_be_visible()
     page.wait_for_load_state("load")
     page.keyboard.press("m")
     page.get_by_label("Merged text").fill("The archive job rarely fails at night.")

@@ -177,7 +177,7 @@ def test_official_client_connects_and_recalls(
     expect(page.get_by_text("connected over MCP")).to_be_visible()
     page.get_by_role("link", name="Revoke Desk").click()
     page.get_by_role("button", name="Revoke token").click()
-    expect(page.get_by_text("It opens nothing any more.")).to_be_visible()
+    expect(page.get_by_text("It no longer gives access.")).to_be_visible()
 
 
 def test_expired_secret_is_renewed_without_a_person(

@@ -55,7 +55,7 @@ def test_action_of_the_page_is_pressed_from_the_palette(log_in: LogIn, ada: Agen
     page = log_in(bob)
     opened(page, f"/review/{proposal.pk}/")
     page.keyboard.type("comment")
-    expect(page.locator("#palette-here")).to_contain_text("Write a comment")
+    expect(page.locator("#palette-here")).to_contain_text("Comment on the decision")
     page.keyboard.press("Enter")
     expect(page.locator("#comment")).to_be_focused()
     page.keyboard.type("a rather early jump")

@@ -49,5 +49,5 @@ def test_a_conversation_beside_its_memory(log_in: Callable[..., Page], ada: Agen
         expect(talk).to_contain_text("Since one.")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
         page.get_by_role("link", name="the logged context").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("What was sent")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Context run")
         assert Event.objects.count() == 2

@@ -57,7 +57,7 @@ def test_approval_by_keyboard_advances_and_can_be_undone(
     assert IdentityVersion.objects.current().get(section="values").content == TEXTS["values"]
     page.keyboard.press("u")
     arrive(page, "Values of Ada")
-    expect(page.get_by_text("Took back the decision")).to_be_visible()
+    expect(page.get_by_text("The decision on")).to_be_visible()
     assert status(waiting["values"]) == "pending"
 
 
@@ -122,7 +122,7 @@ def test_bulk_approval_has_one_undo(
     assert [status(proposal) for proposal in waiting.values()] == ["pending", "pending", "approved"]
     assert status(more) == "approved"
     page.keyboard.press("u")
-    expect(page.get_by_text("Took back 2 decisions")).to_be_visible()
+    expect(page.get_by_text("2 decisions were undone")).to_be_visible()
     assert {status(proposal) for proposal in (*waiting.values(), more)} == {"pending"}
 
 
@@ -199,7 +199,7 @@ def test_token_secret_is_shown_once(log_in: LogIn, ada: Agent, charlie: User) ->
     page = log_in(charlie)
     page.goto("/agents/ada/tokens/")
     page.get_by_role("textbox", name="Name", exact=True).fill("worker")
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     secret = page.locator("#secret").inner_text()
     assert secret.startswith("nous_")
     expect(page.get_by_label("Command that tries the token")).to_contain_text(secret)

@@ -20,7 +20,7 @@ COMMENT = "Too early: ask again when the trial is over."
 
 def log_in_again(page: Page, user: User) -> None:
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-    expect(page.get_by_text("What you typed is kept")).to_be_visible()
+    expect(page.get_by_text("Your input is kept")).to_be_visible()
     user.set_password("correct horse battery staple")
     user.save()
     page.get_by_label("Username").fill(user.username)
@@ -37,14 +37,14 @@ def test_comment_on_a_decision_survives_the_login(log_in: LogIn, ada: Agent, act
     page.get_by_role("button", name="Reject").click()
     log_in_again(page, bob)
     expect(page.locator("#comment")).to_have_value(COMMENT)
-    expect(page.get_by_text("is in the form again")).to_be_visible()
+    expect(page.get_by_text("Draft restored")).to_be_visible()
     assert page.url.endswith(f"/review/{proposal.pk}/?risk=high")
     assert ChangeProposal.objects.get(pk=proposal.pk).status == "pending", "nothing is sent without its person"
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".review-undo")).to_be_visible()
     assert ChangeProposal.objects.get(pk=proposal.pk).comment == COMMENT
     page.goto(f"/review/{proposal.pk}/")
-    expect(page.get_by_text("is in the form again")).to_be_hidden()
+    expect(page.get_by_text("Draft restored")).to_be_hidden()
 
 
 def test_text_of_a_section_survives_the_login_in_a_live_form(log_in: LogIn, ada: Agent, bob: User) -> None:

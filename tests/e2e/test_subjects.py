@@ -32,7 +32,7 @@ def test_subjects_are_merged_undone_and_split_by_key(log_in: Callable[..., Page]
     page.wait_for_load_state("load")
 
     page.keyboard.press("m")
-    expect(page.get_by_role("combobox", name="The same as")).to_be_focused()
+    expect(page.get_by_role("combobox", name="Same subject as")).to_be_focused()
     page.keyboard.type("Tim")
     page.keyboard.press("Enter")
     expect(page.get_by_text("It can be undone below.")).to_be_visible()
@@ -48,7 +48,7 @@ def test_subjects_are_merged_undone_and_split_by_key(log_in: Callable[..., Page]
     page.keyboard.press("n")
     page.keyboard.type("Timmy")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("means “Tim” from now on")).to_be_visible()
+    expect(page.get_by_text("is now a name of “Tim”")).to_be_visible()
     page.wait_for_load_state("load")
     page.keyboard.press("l")
     expect(page.get_by_role("checkbox", name="Tim", exact=True)).to_be_focused()

@@ -69,7 +69,7 @@ def test_visible_text_diff_marks_hidden_characters_and_keeps_the_order(
     expect(line.get_by_role("img", name="hidden character U+2067 RIGHT-TO-LEFT ISOLATE")).to_be_visible()
     never, leak, always = on_screen(line, "Never", "leak", "always")
     assert never < leak < always
-    expect(page.get_by_role("region", name="Look twice")).to_contain_text("Line 2, column 1")
+    expect(page.get_by_role("region", name="Check carefully")).to_contain_text("Line 2, column 1")
 
 
 def test_visible_text_queue_flags_and_refuses_by_name(log_in: LogIn, stored: ChangeProposal, bob: User) -> None:
@@ -90,7 +90,7 @@ def test_visible_text_look_alike_is_flagged_with_word_and_character(
     page.goto("/review/")
     expect(page.locator(".queue-item .badge", has_text="look-alike letters")).to_be_visible()
     page.get_by_role("link", name="Values of Ada", exact=True).click()
-    told = page.get_by_role("region", name="Look twice")
+    told = page.get_by_role("region", name="Check carefully")
     expect(told).to_contain_text("Line 1, column 10")
     expect(told).to_contain_text("U+0430 CYRILLIC SMALL LETTER A")
     expect(told.locator("mark")).to_have_text("\u0430")

@@ -155,12 +155,12 @@ def test_look_alike_is_accepted_and_shown_to_the_reviewer(api, ada, actor_token,
         "line": 2,
         "column": 10,
         "word": "\u0430dmin",
-        "message": "This word holds U+0430 CYRILLIC SMALL LETTER A, which looks like another letter.",
+        "message": "This word contains U+0430 CYRILLIC SMALL LETTER A, which looks like another letter.",
     }
     proposal = answer.json()["proposal"]["id"]
     assert api.as_person(bob).get(f"/proposals/{proposal}").json()["warnings"] == [warning]
     page = signed_in(bob).get(reverse("section_propose", args=["ada", "values"])).content.decode()
-    assert "Look twice" not in page
+    assert "Check carefully" not in page
 
 
 def test_invisible_text_in_an_agents_name_is_refused(db, system):

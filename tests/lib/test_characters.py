@@ -99,7 +99,7 @@ def test_characters_that_hide_are_found_named_and_removed(text):
 
 def test_character_place_is_given_by_line_and_column():
     assert unapprovable_reason("Be kind.\nNever\u202e leak.") == (
-        "It holds characters that do not show or that reorder others: U+202E RIGHT-TO-LEFT OVERRIDE (line 2, column 6)."
+        "It contains characters that are invisible or reorder others: U+202E RIGHT-TO-LEFT OVERRIDE (line 2, column 6)."
     )
     assert "and 2 more" in str(unapprovable_reason("\u200b" * 5))
 

@@ -58,7 +58,7 @@ def test_bidirectional_line_and_hidden_characters_are_reported_in_order():
     [warning] = warnings_of("a\u200b\u202e\u200b")
     assert warning.message == (
         "U+200B ZERO WIDTH SPACE, U+202E RIGHT-TO-LEFT OVERRIDE: "
-        "does not show, or reorders others; 3 of them in this line."
+        "invisible, or reorders other characters; 3 of them in this line."
     )
 
 

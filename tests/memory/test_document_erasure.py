@@ -177,7 +177,7 @@ def test_page_erases_a_document(charlie, bob, letters):
     assert "<strong>2</strong> versions of it" in person.get(address).content.decode()
     assert person.post(address, {"reason": "Asked.", "name": "no"}).status_code == 422
     done = person.post(address, {"reason": "Asked.", "name": "ada"}, follow=True).content.decode()
-    assert "Erased for good" in done
+    assert "Erased permanently" in done
     assert_gone("Zanzibar")
 
 

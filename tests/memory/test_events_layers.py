@@ -13,9 +13,7 @@ from memory.layers.event_policy import (
 from memory.layers.text_compaction import compact, cut_at_sentence
 from memory.models import EventKind
 
-MAX_TOKENS = (
-    max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2
-)
+MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2
 TRACE = 'Traceback (most recent call last):\n  File "app.py", line 3, in run\n    go()\n'
 
 
@@ -82,7 +80,7 @@ def test_layers_begin_with_the_speaker(content, speaker, text):
 def test_layers_long_term_text_is_bounded_deterministic_and_never_empty(content, kind, speaker):
     metadata = {"speaker": speaker}
     text = compact(content, kind=kind, metadata=metadata)
-    assert len(text) <= MAX_TOKENS
+    assert len(text) <= MOST
     assert text == compact(content, kind=kind, metadata=metadata)
     assert bool(content.split()) <= bool(text)
     if not speaker and len(text) < len(" ".join(content.split())) and "…]" not in text:

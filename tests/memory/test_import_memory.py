@@ -312,11 +312,15 @@ REFUSED = [
         [{"chat_messages": [{"sender": "owl", "text": "hu", "uuid": "1"}]}],
         "entry 1 (line 1) message 1: sender 'owl' is not known.",
     ),
-    ("nous", [{"record": "fact", "content": "x", "category": "rule"}], "a rule steers every prompt"),
+    ("nous", [{"record": "fact", "content": "x", "category": "rule"}], "a rule affects every prompt"),
     ("nous", [{"record": "fact", "content": "x", "colour": "red"}], "a field is not known: 'colour'."),
     ("nous", [{"record": "wish", "content": "x"}], "record is one of fact, event, identity, not 'wish'."),
     ("nous", [{"record": "identity", "section": "soul", "content": "x"}], "There is no identity section 'soul'"),
-    ("nous", [{"record": "event", "content": "x", "kind": "user_input", "ts": "2999-01-01T00:00:00Z"}], "ts lies"),
+    (
+        "nous",
+        [{"record": "event", "content": "x", "kind": "user_input", "ts": "2999-01-01T00:00:00Z"}],
+        "ts must be between",
+    ),
 ]
 """Entries that cannot be stored: format, content, and what the refusal says."""
 
@@ -425,7 +429,7 @@ def test_who_may_import_and_what_may_be_chosen(run, ada, actor, reviewer):
         with pytest.raises(NotAllowed):
             memories_import(agent=ada, request=ImportRequest(FILES / "nous.jsonl"), by=by)
     for options, why in (
-        ({"category": "rule"}, "no import makes a rule"),
+        ({"category": "rule"}, "imports cannot create a rule"),
         ({"section": ["routines=soul"]}, "There is no identity section 'soul'"),
         ({"section": ["routines"]}, "BLOCK=SECTION"),
         ({"project": " x"}, "project: A key is printable text"),

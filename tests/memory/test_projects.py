@@ -124,7 +124,7 @@ def test_people_are_asked_about_a_project_that_differs_from_the_rest(ada, system
             fact_supersede(old=old, new=learned.fact, by=reviewer)
         with pytest.raises(Invalid):
             fact_merge(duplicate=old, into=learned.fact, by=reviewer)
-    with pytest.raises(Invalid, match="not merged"):
+    with pytest.raises(Invalid, match="cannot be merged"):
         review_resolve(review=review, resolution="merge", content="Some text.", by=reviewer)
     review_resolve(review=review, resolution="same", by=reviewer)
     kept = Fact.objects.get(active=True)

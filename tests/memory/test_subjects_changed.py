@@ -115,7 +115,7 @@ def test_user_is_one_and_takes_the_name_of_a_person(ada, actor, two, person):
 def test_user_who_would_be_it_no_more_is_named_beforehand(two, person, bob):
     tim, captain = two
     subject_edit(subject=tim, is_user=True, by=person)
-    note = f"“{tim.name}” is the user now, and is it no more"
+    note = f"“{tim.name}” is currently the user"
     addresses = [reverse("agent_subject_thing", args=["ada", one.pk]) for one in (captain, tim)]
     pages = [browser(bob).get(address).content.decode() for address in addresses]
     assert [note in page for page in pages] == [True, False]

@@ -296,7 +296,7 @@ def test_transfer_of_an_incomplete_or_wrong_file_stores_nothing(lines, tmp_path,
 
 def test_transfer_slug_taken_or_missing_is_refused(full, exported):
     path = exported("ada")
-    with pytest.raises(CommandError, match="There is an agent 'ada' already"):
+    with pytest.raises(CommandError, match="There is already an agent 'ada'"):
         import_agent(path)
     with pytest.raises(CommandError, match="lower-case"):
         import_agent(path, slug="Not A Slug")
@@ -351,7 +351,7 @@ def test_export_of_one_persona_holds_nothing_of_the_other(full, exported, tmp_pa
     import_agent(path, slug="half")
     half = Agent.objects.get(slug="half")
     assert Event.objects.filter(agent=half).count() == Event.objects.filter(agent=full, persona="actor").count()
-    with pytest.raises(CommandError, match="tells of both"):
+    with pytest.raises(CommandError, match="covers both"):
         call_command("exportagent", "ada", persona="actor", audit=True)
 
 

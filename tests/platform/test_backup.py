@@ -99,7 +99,7 @@ def test_backup_while_writing_goes_on_is_whole_elsewhere(ada, actor, folder, pyt
     restored = program_run(
         f"{drill}; main(['nous', 'verify'])", "restore", str(folder / "kept"), NOUS_DATA_DIR=str(folder / "elsewhere")
     )
-    assert "Everything is as it was sealed." in restored
+    assert "All records match their seals." in restored
     assert (folder / "elsewhere" / "secret_key").read_text().startswith("of the backup")
     server = EmbeddedServer(folder / "elsewhere", say=lambda line: None)
     with psycopg.connect(server.start()) as there:

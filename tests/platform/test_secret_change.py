@@ -204,7 +204,7 @@ def test_token_has_two_secrets_for_a_time(ada, bob, admin, system, api):
     assert second not in str(list(ApiToken.objects.values()) + list(AuditEvent.objects.values()))
     for secret in (first, second):
         assert api.as_token(secret).get("/facts").status_code == 200
-    assert "former secret until" in browser(admin.user).get("/agents/ada/tokens/").content.decode()
+    assert "previous secret until" in browser(admin.user).get("/agents/ada/tokens/").content.decode()
     token.refresh_from_db()
     assert timedelta(hours=23) < token.former_until - clock.now() <= timedelta(hours=24)
     ApiToken.objects.update(former_until=clock.now())

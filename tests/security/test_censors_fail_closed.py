@@ -153,7 +153,7 @@ def test_censor_bench_names_what_holds_the_text_back(ada, bob, no_embedder):
     assert page.status_code == 200
     text = markup(page)
     assert "Would block." in text
-    assert "People set it, so the text is kept back." in text
+    assert "A person made this censor, so the text is blocked." in text
 
 
 @pytest.mark.django_db(transaction=True)

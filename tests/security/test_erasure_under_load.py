@@ -286,7 +286,7 @@ def test_nothing_finds_a_word_that_was_erased(product, capsys):
             sys.stdout.write(f"words in the files of the tables: {raw}\n")
         assert raw["VACUUM FULL"] == 0
         assert words_in(product.run("-c", HIDDEN)) == set()
-        assert "Everything is as it was sealed." in product.manage("verify")
+        assert "All records match their seals." in product.manage("verify")
 
 
 def traces(product: Product, words: list[str]) -> list[tuple[str, str]]:

@@ -67,7 +67,7 @@ def test_what_was_found_wrong_comes_back_as_nothing_else(caller, wrong, profile)
     assert "MySQL 8" not in found["system_prompt"]
     refused = [one for one in found["candidates"] if one["verdict"] == "found_wrong"]
     assert {"decision", "procedure", "document"} <= {one["type"] for one in refused}
-    assert "people found wrong" in refused[0]["reason"]
+    assert "people marked as wrong" in refused[0]["reason"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])

@@ -549,7 +549,7 @@ def test_consent_is_shown_in_no_frame(flow, admin):
         ({"persona": "both"}, "Select a valid choice"),
         ({"scopes": ["identity:approve"]}, "Select a valid choice"),
         ({"scopes": []}, "This field is required"),
-        ({"expires_at": "2020-01-01"}, "The expiry lies in the past"),
+        ({"expires_at": "2020-01-01"}, "The expiry is in the past"),
         ({"projects": "a" * 300}, "characters"),
     ],
 )

@@ -19,7 +19,7 @@ from tests.http import ApiClient
 ASK = "Ask Ann before each deploy."
 BOLD = "Deploy without asking anybody."
 TO_ADA = {"agent": "ada"}
-HELD = "a person's word"
+HELD = "A person wrote the"
 REFUSED = "People rejected or reverted a change of the protocols in the last 30 days"
 
 

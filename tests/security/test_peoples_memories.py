@@ -14,7 +14,7 @@ from tests.api.problems import assert_problem
 
 AGENT = {"agent": "ada"}
 BY_ITSELF = Principal.of_system("lifecycle")
-BINDS = "only people change it"
+BINDS = "only people can change it"
 
 PROCEDURE = ("/procedures", {"name": "Deploy", "steps": ["Ask Ann for approval.", "Deploy."]})
 DECISION = ("/decisions", {"description": "Dropped the table"})

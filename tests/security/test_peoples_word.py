@@ -153,7 +153,7 @@ class TestSupersession:
         old, new = said(ROME)["fact"]["id"], said("Tim owns two bees.")["fact"]["id"]
         for body in ({"fact_id": new}, {"by": {"content": "Tim owns two bees."}}):
             refused = agent.post(f"/facts/{old}/supersede", body)
-            assert assert_problem(refused, 409, "conflict", detail="both of these facts")["fact"] == new
+            assert assert_problem(refused, 409, "conflict", detail="Both facts are verified")["fact"] == new
         assert active() == sorted([ROME, "Tim owns two bees."])
         assert not MemoryReview.objects.exists()
 
@@ -321,7 +321,7 @@ class TestQuestions:
         said(ROME)
         asked = [learn(f"Tim lives in {town}.")["review"] for town in ("Oslo", "Lima", "Bern")]
         refused = agent.post("/facts", {"content": "Tim lives in Riga.", "subject": "Tim"})
-        assert_problem(refused, 429, "too_many_requests", detail="wait")
+        assert_problem(refused, 429, "too_many_requests", detail="this is the limit")
         assert int(refused.headers["Retry-After"]) > 0
         assert not Fact.objects.filter(content="Tim lives in Riga.").exists(), "what is refused leaves nothing"
         assert MemoryReview.objects.filter(old__content=ROME).count() == len(asked)
@@ -358,7 +358,7 @@ class TestQuestions:
             learn(f"{name} never goes to the gym on Mondays.", subject=name)
             assert learn(f"{name} sometimes goes to the gym on Mondays.", subject=name)["action"] == "queued"
         refused = agent.post("/facts", {"content": "Ann sometimes sings in the choir of Linz.", "subject": "Ann"})
-        assert_problem(refused, 429, "too_many_requests", detail="may")
+        assert_problem(refused, 429, "too_many_requests", detail="reviews")
         assert (MemoryReview.objects.count(), Fact.objects.count()) == (2, 5)
 
 

@@ -38,7 +38,7 @@ def test_subconscious_proposes_and_never_applies(actor_api, dream_api, section):
     before = actor_api.get("/identity").content
     answer = dream_api.put(f"/identity/{section}", {"content": DREAM, "reason": "It came at night."})
     assert answer.status_code == 202
-    assert answer.json()["proposal"]["guardrail"] == "The subconscious only proposes; a person decides."
+    assert answer.json()["proposal"]["guardrail"] == "The subconscious can only propose; a person decides."
     assert actor_api.get("/identity").content == before
     assert DREAM not in actor_api.post("/context", {"session_id": "s", "input": "Hello?"}).json()["system_prompt"]
 

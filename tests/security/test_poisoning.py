@@ -206,7 +206,7 @@ def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bo
     Screening.objects.update(rules="former")
     person = browser(bob)
     page = person.get(reverse("lifecycle")).content.decode()
-    assert "since the rules of the gate have changed" in page
+    assert "have not been screened with the current rules" in page
     person.post(reverse("lifecycle_screening"))
     assert person.post(reverse("lifecycle_screening"), follow=True).context["screening"]["run"].status == "waiting"
     # A part at a time, as workers that are killed would leave it.
@@ -222,7 +222,7 @@ def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bo
     asked = MemoryReview.objects.filter(kind="held", status="pending")
     assert sum(len(review.details["items"]) for review in asked) == len(KINDS)
     page = person.get(reverse("lifecycle")).content.decode()
-    assert "since the rules of the gate have changed" not in page
+    assert "have not been screened with the current rules" not in page
     # What a person allows comes back, and stays when all is read once more.
     allowed = MemoryReview.objects.get(kind="held", facts__len=1)
     answer = api.as_person(bob).post(f"/reviews/{allowed.pk}/resolve", {"resolution": "allow"}, {"agent": "ada"})

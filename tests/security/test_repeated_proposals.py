@@ -110,7 +110,7 @@ def test_repeated_proposal_after_a_rejection_is_open_to_people(api, agent, bob, 
 def test_proposal_limit_of_waiting(api, ada, agent, all_scopes_token):
     for place in range(MAX_PENDING_PROPOSALS_PER_TOKEN):
         assert proposed(agent, f"{BOLD} {place}").status_code == 202
-    assert_problem(proposed(agent, f"{BOLD} One more."), 409, "conflict", detail="wait for people")
+    assert_problem(proposed(agent, f"{BOLD} One more."), 409, "conflict", detail="are pending")
     assert proposed(agent, f"{BOLD} 3").json()["repeated"], "what waits already is still answered"
     assert proposed(api.as_token(all_scopes_token), "Of another token.").status_code == 202
 

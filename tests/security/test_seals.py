@@ -304,7 +304,7 @@ def computed_again(random: Random) -> tuple[str, str]:
     while verification.step():
         pass
     assert not [one for one in report.findings if one.code != "receipt"]
-    return f"{what}, and all seals again", "Seal 1 is another one than was exported"
+    return f"{what}, and all seals again", "Seal 1 is different from the exported one"
 
 
 def column_plants() -> list[Plant]:
@@ -411,7 +411,7 @@ def test_erasure_leaves_holes_with_receipts_and_no_text(log: list[Fact], ada: Ag
     assert verified(agent_id=ada.pk).problems == 0
     said = io.StringIO()
     call_command("verify", agent="ada", stdout=said)
-    assert "Everything is as it was sealed." in said.getvalue()
+    assert "All records match their seals." in said.getvalue()
 
 
 def test_commits_in_another_order_than_they_began_are_no_edits(ada: Agent, system: Principal) -> None:
@@ -521,10 +521,10 @@ def test_page_verifies_in_the_background_and_shows_what_is_broken(
     client, admin = browser(alice), browser(charlie)
     assert "has not been checked yet" in client.get("/integrity/").content.decode()
     assert client.post("/integrity/verify/").status_code == 302
-    assert "Waiting" in client.get("/integrity/state/").content.decode()
+    assert "Pending" in client.get("/integrity/state/").content.decode()
     assert verification_continue() > 0
     page = client.get("/integrity/").content.decode()
-    assert "Everything is as it was sealed" in page
+    assert "All records match their seals" in page
     receipt = AuditEvent.objects.get(action="fact.erase")
     assert f"/audit/{receipt.pk}/" in page
     lines = b"".join(client.get("/integrity/?export=jsonl").streaming_content).decode().splitlines()
@@ -580,6 +580,6 @@ def test_seals_are_sent_outside_and_a_chain_computed_again_is_noticed(
     assert LogSeal.objects.get(hash=told.object_id).root == told.details["root"]
     with superuser():
         computed_again(Random(1))
-        assert "computed again" in log_problem()
+        assert "recomputed" in log_problem()
         with pytest.raises(SealsDiffer):
             seals_export()

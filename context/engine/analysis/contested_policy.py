@@ -14,9 +14,10 @@ MAX_CATEGORIES = 50
 
 
 class ContestedOrder(StrEnum):
-    """`newest_first`: the newer above the older. `newest_only`: the older is left out. `both`: each at its own place.
+    """`newest_first`: the newer above the older. `newest_only`: the older is left out. `both`: both by
+    relevance.
 
-    Whatever it is, both are marked as contested, and what people said comes before what only agents did.
+    In each case both are marked as contested, and people's statements come before agents' statements.
     """
 
     NEWEST_FIRST = "newest_first"

@@ -105,7 +105,7 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
         queries=queries,
         budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
         days_back=signals.days_back if dominant == "episode" else None,
-        reason=f"Asks for {dominant}s most." if dominant else "Asks for no kind of memory in particular.",
+        reason=f"Asks mainly for {dominant}s." if dominant else "Asks for no particular type of memory.",
     )
 
 

@@ -69,7 +69,7 @@ class ContextRequest:
         if reason := first_unstorable(self.as_json()):
             raise Invalid(reason, field="input")
         if not 1 <= len(self.session_id) <= MAX_SESSION_CHARACTERS:
-            raise Invalid(f"session_id has 1 to {MAX_SESSION_CHARACTERS} characters.", field="session_id")
+            raise Invalid(f"session_id must have 1 to {MAX_SESSION_CHARACTERS} characters.", field="session_id")
         if len(self.input) > MAX_INPUT_CHARACTERS:
             raise Invalid(
                 f"input holds at most {MAX_INPUT_CHARACTERS:,} characters; this has {len(self.input):,}.", field="input"
@@ -93,7 +93,7 @@ class ContextRequest:
             object.__setattr__(self, name, getattr(scope, name))
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
         if self.as_of is not None and self.as_of > clock.now():
-            raise Invalid("as_of lies in the future.", field="as_of")
+            raise Invalid("as_of is in the future.", field="as_of")
         if self.budget is not None:
             whole_check("budget", self.budget, 1, MAX_TOTAL)
         for name, tokens in self.budgets.items():
@@ -102,7 +102,7 @@ class ContextRequest:
                     f"There is no section {name[:60]!r}; they are {', '.join(SECTION_BUDGETS)}.", field="budgets"
                 )
             if not 0 <= tokens <= MAX_TOTAL:
-                raise Invalid(f"The budget of {name} lies between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
+                raise Invalid(f"The budget of {name} must be between 0 and {MAX_TOTAL:,} tokens.", field="budgets")
 
     def as_json(self) -> dict[str, Any]:
         """The request as it is logged, without options that do not change its prompt; `of_json` reads it back."""

@@ -254,7 +254,7 @@ def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: Conteste
     suppressed = groups.suppressed(keys)
     shown = [key for key in group if key in keys and key not in suppressed]
     items = _core_items(section.items, [*own, *found], shown, groups)
-    beside = "It is shown in the User Profile, with what contests it there."
+    beside = "It is included in the User Profile, with the facts that contest it."
     core = [
         entry.refusal(
             VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown) if key in suppressed else beside, _HINT
@@ -350,12 +350,12 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
     return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
-_HINT = "An answer to the question about the two, or another policy for contested facts."
+_HINT = "A resolution of the review of the two facts, or another policy for contested facts."
 
 
 def _suppressed_reason(groups: ContestedGroups, key: str, shown: Collection[str]) -> str:
     preferred = groups.preferred(key, shown)
     if not preferred:
-        return "Contested, and the policy shows only the newest, which stands in the User Profile."
+        return "Contested, and the policy includes only the newest fact, which is in the User Profile."
     text = groups.facts[preferred].candidate.hit.content
-    return f"Contested, and the policy shows only the newest: “{shortened(text)}”."
+    return f"Contested, and the policy includes only the newest fact: “{shortened(text)}”."

@@ -94,29 +94,31 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
             hint = f"{earlier}Restore it, if the new one is wrong."
             return refuse(VerdictCode.SUPERSEDED, f"Replaced{on} by {by}.", hint)
         if retirement.was_invalidated:
-            return refuse(VerdictCode.RETIRED, f"Found wrong{on}.", "Restore it, if it is true after all.")
+            return refuse(VerdictCode.RETIRED, f"Marked as wrong{on}.", "Restore it, if it is true after all.")
         return refuse(VerdictCode.RETIRED, f"Retired{on}.", f"{earlier}Restore it, if it is still true.")
     if not candidate.kinds.isdisjoint(resolved.profile.excluded_kinds):
         excluded = ", ".join(sorted(candidate.kinds.intersection(resolved.profile.excluded_kinds)))
-        return refuse(VerdictCode.EXCLUDED_KIND, f"The profile leaves out {excluded}.", "Use another profile.")
+        return refuse(VerdictCode.EXCLUDED_KIND, f"The profile excludes {excluded}.", "Use another profile.")
     if not resolved.profile.trusts(hit.type, hit.trust):
         return refuse(
             VerdictCode.LOW_TRUST,
-            f"Its words are of the trust class “{hit.trust}”, which the profile leaves out of {hit.type}s.",
+            f"Its trust class is “{hit.trust}”, which the profile excludes for {hit.type}s.",
             "Let a person confirm it, or use another profile.",
         )
     if candidate.pinned:
         return None
     if not resolved.limits.get(hit.type, 0):
         return refuse(
-            VerdictCode.NOT_PLANNED, f"The plan retrieves no {hit.type}s for this input.", "Ask for it in words."
+            VerdictCode.NOT_PLANNED,
+            f"The plan retrieves no {hit.type}s for this input.",
+            f"An input that mentions {hit.type}s.",
         )
     min_importance = resolved.profile.min_importance
     if hit.importance < min_importance:
         missing = min_importance - hit.importance
         return refuse(
             VerdictCode.LOW_IMPORTANCE,
-            f"Importance {hit.importance:.2f} is {missing:.2f} below the profile's least.",
+            f"Importance {hit.importance:.2f} is {missing:.2f} below the profile's minimum.",
             f"An importance of {min_importance:.2f}.",
         )
     if hit.score < candidate.threshold and not candidate.by_time:
@@ -124,30 +126,30 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(
             VerdictCode.BELOW_THRESHOLD,
             f"Relevance {hit.score:.2f} is {missing:.2f} below the threshold of {candidate.threshold:.2f}.",
-            "More of the question's own words in it, or a threshold below its relevance.",
+            "More of the question's words in the memory, or a threshold below its relevance.",
         )
     if candidate.outranked:
         return refuse(
             VerdictCode.OVER_LIMIT,
-            f"It lies far behind the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
-            "More of the question's own words in it, or a larger budget.",
+            f"Its score is far below those of the {resolved.limits[hit.type]} {hit.type}s that are retrieved.",
+            "More of the question's words in the memory, or a larger budget.",
         )
     if candidate.repeats_invalidated:
         return refuse(
             VerdictCode.INVALIDATED,
-            f"It says what people found wrong: “{shortened(candidate.repeats_invalidated)}”.",
-            "Restore that fact, if it is true after all; or let a person change this, or pin it.",
+            f"It states the same as a fact that people marked as wrong: “{shortened(candidate.repeats_invalidated)}”.",
+            "Restore that fact, if it is true after all; or let a person change or pin this memory.",
         )
     if candidate.duplicate_of == THE_INPUT:
-        return refuse(VerdictCode.DUPLICATE_INPUT, "The input says so itself.", "An input that does not say it.")
+        return refuse(VerdictCode.DUPLICATE_INPUT, "The input states it already.", "An input that does not state it.")
     if candidate.duplicate_of is not None:
         return refuse(
             VerdictCode.DUPLICATE_MESSAGE,
-            f"Message {candidate.duplicate_of} of the conversation says so already.",
+            f"Message {candidate.duplicate_of} of the conversation states it already.",
             "A conversation without that message.",
         )
     if same is not None and not _of_two_things(same, candidate):
-        return refuse(VerdictCode.DUPLICATE_ITEM, f"Says the same as {' '.join(same.key)}.", "Words of its own.")
+        return refuse(VerdictCode.DUPLICATE_ITEM, f"Same words as {' '.join(same.key)}.", "A different text.")
     return None
 
 

@@ -245,7 +245,7 @@ def _limited(
             over.append(
                 entry.refusal(
                     VerdictCode.OVER_LIMIT,
-                    f"Number {counts[entry.candidate.hit.type]} of its type; the plan takes {limit}.",
+                    f"Number {counts[entry.candidate.hit.type]} of its type; the plan allows {limit}.",
                     f"A limit of {counts[entry.candidate.hit.type]}.",
                 )
             )
@@ -257,8 +257,8 @@ def _over_budget(entry: Verdict, budget: BudgetTracker, choice: _Choice) -> Verd
     if _is_headless(entry, choice.chosen):
         return entry.refusal(
             VerdictCode.OVER_BUDGET,
-            "Contested: it is shown only below what contests it, which has no room.",
-            "A larger budget, or an answer to the question about the two.",
+            "Contested: it is included only below the fact that contests it, and there is no room for that fact.",
+            "A larger budget, or a resolution of the review of the two facts.",
             tokens=estimate_tokens(line),
         )
     lacking = budget.missing(candidate.section, line)
@@ -332,10 +332,10 @@ def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftO
 
 def _why(place: str, compressed: bool) -> str:
     reason = {
-        "pinned": "Pinned: a person wants it included.",
+        "pinned": "Pinned by a person.",
         "head": "Among the best: kept first.",
-        "tail": "Among the most recent: kept though it ranks low.",
-        "contested": "Brought by a fact that it contests.",
+        "tail": "Among the most recent: kept although it ranks low.",
+        "contested": "Included together with a fact that it contests.",
         "": "Relevant, and within the budget.",
     }[place]
     return reason + (" Shortened to fit." if compressed else "")
@@ -343,4 +343,4 @@ def _why(place: str, compressed: bool) -> str:
 
 def _contested(entry: Verdict) -> str:
     contest = entry.candidate.contest
-    return f" Contested, the {contest.contested}: nobody has decided about it yet." if contest else ""
+    return f" Contested, the {contest.contested}: its review is not resolved yet." if contest else ""

@@ -39,13 +39,13 @@ class Command(BaseCommand):
         rate = round(report.rows / seconds) if seconds else 0
         self.stdout.write(
             f"{report.rows} rows in {report.seals} seals checked in {seconds:.1f} s, {rate} rows a second;"
-            f" {report.holes} holes with a receipt; {report.tail} rows not sealed yet."
+            f" {report.holes} tombstones with a receipt; {report.tail} rows not sealed yet."
         )
         if exported is not None:
             self.stdout.write(f"{exported} exported seals compared.")
         if report.problems:
             raise CommandError(f"{report.problems} problems were found.")
-        self.stdout.write("Everything is as it was sealed.")
+        self.stdout.write("All records match their seals.")
 
 
 def _agent_id(slug: str) -> int:

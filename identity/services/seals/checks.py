@@ -27,9 +27,11 @@ def verification_request(*, by: Principal) -> LogVerification:
     """Ask for the log to be checked against its seals. Raises NotAllowed, and Conflict while it is being checked."""
     by.require(VIEW)
     if by.agents is not None:
-        raise NotAllowed("The log is checked whole, so only who may see all agents can ask for it.")
+        raise NotAllowed(
+            "A verification checks the whole log, so only people with access to all agents can request it."
+        )
     if LogVerification.objects.filter(status__in=(Status.WAITING, Status.RUNNING)).exists():
-        raise Conflict("The log is being checked already.")
+        raise Conflict("A verification is already running.")
     found = LogVerification.objects.create(asked_by=by.name)
     audit_record(by=by, action="log.verify", target=found, agent=None, label="The log")
     return found
@@ -71,7 +73,7 @@ def _work(found: LogVerification) -> int:
                 agent=None,
                 label="The log",
                 after={"problems": report.problems},
-                message="Rows are not as they were sealed.",
+                message="Rows do not match their seals.",
             )
     _save(found, report, verification.serial, worked_at=None)
     return report.rows - begun

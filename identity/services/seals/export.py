@@ -114,5 +114,5 @@ def _following(last: dict[str, Any]) -> Iterator[LogSeal]:
     if last:
         seal = LogSeal.objects.filter(serial=last["serial"]).only("hash").first()
         if seal is None or seal.hash != last.get("hash"):
-            raise SealsDiffer(f"Seal {last['serial']} of the file is not the database's.")
+            raise SealsDiffer(f"Seal {last['serial']} of the file is not in the database.")
     return LogSeal.objects.filter(serial__gt=last.get("serial", 0)).order_by("serial").iterator(BATCH)

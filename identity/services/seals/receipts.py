@@ -20,7 +20,7 @@ def holes_of_seal(
     blank: set[int] = set()
     for hole in holes:
         if hole.receipt_id is None:
-            report.add(of_row("receipt", seal, table, hole.key, "was taken out, and no erasure left a receipt"))
+            report.add(of_row("receipt", seal, table, hole.key, "was removed, and no erasure left a receipt"))
         else:
             (blank if hole.blanked else full).add(hole.slot)
     return full, blank - full
@@ -39,7 +39,9 @@ def receipts_check(report: Report, agent_id: int | None = None) -> None:
         for key in keys:
             record = records.get(key)
             if record is None or record.action not in ERASURES or not _covers(record, key):
-                sentence = f"The receipt of holes, audit record {key}, does not tell of these holes, or is missing."
+                sentence = (
+                    f"The receipt of tombstones, audit record {key}, does not list these tombstones, or is missing."
+                )
                 report.add(SealFinding("receipt", sentence, key=str(key)))
 
 

@@ -67,7 +67,7 @@ def log_problem() -> str:
         return problem
     until = sealed_until()
     if LogSeal.objects.exists() and (until is None or clock.now() - until > OVERDUE):
-        return "The sealer has not been done for an hour or more, so what was recorded since can be edited unseen."
+        return "The sealer has not finished for an hour or more, so edits of newer records cannot be detected."
     return ""
 
 
@@ -78,12 +78,12 @@ def _file_problem(path: Path | None) -> str:
         with path.open("rb") as file:
             last = file_last(file)
     except FileNotFoundError:
-        return "" if not LogSeal.objects.exists() else f"The seals' file {path} is not there."
+        return "" if not LogSeal.objects.exists() else f"The seals' file {path} does not exist."
     except OSError as error:
         return f"The seals' file {path} cannot be read: {type(error).__name__}."
     seal = LogSeal.objects.filter(serial=last.get("serial", 0)).first()
     if last and (seal is None or seal.hash != last.get("hash")):
-        return f"Seal {last['serial']} in {path} is another one than the database's: the chain was computed again."
+        return f"Seal {last['serial']} in {path} is different from the one in the database: the chain was recomputed."
     return ""
 
 

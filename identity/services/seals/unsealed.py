@@ -68,15 +68,13 @@ def unsealed_check(report: Report, agent_id: int | None = None) -> None:
     for key, agent, persona in _fetch(_OUT_OF_ORDER, versions, agent_id):
         report.add(of_unsealed(versions, key, agent, persona, "was inserted among versions sealed before"))
     for key, agent, persona, current in _fetch(_NOT_CURRENT, versions, agent_id):
-        what = "is current, and is not the latest of its section" if current else "is the latest, and is not current"
+        what = "is current, but is not the latest of its section" if current else "is the latest, but is not current"
         report.add(SealFinding("edited", f"{versions.label} {key} {what}.", agent, persona, key))
     if agent_id is None:
         seals = set(LogLeaves.objects.exclude(seal__in=LogSeal.objects.values("serial")).values_list("seal", flat=True))
         seals |= set(LogHole.objects.exclude(seal__in=LogSeal.objects.values("serial")).values_list("seal", flat=True))
         for serial in sorted(seals):
-            report.add(
-                SealFinding("seal_missing", f"Seal {serial} is missing, and its leaves are there.", serial=serial)
-            )
+            report.add(SealFinding("seal_missing", f"Seal {serial} is missing, but its leaves exist.", serial=serial))
 
 
 def _rows(table: SealedTable, agent_id: int | None) -> list[Any]:

@@ -81,7 +81,7 @@ class Verification:
         report, chain = self.report, _chain(seal)
         report.seals += 1
         if seal.hash != values_hash(seal_values(seal)):
-            report.add(of_seal("seal_altered", seal, "was altered: its hash is not that of what it says"))
+            report.add(of_seal("seal_altered", seal, "was altered: its hash does not match its content"))
         if self.agent_id is None:
             if seal.serial != self.serial + 1:
                 report.add(_missing(self.serial + 1, seal.serial - 1))
@@ -95,7 +95,7 @@ class Verification:
         self._heads[chain] = seal
         table = SEALED_TABLES.get(seal.kind)
         if table is None or seal.format != FORMAT:
-            report.add(of_seal("seal_altered", seal, "is of a kind or a format that is not known"))
+            report.add(of_seal("seal_altered", seal, "has an unknown kind or format"))
         elif leaves is None:
             report.add(of_seal("leaves_altered", seal, "has lost its leaves"))
         else:
@@ -111,11 +111,11 @@ class Verification:
         if table.blanks:
             sizes.add(len(bytes(leaves.digests or b"")) // HASH)
         if root != seal.root or sizes != {seal.count} or leaves.kind != seal.kind:
-            report.add(of_seal("leaves_altered", seal, "does not fit its leaves, which were altered"))
+            report.add(of_seal("leaves_altered", seal, "does not match its leaves, which were altered"))
         if table.numbered:
             keys = [int(leaf.key) for leaf in found if NUMBER.fullmatch(leaf.key)]
             if keys and (leaves.first_key, leaves.last_key) != (min(keys), max(keys)):
-                report.add(of_seal("leaves_altered", seal, "has leaves that say other keys than they hold"))
+                report.add(of_seal("leaves_altered", seal, "has leaves whose keys do not match their content"))
             floor = max(self._floors.get(table.name, 0), seal.floor or 0)
             if table.by_chain:
                 floor = (head.floor or 0) if head else 0
@@ -133,9 +133,9 @@ class Verification:
             if slot in full:
                 report.holes += 1
                 if row is not None:
-                    report.add(of_row("edited", seal, table, leaf.key, "was erased, and is there again"))
+                    report.add(of_row("edited", seal, table, leaf.key, "was erased, but exists again"))
             elif row is None:
-                report.add(of_row("missing", seal, table, leaf.key, "is missing, and no receipt tells of its erasure"))
+                report.add(of_row("missing", seal, table, leaf.key, "is missing, and no receipt records its erasure"))
             elif slot in blank:
                 report.holes += 1
                 if not is_blank(row) or content_hash(table, row, leaf.digest) != leaf.content:
@@ -143,7 +143,7 @@ class Verification:
             elif leaf_of(table, row, leaf.salt) != leaf:
                 edited[leaf.key] = row, leaf
             elif _is_late(seal, row) and not self._is_born(seal):
-                what = f"was inserted: it says {row.at:%Y-%m-%d %H:%M} UTC, and was not there then"
+                what = f"was inserted: its time is {row.at:%Y-%m-%d %H:%M} UTC, and was not there then"
                 report.add(of_row("inserted", seal, table, leaf.key, what))
         self._edited_report(table, seal, edited)
 
@@ -179,16 +179,16 @@ def exported_check(report: Report, lines: Sequence[Mapping[str, Any]], agent_id:
         serial = line.get("serial")
         if not isinstance(serial, int) or line.get("hash") != values_hash(values):
             report.add(
-                SealFinding("outside", f"The exported seal {serial} is damaged: its hash is not of what it says.")
+                SealFinding("outside", f"The exported seal {serial} is damaged: its hash does not match its content.")
             )
             continue
         if agent_id is not None and line.get("agent_id") != agent_id:
             continue
         seal = LogSeal.objects.filter(serial=serial).only("serial", "hash", "agent_id", "persona").first()
         if seal is None:
-            report.add(SealFinding("outside", f"Seal {serial} was exported, and is not there any more.", serial=serial))
+            report.add(SealFinding("outside", f"Seal {serial} was exported, but no longer exists.", serial=serial))
         elif seal.hash != line["hash"]:
-            report.add(of_seal("outside", seal, "is another one than was exported: the chain was computed again"))
+            report.add(of_seal("outside", seal, "is different from the exported one: the chain was recomputed"))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
     )
     retired = []
     for censor in mistaken:
-        said = f"{censor.false_positive_count} of {censor.activation_count} matches were found mistaken."
+        said = f"{censor.false_positive_count} of {censor.activation_count} matches were false positives."
         censor_retire(censor=censor, by=BY, message=said)
         retired.append(str(censor.pk))
     return {"retired": retired}

@@ -18,7 +18,7 @@ class Command(BaseCommand):
         try:
             run = screening_request(by=Principal.of_command())
         except Conflict:
-            self.stderr.write("The stored texts are being read already; this goes on with it.")
+            self.stderr.write("A screening is already running; this command continues it.")
             run = Screening.objects.filter(status__in=Screening.OPEN).latest("pk")
         except DomainError as error:
             raise CommandError(error.detail) from error
@@ -29,4 +29,6 @@ class Command(BaseCommand):
             run.refresh_from_db()
             self.stderr.write(f"\r{run.checked:,} of {run.total:,}", ending="")
         self.stderr.write("")
-        self.stdout.write(f"{run.checked:,} memories read by the rules {run.rules}: {run.held:,} are held back now.")
+        self.stdout.write(
+            f"{run.checked:,} memories screened with the rules {run.rules}: {run.held:,} are quarantined now."
+        )

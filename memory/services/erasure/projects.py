@@ -36,7 +36,7 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
     agent = agent_lock_exclusive(agent)
     found = list(_facts_of_project(agent, project))
     if not found and not project_counts(agent, project):
-        raise NotFound("There is nothing of this project.")
+        raise NotFound("This project has no data.")
     entry = receipt_describe(by=by, action="project.erase", target=agent, agent=agent, reason=reason, label="A project")
     rows: dict[str, int] = {}
     erasure = Erasure(agent, project=project)

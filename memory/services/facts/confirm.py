@@ -37,7 +37,7 @@ def fact_confirm(
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     fact = row_lock(fact)
     if not fact.active:
-        raise Conflict("This fact is retired; only what is held to be true can be confirmed.")
+        raise Conflict("This fact is retired; only active facts can be confirmed.")
     before = {"confirmation_count": fact.confirmation_count, "last_confirmed_at": iso(fact.last_confirmed_at)}
     fact.confirmation_count += 1
     fact.last_confirmed_at = clock.now()

@@ -36,7 +36,7 @@ def cross_subject_review(*, fact: Fact, stored: Fact, by: Principal) -> MemoryRe
     ):
         return None
     alias = alias_enter(agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category)
-    of = f"about “{stored.subject}”" if stored.subject else "about nothing in particular"
+    of = f"about “{stored.subject}”" if stored.subject else "without a subject"
     return review_open(
         agent=fact.agent,
         persona=fact.persona,

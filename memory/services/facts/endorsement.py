@@ -60,10 +60,10 @@ def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None)
         return
     if fact.endorsed:
         raise Conflict(
-            "People wrote, confirmed or kept this fact: only people let another take its place.", fact=str(fact.pk)
+            "This fact is verified by people: only people can let another fact replace it.", fact=str(fact.pk)
         )
     if resolves is None and (pending := oldest_pending_review(fact)):
         raise Conflict(
-            f"People are reviewing this fact (review {pending.pk}): it stays until they have decided.",
+            f"People are reviewing this fact (review {pending.pk}): it does not change before they have decided.",
             review=str(pending.pk),
         )

@@ -28,7 +28,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     fact = row_lock(fact)
     if fact.invalidated_at is not None:
-        raise Conflict("This fact is marked as wrong already.")
+        raise Conflict("This fact is already marked as wrong.")
     now = retirement_time(fact, clock.now())
     before = {"active": fact.active, "retired_at": iso(fact.retired_at), "valid_until": iso(fact.valid_until)}
     # A fact that was superseded before keeps the time at which it was retired.

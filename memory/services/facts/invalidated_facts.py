@@ -81,7 +81,7 @@ def relearned_review_open(*, fact: Fact, invalidated: Fact, match: FactMatch, by
     if earlier.filter(created_at__gt=clock.now() - RELEARNED_WINDOW).count() >= MAX_RELEARNED_REVIEWS:
         return None
     source_key = hashlib.sha256(source.encode()).hexdigest()[:24]
-    reasons = [{"code": "relearned", "words": "It was found wrong, and is learned again.", "old": "", "new": ""}]
+    reasons = [{"code": "relearned", "words": "It was marked as wrong, and is learned again.", "old": "", "new": ""}]
     if source:
         reasons.append({"code": "source", "words": f"Its source this time: {source[:200]}", "old": "", "new": ""})
     return review_open(

@@ -315,10 +315,10 @@ def fact_reconcile(
     if repeated_invalid is not None:
         invalidated, match = repeated_invalid
         if not by.reads_project(invalidated.project):
-            raise Conflict("People found wrong what this says, in a project that this token does not reach.")
+            raise Conflict("People marked this statement as wrong in a project that this token cannot access.")
         review = relearned_review_open(fact=fact, invalidated=invalidated, match=match, by=by)
         if stored:
-            fact_invalidate(fact=fact, by=by, reason="It says what people found wrong.")
+            fact_invalidate(fact=fact, by=by, reason="People marked this statement as wrong.")
         if review is None:
             return LearnResult("decided", invalidated)
         return LearnResult("queued", invalidated, reviews=(review,))

@@ -43,13 +43,13 @@ def fact_merge(
     if duplicate.category in CATEGORY_PERMISSIONS:
         by.require(CATEGORY_PERMISSIONS[duplicate.category], duplicate.agent)
     if duplicate.pk == into.pk or (duplicate.agent_id, duplicate.persona) != (into.agent_id, into.persona):
-        raise Invalid("A fact is merged into another fact of the same memory.", field="fact_id")
+        raise Invalid("A fact can be merged only into another fact of the same memory.", field="fact_id")
     if not scope_contains(into, duplicate):
-        raise Invalid("What belongs to one project or task does not take in what others know too.", field="fact_id")
+        raise Invalid("A fact of a project or task cannot absorb a fact with a wider scope.", field="fact_id")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     duplicate, into = pair_lock(duplicate, into)
     if not duplicate.active or not into.active:
-        raise Conflict("Only facts that are held to be true can be merged.")
+        raise Conflict("Only active facts can be merged.")
     if duplicate.endorsed:
         retirement_check(duplicate, by)
     now = retirement_time(duplicate, clock.now())

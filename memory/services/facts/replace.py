@@ -65,7 +65,7 @@ def fact_replace(
         old = current
         if old.active and (pending := oldest_pending_review(old)):
             raise Conflict(
-                f"People are reviewing this fact (review {pending.pk}): it stays until they have decided.",
+                f"People are reviewing this fact (review {pending.pk}): it does not change before they have decided.",
                 review=str(pending.pk),
             )
     if new is None:
@@ -79,7 +79,7 @@ def fact_replace(
         superseded, successor = fact_supersede(old=old, new=new, by=by, reason=reason, at=at)
         return Replacement("superseded", superseded, successor)
     if old.pk == new.pk:
-        raise Invalid("A fact cannot take its own place.", field="fact_id")
+        raise Invalid("A fact cannot supersede itself.", field="fact_id")
     change_check(new, by, "memory.add_fact")
     successor_scope_check(old, new)
     return Replacement("queued", old, new, _open_replacement_review(old, new, by, reason).pk)
@@ -93,12 +93,12 @@ def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Lear
         return learned
     if not learned.fact.active:
         raise Conflict(
-            "People found wrong what should take its place; learn it by itself, with its source, to ask again.",
+            "People marked the new text as wrong. To request a review, learn it separately and give its source.",
             fact=str(learned.fact.pk),
         )
     if learned.action == "decided":
         raise Conflict(
-            "The same is known about another subject, and people decided that it does not hold of this one.",
+            "The same is known about another subject, and people decided that it is not true of this one.",
             fact=str(learned.fact.pk),
         )
     return learned
@@ -119,12 +119,12 @@ def _open_replacement_review(old: Fact, new: Fact, by: Principal, reason: str) -
     # Read again: learning may have confirmed a fact that is verified by people.
     if Fact.objects.filter(agent=new.agent_id, pk=new.pk, endorsed=True).exists():
         raise Conflict(
-            "People wrote, confirmed or kept both of these facts: only people let one take the other's place.",
+            "Both facts are verified by people: only people can let one replace the other.",
             fact=str(new.pk),
         )
     before, after = pair_snapshots(old, new)
     comparison = compare_facts(before, after, 0.0, UNKNOWN)
     opened = pair_reviews_open([PairReviewDraft(old, new, comparison, wish=reason)], by=by)
     if not opened:
-        raise Conflict("People were asked about these two facts already.")
+        raise Conflict("These two facts already had a review.")
     return opened[0]

@@ -37,9 +37,9 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     if fact.active:
         raise Conflict("This fact is active: there is nothing to restore.")
     if fact.held:
-        raise Conflict("This fact is held back: answer the question about it.")
+        raise Conflict("This fact is quarantined. Resolve its review first.")
     if fact.superseded_by_id != (successor.pk if successor else None):
-        raise Conflict("This fact has changed in the meantime; look again.")
+        raise Conflict("This fact has changed in the meantime. Reload it.")
     before = {
         "active": False,
         "retired_at": iso(fact.retired_at),

@@ -28,10 +28,10 @@ Action = FactChange.Action
 def successor_scope_check(old: Fact, new: Fact) -> None:
     """Raise Invalid unless the scope of `new` contains that of `old`: else readers of `old` would lose the fact."""
     if not scope_contains(new, old):
-        where = f"belongs to {scope_label(old)}" if carried_keys(old) else "holds everywhere"
+        where = f"belongs to {scope_label(old)}" if carried_keys(old) else "is valid everywhere"
         raise Invalid(
-            f"The new fact belongs to {scope_label(new)}, and the old one {where}: it cannot take its place there. "
-            "Let both hold, or mark the old one as wrong.",
+            f"The new fact belongs to {scope_label(new)}, and the old one {where}: it cannot replace it there. "
+            "Keep both, or mark the old one as wrong.",
             field="fact_id",
         )
 
@@ -64,7 +64,7 @@ def fact_supersede(
     if old.category in CATEGORY_PERMISSIONS:
         by.require(CATEGORY_PERMISSIONS[old.category], old.agent)
     if old.pk == new.pk:
-        raise Invalid("A fact cannot take its own place.", field="fact_id")
+        raise Invalid("A fact cannot supersede itself.", field="fact_id")
     if (old.agent_id, old.persona) != (new.agent_id, new.persona):
         raise Invalid("Both facts must belong to the same memory.", field="fact_id")
     successor_scope_check(old, new)
@@ -73,23 +73,23 @@ def fact_supersede(
     old, new = pair_lock(old, new)
     if not old.active:
         raise Conflict(
-            "This fact is superseded already." if old.superseded_by_id else "This fact is retired already.",
+            "This fact is already superseded." if old.superseded_by_id else "This fact is already retired.",
             superseded_by=str(old.superseded_by_id or ""),
         )
     if not new.active:
-        raise Conflict("The fact that should take its place is retired itself.")
+        raise Conflict("The new fact is retired itself.")
     retirement_check(old, by, resolves=resolves)
     now = clock.now()
     begun = at or new.valid_from or min(max(old.recorded_at, new.recorded_at), now)
     never_began = old.valid_from is not None and now < old.valid_from and begun <= old.valid_from
     if begun > now and not never_began:
-        raise Invalid("The new fact is not true yet; let it take the old one's place when it is.", field="at")
+        raise Invalid("The new fact is not valid yet. Supersede the old fact when it is.", field="at")
     ended: datetime | None = begun
     if never_began or (old.valid_until is not None and old.valid_until < begun):
         ended = old.valid_until
     if old.valid_from is not None and not never_began and begun <= old.valid_from:
         raise Invalid(
-            f"The old fact is true only since {old.valid_from.isoformat()}: if it never was, mark it as wrong.",
+            f"The old fact is valid only since {old.valid_from.isoformat()}. If it was never true, mark it as wrong.",
             field="at",
         )
     now = retirement_time(old, now)

@@ -39,6 +39,9 @@ def reviews_expire(*, by: Principal) -> int:
             )
         else:
             resolution_record(
-                review, MemoryReview.Resolution.MOOT, by, comment="What it is about was settled elsewhere."
+                review,
+                MemoryReview.Resolution.MOOT,
+                by,
+                comment="The review is no longer applicable: the matter was settled elsewhere.",
             )
     return len(reviews)

@@ -85,7 +85,7 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal) -> MemoryRevi
     old, new, judge_result = draft.old, draft.new, draft.judge_result
     wishes = []
     if draft.wish is not None:
-        words = f"{by.name} wants the new one to take the old one's place. {draft.wish}".strip()
+        words = f"{by.name} wants the new fact to replace the old one. {draft.wish}".strip()
         wishes = [{"code": "wish", "words": words, "old": "", "new": ""}]
     return MemoryReview(
         agent=new.agent,
@@ -158,8 +158,8 @@ def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
         for key, old in endorsed.items():
             if about[key] + opened_now[key] > MAX_PENDING_REVIEWS_PER_ENDORSED_FACT:
                 raise TooMany(
-                    f"{about[key]} reviews of this word of people's wait, as many as may:"
-                    " learn it once they are resolved.",
+                    f"{about[key]} reviews of this fact, which is verified by people, are pending: this is the"
+                    " limit. Learn it after they are resolved.",
                     retry_after=REVIEW_RETRY_SECONDS,
                     **({"fact": str(key)} if by.reads_project(old.project) else {}),
                 )
@@ -167,7 +167,7 @@ def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
     full = MAX_PENDING_REVIEWS_PER_TOKEN - count + 1
     if len(_opened_at(pending, by, full)) >= full:
         raise TooMany(
-            f"{MAX_PENDING_REVIEWS_PER_TOKEN} reviews opened by this token wait for people, as many as may.",
+            f"{MAX_PENDING_REVIEWS_PER_TOKEN} reviews opened by this token are pending, which is the limit.",
             retry_after=REVIEW_RETRY_SECONDS,
         )
     since = first.created_at - REVIEW_WINDOW

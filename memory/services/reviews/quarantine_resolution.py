@@ -74,7 +74,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
                 row.invalidated_at = None
                 row.save(update_fields=["invalidated_at"])
                 fact_change_record(
-                    row, FactChange.Action.EDITED, by, reason="The answer was taken back.", before=invalidated
+                    row, FactChange.Action.EDITED, by, reason="The resolution was undone.", before=invalidated
                 )
             elif not row.held:
                 quarantine_memory(row)

@@ -107,7 +107,7 @@ def review_resolve(
     choice_check("resolution", resolution, RESOLUTIONS[review.kind])
     if review.status == Status.RESOLVED:
         who = f" by {review.resolver_name}" if review.resolver_name else ""
-        raise Conflict(f"This was answered already{who}: {review.get_resolution_display().lower()}.")
+        raise Conflict(f"This review is already resolved{who}: {review.get_resolution_display().lower()}.")
     chosen = Resolution(resolution)
     undo = _apply(review, chosen, by, comment, content)
     resolution_record(review, chosen, by, comment=comment, undo=undo, batch=batch)
@@ -206,9 +206,9 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
     locked = [each for each in facts_lock(review.agent_id, keys).values() if each.active]
     sources = sorted(locked, key=lambda each: (each.recorded_at, each.pk))
     if len(sources) < 2:
-        raise Conflict("Fewer than two of these facts are still held to be true; there is nothing to merge.")
+        raise Conflict("Fewer than two of these facts are still active; there is nothing to merge.")
     if not all(same_keys(each, sources[0]) for each in sources):
-        raise Invalid("Facts of different projects or tasks are not merged into one text.", field="resolution")
+        raise Invalid("Facts of different projects or tasks cannot be merged into one text.", field="resolution")
     # A text that one of the sources has already needs no third fact.
     into = next((each for each in sources if each.content == content), None)
     made = into is None
@@ -270,7 +270,9 @@ def _escalation(
     censor.refresh_from_db()
     was = next((low for low, high in ESCALATES_TO.items() if high == censor.severity), None)
     if was is None:
-        raise Conflict(f"This censor is at {censor.get_severity_display().lower()} now; there is nothing to reverse.")
+        raise Conflict(
+            f"This censor has the severity {censor.get_severity_display().lower()} now; there is nothing to reverse."
+        )
     before = {"severity": censor.severity, "escalation_threshold": censor.escalation_threshold}
     threshold = min(censor.activation_count + censor.escalation_threshold, 1000)
     censor_update(censor=censor, by=by, severity=was, escalation_threshold=threshold, message=comment)
@@ -355,7 +357,7 @@ def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) ->
 
 def _both_active_check(old: Fact, new: Fact) -> None:
     if not (old.active and new.active):
-        raise Conflict("One of these facts has been retired since; there is nothing left to decide.")
+        raise Conflict("One of these facts has been retired since then; there is nothing left to decide.")
 
 
 def _evidence(review: MemoryReview) -> dict[str, Any]:

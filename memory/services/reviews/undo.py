@@ -71,14 +71,14 @@ def _reopen(review: MemoryReview, by: Principal) -> None:
 
 
 def _effects_undo(review: MemoryReview, by: Principal) -> None:
-    reason = "The answer was taken back."
+    reason = "The resolution was undone."
     undo = review.before
     if undo.get("held"):
         quarantine_undo(review, by)
     if key := undo.get("subjects"):
         merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()
         if merged is None:
-            raise Conflict("The merge is gone; the answer cannot be taken back.")
+            raise Conflict("The merged fact no longer exists; the resolution cannot be undone.")
         if merged.undone_at is None:
             subject_change_undo(change=merged, by=by, reason=reason)
     endorsed = _endorsed_before(review)
@@ -87,7 +87,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
     others = [undo.get("confirmed", {}).get("fact"), undo.get("made"), undo.get("restored")]
     facts = facts_lock(review.agent_id, {*map(UUID, [*retired, *filter(None, others)]), *successors, *endorsed})
     if any(UUID(key) not in facts for key in retired):
-        raise Conflict("One of these facts is gone; the answer cannot be taken back.")
+        raise Conflict("One of these facts no longer exists; the resolution cannot be undone.")
     for key in retired:
         fact_restore(fact=facts[UUID(key)], by=by, reason=reason)
     for pk in endorsed.keys() & facts.keys():

@@ -38,15 +38,15 @@ def subject_create(
     choice_check("kind", kind, Subject.Kind.values)
     name = visible_text_check("name", name, MAX_SPELLING_CHARACTERS, required=True)
     if not key_of(name):
-        raise Invalid("A name has something to be read.", field="name")
+        raise Invalid("Enter a name with visible characters.", field="name")
     learning_lock(agent, persona)
     known = alias_find(agent=agent, persona=persona, spelling=name)
     if known is not None:
-        raise Conflict(f"“{name}” means “{known.subject.name}” already.", subject=str(known.subject_id))
+        raise Conflict(f"“{name}” is already a name of “{known.subject.name}”.", subject=str(known.subject_id))
     subject = Subject.objects.create(agent=agent, persona=persona, name=name, kind=kind)
     alias = alias_draft(subject, name, SubjectAlias.Origin.GIVEN)
     alias.save(force_insert=True)
-    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was entered.")
+    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was added.")
     if is_user or is_users(name):
         user_take(subject)
     open_subject_reviews(draft_subject_reviews([subject], [alias]))

@@ -82,7 +82,7 @@ def subject_alias_add(*, subject: Subject, spelling: str, by: Principal, reason:
             subject,
             SubjectChange.Action.ALIAS,
             by,
-            summary=f"“{spelling}” is a spelling of “{subject.name}” too.",
+            summary=f"“{spelling}” is now also a spelling of “{subject.name}”.",
             reason=reason,
             details={"alias": str(alias.pk)},
         )
@@ -117,12 +117,12 @@ def _user_replaced(subject: Subject, former: str, by: Principal, reason: str) ->
 def _spelling_give(subject: Subject, spelling: str, details: dict[str, Any]) -> SubjectAlias:
     key = key_of(spelling)
     if not key:
-        raise Invalid("A name has something to be read.", field="name")
+        raise Invalid("Enter a name with visible characters.", field="name")
     rows = SubjectAlias.objects.filter(agent=subject.agent_id, persona=subject.persona, key=key)
     known = rows.select_related("subject").first()
     if known is not None and known.subject_id != subject.pk:
         raise Conflict(
-            f"“{spelling}” is a spelling of “{known.subject.name}”: merge the two if they are one thing.",
+            f"“{spelling}” is a spelling of “{known.subject.name}”: merge the two if they are the same subject.",
             subject=str(known.subject_id),
         )
     if known is not None:

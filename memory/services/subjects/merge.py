@@ -67,7 +67,7 @@ def subject_merge(*, subject: Subject, into: Subject, by: Principal, reason: str
     NotFound.
     """
     if subject.pk == into.pk:
-        raise Invalid("A subject is merged into another one.", field="into")
+        raise Invalid("A subject can be merged only into another one.", field="into")
     if (subject.agent_id, subject.persona) != (into.agent_id, into.persona):
         raise Invalid("Both subjects must belong to the same memory.", field="into")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)

@@ -102,7 +102,7 @@ class AliasWriter:
             return known
         if known is not None:
             alias = self._make(known.subject, spelling)
-            summary = f"“{spelling}” joined “{known.subject.name}” by itself: it certainly means the same."
+            summary = f"“{spelling}” was added to “{known.subject.name}” automatically: it certainly means the same."
             self._changes.append(
                 SubjectEvent(known.subject, SubjectChange.Action.ALIAS, summary, details={"alias": str(alias.pk)})
             )

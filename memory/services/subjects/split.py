@@ -37,22 +37,22 @@ def subject_split(
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     name = visible_text_check("name", name, MAX_SPELLING_CHARACTERS)
     if not aliases and not facts:
-        raise Invalid("Name the spellings or the facts that are about another thing.", field="aliases")
+        raise Invalid("Name the spellings or the facts of the other subject.", field="aliases")
     if len(facts) > MAX_FACTS_OF_SPLIT:
         raise Invalid(f"At most {MAX_FACTS_OF_SPLIT} facts at a time; name a spelling instead.", field="facts")
     (subject,) = subjects_lock(subject, by=by)
     held = aliases_of(subject)
     moved = [alias for alias in held if alias.pk in set(aliases)]
     if len(moved) < len(set(aliases)):
-        raise Invalid("One of these is no spelling of this subject.", field="aliases")
+        raise Invalid("One of these is not a spelling of this subject.", field="aliases")
     if len(moved) == len(held):
-        raise Invalid("At least one spelling stays; to call the subject otherwise, rename it.", field="aliases")
+        raise Invalid("At least one spelling must stay. To change the name of the subject, rename it.", field="aliases")
     rows = Fact.objects.filter(agent=subject.agent_id, subject_alias__in=held, pk__in=facts)
     chosen = list(rows.select_for_update(of=("self",), no_key=True).order_by("pk"))
     if len(chosen) < len(set(facts)):
-        raise Invalid("One of these is no fact about this subject.", field="facts")
+        raise Invalid("One of these facts is not about this subject.", field="facts")
     if chosen and not name:
-        raise Invalid("Facts need a name of the thing that they are about.", field="name")
+        raise Invalid("Enter the name of the subject that the facts are about.", field="name")
     other = Subject.objects.create(
         agent=subject.agent,
         persona=subject.persona,

@@ -31,9 +31,9 @@ def subject_change_undo(*, change: SubjectChange, by: Principal, reason: str = "
     # Read again, under the lock.
     change = SubjectChange.objects.select_related("other").get(agent=found.agent_id, pk=found.pk)
     if change.undone_at is not None:
-        raise Conflict("This has been undone already.")
+        raise Conflict("This change has already been undone.")
     if change.action not in UNDO:
-        raise Conflict("There is nothing to undo about how it was first named.")
+        raise Conflict("The first naming of a subject cannot be undone.")
     UNDO[change.action](subject, change)
     change.undone_at = clock.now()
     change.save(update_fields=["undone_at"])
@@ -52,7 +52,7 @@ def subject_change_undo(*, change: SubjectChange, by: Principal, reason: str = "
 def _merge_undo(subject: Subject, change: SubjectChange) -> None:
     other = change.other
     if other is None or other.merged_into_id != subject.pk:
-        raise Conflict("What was merged has been changed since.")
+        raise Conflict("The merged subject has been changed since then.")
     keys = _still_there(subject, change.details["aliases"])
     details = change.details
     Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(
@@ -66,7 +66,7 @@ def _merge_undo(subject: Subject, change: SubjectChange) -> None:
 def _split_undo(subject: Subject, change: SubjectChange) -> None:
     other = change.other
     if other is None or other.merged_into_id is not None:
-        raise Conflict("What was split off has been changed since.")
+        raise Conflict("The split-off subject has been changed since then.")
     _still_there(other, change.details["aliases"])
     for fact_id, alias_id in change.details.get("facts", {}).items():
         Fact.objects.filter(agent=subject.agent_id, pk=fact_id).update(subject_alias=alias_id)
@@ -80,14 +80,14 @@ def _split_undo(subject: Subject, change: SubjectChange) -> None:
 def _alias_undo(subject: Subject, change: SubjectChange) -> None:
     (key,) = _still_there(subject, [change.details["alias"]])
     if Fact.objects.filter(agent=subject.agent_id, subject_alias=key).exists():
-        raise Conflict("Facts are told with this spelling: split it off instead.")
+        raise Conflict("Facts use this spelling: split it off instead.")
     _unused_remove(subject, key)
 
 
 def _edit_undo(subject: Subject, change: SubjectChange) -> None:
     before = dict(change.details["before"])
     if before.get("is_user") and _is_there_a_user(subject):
-        raise Conflict("Somebody else has been marked as the user since.")
+        raise Conflict("Another subject has been marked as the user since then.")
     Subject.objects.filter(agent=subject.agent_id, pk=subject.pk).update(**before)
     if (was := change.details.get("user")) and not _is_there_a_user(subject):
         Subject.objects.filter(agent=subject.agent_id, pk=was, merged_into=None).update(is_user=True)
@@ -109,7 +109,7 @@ def _still_there(subject: Subject, keys: list[str]) -> list[UUID]:
     wanted = [UUID(key) for key in keys]
     rows = SubjectAlias.objects.filter(agent=subject.agent_id, subject=subject, pk__in=wanted)
     if rows.count() < len(wanted):
-        raise Conflict("A spelling that it was about has been moved since; undo that first.")
+        raise Conflict("A spelling of this change has been moved since then. Undo that change first.")
     return wanted
 
 

@@ -16,4 +16,4 @@ def refusals_summary(refused: Sequence[tuple[str, str]]) -> str:
         more = f" and {len(whats) - NAMED} more" if len(whats) > NAMED else ""
         parts.append(f"{', '.join(whats[:NAMED])}{more}: {why}")
     number = f"{len(refused)} were" if len(refused) > 1 else "1 was"
-    return f"{number} not decided and wait{'' if len(refused) > 1 else 's'} as before. {' '.join(parts)}"
+    return f"{number} not decided and stay{'' if len(refused) > 1 else 's'} pending. {' '.join(parts)}"

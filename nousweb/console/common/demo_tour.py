@@ -64,17 +64,17 @@ def _decision_place(by: Principal, agent: Agent) -> str:
 TOUR_STEPS = (
     TourStep(
         "Approve a proposed change",
-        "The agent wishes to change who it is. Read what would change and its blast radius, then press Approve.",
+        "The agent proposed an identity change. Read what would change and its blast radius, then press Approve.",
         REVIEW_PROPOSAL,
         ("proposal.approve",),
         _proposal_place,
         "Open the change",
-        "No change waits. One can be proposed on the agent's identity page.",
+        "No change is pending. You can propose one on the agent's identity page.",
     ),
     TourStep(
         "Ask why something was in a prompt",
-        "This prompt was really sent. Under “Considered”, type Redis into “With the words”: each memory says why it "
-        "was in the prompt, or why it was left out.",
+        "This prompt was sent to the agent. Under “Considered”, type Redis into “With the words”: each memory shows "
+        "why it was in the prompt, or why it was left out.",
         VIEW_RUN,
         ("demo_tour.look",),
         _run_place,
@@ -82,22 +82,22 @@ TOUR_STEPS = (
         "No prompt is logged any more.",
     ),
     TourStep(
-        "Resolve a question between two facts",
-        "Two facts seem to say otherwise. Compare them and where they come from, then choose an answer.",
+        "Resolve a contradiction between two facts",
+        "Two facts seem to contradict each other. Compare them and their sources, then choose a resolution.",
         REVIEW_MEMORY,
         ("memory_review.resolve",),
         _question_place,
-        "Open the question",
-        "No question waits. One that has an answer waits again when its answer is undone.",
+        "Open the review",
+        "No review is pending. A resolved review is pending again when its resolution is undone.",
     ),
     TourStep(
         "Undo a decision",
-        "Every decision can be taken back. Open one of yours and press Undo: the history keeps both.",
+        "Every decision can be undone. Open one of yours and press Undo: the history keeps both.",
         REVIEW_PROPOSAL,
         ("proposal.undo", "proposal.revert", "memory_review.undo"),
         _decision_place,
         "Open your last decision",
-        "Decide something first: approve a change, or answer a question.",
+        "Decide something first: approve a change, or resolve a review.",
     ),
 )
 

@@ -43,11 +43,11 @@ VIEWS = {
     "all": SplitView("All", ""),
     "identity": SplitView("Identity", PROPOSAL, "review", (PROPOSAL,)),
     "applied": SplitView("Applied", "applied", types=(PROPOSAL,), statuses=(ChangeProposal.Status.APPLIED.value,)),
-    "questions": SplitView("Questions", REVIEW, "memory_review", (REVIEW,)),
+    "questions": SplitView("Reviews", REVIEW, "memory_review", (REVIEW,)),
     "censors": SplitView("Censors", "censors", types=(REVIEW,), kinds=CENSOR_KINDS),
     "mine": SplitView("Assigned to me", "mine", scope="mine"),
-    "mentioned": SplitView("Mentions me", "mentioned", scope="mentioned"),
-    "opinions": SplitView("Asks me", "opinions", scope="opinions"),
+    "mentioned": SplitView("Mentions", "mentioned", scope="mentioned"),
+    "opinions": SplitView("Opinion requests", "opinions", scope="opinions"),
     "snoozed": SplitView("Snoozed", "snoozed", scope="snoozed"),
 }
 """By name in the address. The pages of identities and reviews show further items."""

@@ -35,7 +35,7 @@ class SnoozeChoice:
 SNOOZE_CHOICES = (
     SnoozeChoice("tomorrow", "Until tomorrow"),
     SnoozeChoice("monday", "Until Monday"),
-    SnoozeChoice("again", "Until seen again"),
+    SnoozeChoice("again", "Until something new happens"),
 )
 
 
@@ -52,7 +52,9 @@ def snooze_until(choice: str, day: str = "") -> datetime | None:
         try:
             wanted = date.fromisoformat(day)
         except ValueError as error:
-            raise Invalid("Snooze until tomorrow, Monday, a date, or until it is seen again.", field="until") from error
+            raise Invalid(
+                "Snooze until tomorrow, Monday, a date, or until something new happens.", field="until"
+            ) from error
     return timezone.make_aware(datetime.combine(wanted, MORNING))
 
 

@@ -160,7 +160,7 @@ def _jsonl_parts(export: ListExport, rows: ExportRows, batches: Iterable[Sequenc
 
 
 def _cut_note(rows: ExportRows) -> str:
-    return f"Cut after {rows.count:,} rows. Filter the list and export the others."
+    return f"The export was cut after {rows.count:,} rows. Filter the list to export the others."
 
 
 def csv_value(value: Any) -> Any:

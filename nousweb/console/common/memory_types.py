@@ -66,7 +66,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 recorded="recorded_at",
                 states=(
                     ("active", "seg-1", Q(active=True)),
-                    ("found wrong", "seg-6", Q(invalidated_at__isnull=False)),
+                    ("marked as wrong", "seg-6", Q(invalidated_at__isnull=False)),
                     ("superseded", "seg-8", Q()),
                 ),
                 more_pages=(

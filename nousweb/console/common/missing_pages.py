@@ -14,8 +14,8 @@ def page_missing(request: HttpRequest, exception: Exception) -> HttpResponse:
     if for_programs(request) or user is None or not user.is_authenticated:
         return defaults.page_not_found(request, exception)
     said = {
-        "title": "There is nothing at this address",
-        "detail": "The page may have moved, or what it belongs to was erased or is not yours to see.",
+        "title": "Page not found",
+        "detail": "The page may have moved, its object may have been erased, or you may not have access to it.",
         "above": page_above(request.path),
     }
     return render(request, "refused.html", said, status=404)

@@ -58,7 +58,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Inbox", "inbox", "identity.view_changeproposal"),
     ("Agents", "agents", "identity.view_agent"),
     ("Profiles", "context_profiles", "context.view_contextprofile"),
-    ("Lifecycle", "lifecycle", "memory.view_job"),
+    ("Background work", "lifecycle", "memory.view_job"),
     ("Clients", "oauth_clients", "identity.view_apitoken"),
     ("Audit trail", "audit", "identity.view_auditevent"),
     ("Integrity", "integrity", "identity.view_auditevent"),

@@ -20,13 +20,13 @@ from nousweb.lib.errors import Invalid
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "Seconds after which a loop counts half as recent."),
-    "w_similarity": ("Weight of likeness", "0 to 1."),
+    "w_similarity": ("Weight of similarity", "0 to 1."),
     "w_recency": ("Weight of recency", "0 to 1."),
 }
 CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
-    ContestedOrder.NEWEST_FIRST: "The newer above the older, both marked",
-    ContestedOrder.NEWEST_ONLY: "Only the newer, marked",
-    ContestedOrder.BOTH: "Both where their relevance puts them, marked",
+    ContestedOrder.NEWEST_FIRST: "The newer fact above the older one, both marked",
+    ContestedOrder.NEWEST_ONLY: "Only the newer fact, marked",
+    ContestedOrder.BOTH: "Both in order of relevance, marked",
 }
 STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
     "kind_boosts": {kind.value: f"Factor of a loop that ends with: {kind.label.lower()}" for kind in EventKind},
@@ -62,13 +62,16 @@ class AgentSettingsForm(forms.Form):
             for name, labels in STM_BOOSTS.items()
         }
         made: dict[str, forms.Field] = {}
-        profiles = [("", "That of its kind"), *ContextProfile.objects.order_by("slug").values_list("slug", "name")]
+        profiles = [
+            ("", "Default for this kind of agent"),
+            *ContextProfile.objects.order_by("slug").values_list("slug", "name"),
+        ]
         made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
         made["language"] = forms.ChoiceField(
             required=False,
             choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
             label="Language of its memories",
-            help_text="Whose words are searched. What is in memory is read again in the background.",
+            help_text="The word search uses this language. Existing memories are processed again in the background.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -77,18 +80,23 @@ class AgentSettingsForm(forms.Form):
                 min_value=1 if name == TOTAL else 0,
                 max_value=MAX_TOTAL,
                 label=SECTION_LABELS.get(name, name),
-                widget=forms.NumberInput(attrs={"placeholder": "the frame's" if default is None else str(default)}),
+                widget=forms.NumberInput(
+                    attrs={"placeholder": "set by the frame" if default is None else str(default)}
+                ),
             )
         made["contested_order"] = forms.ChoiceField(
             required=False,
             choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
             label="All facts",
-            help_text="Two facts between which nobody has decided yet.",
+            help_text="Two facts with an unresolved contradiction.",
         )
         for category in self.categories:
             made[f"contested_of_{category}"] = forms.ChoiceField(
                 required=False,
-                choices=[("", "As all facts"), *((str(order), label) for order, label in CONTESTED_LABELS.items())],
+                choices=[
+                    ("", "Same as all facts"),
+                    *((str(order), label) for order, label in CONTESTED_LABELS.items()),
+                ],
                 label=f"Facts of the category “{category}”",
             )
         for name, (label, help_text) in STM_NUMBERS.items():
@@ -99,7 +107,7 @@ class AgentSettingsForm(forms.Form):
             min_value=1,
             max_value=MAX_STM_WINDOW,
             label="Window",
-            help_text="Loops that are looked through.",
+            help_text="Number of loops that are searched.",
             widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
         )
         for name, words in self.boosts.items():
@@ -110,7 +118,7 @@ class AgentSettingsForm(forms.Form):
                     min_value=0,
                     max_value=MAX_STM_BOOST,
                     label=label,
-                    help_text="0 to 10; 1 changes nothing.",
+                    help_text="0 to 10; 1 has no effect.",
                     widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
                 )
         self.fields = {**made, **self.fields}

@@ -45,8 +45,8 @@ def conversation_read(text: str) -> tuple[Message, ...]:
         found = _MESSAGE.match(line.strip())
         if found is None:
             raise Invalid(
-                f"Line {number} has no speaker: write “user: …” or “assistant: …”; begin a line with a blank to go on "
-                "with the message before it.",
+                f"Line {number} has no speaker: write “user: …” or “assistant: …”; start a line with a space to "
+                "continue the previous message.",
                 field="conversation",
             )
         messages.append(Message(found["role"].strip().lower(), found["content"].strip()))
@@ -81,14 +81,14 @@ class InspectorForm(forms.Form):
 
     input = forms.CharField(
         max_length=MAX_INPUT_CHARACTERS,
-        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "What a person or another agent says to it"}),
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "A message to the agent"}),
         label="Input",
     )
     conversation = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "user: …\nassistant: …"}),
         label="Conversation so far",
-        help_text="One message a line, with its speaker.",
+        help_text="One message per line, with its speaker.",
     )
     frame = forms.ChoiceField(required=False, label="Frame")
     profile = forms.ChoiceField(required=False, label="Profile")
@@ -103,17 +103,17 @@ class InspectorForm(forms.Form):
         min_value=1,
         max_value=MAX_TOTAL,
         label="Total budget",
-        widget=forms.NumberInput(attrs={"placeholder": "the frame's", "step": 1}),
+        widget=forms.NumberInput(attrs={"placeholder": "set by the frame", "step": 1}),
     )
     fill = forms.BooleanField(
-        required=False, label="Fill the budget", help_text="Less certain memories may use what is left of it."
+        required=False, label="Fill the budget", help_text="Less certain memories may use the rest of it."
     )
     profile_override = SettingsField(
         required=False,
         label="Instead of the profile’s settings",
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": '{"min_importance": 0.2}', "spellcheck": "false"}),
-        help_text="As JSON, for this prompt alone: nothing is saved.",
-        error_messages={"invalid": 'This is no JSON. Write settings like {"min_importance": 0.2}.'},
+        help_text="As JSON, for this prompt only: nothing is saved.",
+        error_messages={"invalid": 'This is not valid JSON. Write settings like {"min_importance": 0.2}.'},
     )
     tags = forms.CharField(required=False, label="Task tags", widget=forms.TextInput(attrs={"placeholder": "a, b"}))
     paths = forms.CharField(
@@ -145,13 +145,13 @@ class InspectorForm(forms.Form):
     def clean_profile_override(self) -> dict[str, Any]:
         given = self.cleaned_data["profile_override"]
         if given is not None and not isinstance(given, dict):
-            raise forms.ValidationError("Give settings by name, in braces.")
+            raise forms.ValidationError("Write the settings as an object, by name.")
         return given or {}
 
     def clean_as_of(self) -> datetime | None:
         moment: datetime | None = self.cleaned_data["as_of"]
         if moment and moment > clock.now():
-            raise forms.ValidationError("It lies in the future.")
+            raise forms.ValidationError("This moment is in the future.")
         return moment
 
     def clean_conversation(self) -> tuple[Message, ...]:
@@ -188,12 +188,12 @@ class ExpectationForm(InspectorForm):
     """A question, and the requirement on its prompt."""
 
     requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="It")
-    target = forms.ChoiceField(choices=Expectation.Target.choices, label="What it is about")
+    target = forms.ChoiceField(choices=Expectation.Target.choices, label="Target")
     item = forms.CharField(
         required=False,
         max_length=500,
         label="Memory",
-        help_text="Words of it, to choose from what is found; or the address of its page.",
+        help_text="Words to search for, or the address of the memory's page.",
     )
     text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Text")
     section = forms.ChoiceField(required=False, label="Section")
@@ -225,9 +225,9 @@ class ExpectationForm(InspectorForm):
             if found is None:
                 offered = named(given["item"])
                 if not offered:
-                    raise Invalid("No memory is found with these words.", field="item")
+                    raise Invalid("No memory contains these words.", field="item")
                 self.fields["item"].widget = forms.RadioSelect(choices=offered)
-                raise Invalid("Choose the memory that you mean.", field="item")
+                raise Invalid("Choose a memory.", field="item")
             demand |= {"item_type": found["type"], "item_id": found["id"]}
         elif target == Expectation.Target.TEXT:
             demand["text"] = given["text"]

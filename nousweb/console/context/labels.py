@@ -10,10 +10,10 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "below_threshold": ("neutral", "below threshold"),
     "over_budget": ("warn", "over budget"),
     "over_limit": ("warn", "over limit"),
-    "duplicate_message": ("neutral", "said already"),
-    "duplicate_input": ("neutral", "said by the input"),
+    "duplicate_message": ("neutral", "already in conversation"),
+    "duplicate_input": ("neutral", "already in input"),
     "duplicate_item": ("neutral", "duplicate"),
-    "found_wrong": ("removed", "found wrong"),
+    "found_wrong": ("removed", "marked as wrong"),
     "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),
@@ -37,7 +37,7 @@ STAGES: Mapping[str, str] = {
     "search.candidates": "· candidates",
     "search.scoring": "· scores",
     "search.loading": "· texts",
-    "search.past": "· the past",
+    "search.past": "· as of",
     "contested": "Contested facts",
     "explain": "Explanation",
     "assembly": "Assembly",
@@ -56,12 +56,12 @@ def frame_words(frame: Mapping[str, Any]) -> str:
     """Why this frame."""
     label = frame.get("label") or frame.get("id") or "Unknown"
     if frame.get("forced"):
-        return f"{label}, because the request says so."
+        return f"{label}, because the request names it."
     if frame.get("source") == "session":
-        return f"{label}, because the session has it in mind (working memory)."
+        return f"{label}, because the session's working memory names it."
     hits = frame.get("hits") or []
     if not hits:
-        return f"{label}, the default: nothing in the input spoke for any frame, so it closes no section."
+        return f"{label}, the default: no frame matched the input, so no section is closed."
     said = ", ".join(f"“{hit}”" for hit in hits)
     return f"{label}, because of {said}; confidence {frame.get('confidence', 0):.1f}."
 
@@ -69,7 +69,7 @@ def frame_words(frame: Mapping[str, Any]) -> str:
 def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
     """The detected intent of the input, a sentence each."""
     if intent.get("is_greeting"):
-        yield "A greeting and nothing more."
+        yield "A greeting only."
     elif intent.get("is_question"):
         yield "A question."
     else:
@@ -77,7 +77,7 @@ def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
     for memory_type, weight in (intent.get("hints") or {}).items():
         yield f"Its words hint at {memory_type}s (weight {weight:g})."
     if recency := intent.get("recency"):
-        yield f"It speaks of time: recency counts for {recency:.0%} of the order."
+        yield f"It refers to time: recency counts for {recency:.0%} of the order."
     if entities := intent.get("entities"):
         yield f"It names {', '.join(entities)}."
     if keywords := intent.get("topic_keywords"):
@@ -115,13 +115,13 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label, name in (
         ("Preferred kinds", "preferred_kinds"),
         ("Excluded kinds", "excluded_kinds"),
-        ("Least trust", "least_trust"),
+        ("Minimum trust", "least_trust"),
         ("Files", "files"),
         ("Tags", "tags"),
     ):
         yield label, ", ".join(policy.get(name) or []) or "none"
     if (decisions.get("budget") or {}).get("fill"):
         yield "Thresholds", "lowered in proportion to the budget, since the request asks to fill it"
-    yield "Least importance", f"{policy.get('min_importance', 0):.2f}"
+    yield "Minimum importance", f"{policy.get('min_importance', 0):.2f}"
     compression = policy.get("compression") or 0
-    yield "Compression", f"up to {compression:.0%} of an item may go" if compression else "none"
+    yield "Compression", f"up to {compression:.0%} of an item may be cut" if compression else "none"

@@ -30,7 +30,7 @@ class PlaygroundForm(forms.Form):
 
     input = forms.CharField(
         max_length=MAX_MESSAGE_CHARACTERS,
-        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "What you would say to it"}),
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Your message to the agent"}),
         label="Message",
     )
     profile = forms.ChoiceField(required=False, label="Profile")
@@ -39,7 +39,7 @@ class PlaygroundForm(forms.Form):
     keep = forms.BooleanField(
         required=False,
         label="Keep this conversation",
-        help_text="Logs context, messages and answers as its own client would; it remembers them.",
+        help_text="Logs context, messages and answers as the agent's own client would. The agent remembers them.",
     )
     conversation = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
 
@@ -70,7 +70,7 @@ class PlaygroundForm(forms.Form):
         """The message as a request of the agent's client. Raises Invalid, naming the field."""
         fields = self.cleaned_data
         if not fields["session"]:
-            raise Invalid("A session has a name.", field="session_id")
+            raise Invalid("Enter a name for the session.", field="session_id")
         return ContextRequest(
             session_id=fields["session"],
             input=fields["input"],

@@ -36,10 +36,10 @@ SORTS: Mapping[str, str] = {
 }
 COLUMNS = (
     ("score", "Score", "Relevance with all factors"),
-    ("relevance", "Relevance", "0 to 1, before any factor; held against the threshold"),
-    ("cosine", "Cosine", "Likeness of meaning"),
-    ("lexical", "Words", "Share of the rare words of the input that it holds"),
-    ("tokens", "Tokens", "What it costs in the prompt"),
+    ("relevance", "Relevance", "0 to 1, before any factor; compared with the threshold"),
+    ("cosine", "Cosine", "Similarity of meaning"),
+    ("lexical", "Words", "Share of the input's rare words that the memory contains"),
+    ("tokens", "Tokens", "Its tokens in the prompt"),
 )
 """The columns of the table of candidates: the sort order, the head, and the explanation of each."""
 A_PAGE = 12

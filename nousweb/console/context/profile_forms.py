@@ -76,11 +76,13 @@ class ProfileForm(forms.Form):
 class ProfileCopyForm(forms.Form):
     """A profile of one's own that begins as another one is."""
 
-    slug = forms.SlugField(max_length=50, label="Short name", help_text="Lower-case letters, digits, - or _. It stays.")
+    slug = forms.SlugField(
+        max_length=50, label="Short name", help_text="Lower-case letters, digits, - or _. It cannot be changed later."
+    )
     name = forms.CharField(max_length=100, label="Name")
     inherit = forms.BooleanField(
         required=False,
         initial=True,
-        label="Inherit: follow later changes of the original",
-        help_text="Otherwise its values as they are now are written into the copy.",
+        label="Inherit later changes of the original",
+        help_text="If not selected, the current values are written into the copy.",
     )

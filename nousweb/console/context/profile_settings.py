@@ -22,32 +22,39 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("project_weight", "Share of project memory", "0 to 1.", "share"),
         Setting("global_weight", "Share of global memory", "0 to 1.", "share"),
         Setting(
-            "preferred_kinds", "Preferred kinds", "Memories of these kinds score 15 % higher. Commas between.", "words"
+            "preferred_kinds",
+            "Preferred kinds",
+            "Memories of these kinds score 15 % higher. Separate kinds with commas.",
+            "words",
         ),
         Setting(
-            "excluded_kinds", "Excluded kinds", "Memories of these kinds are never included, pinned or not.", "words"
+            "excluded_kinds",
+            "Excluded kinds",
+            "Memories of these kinds are never included, not even when pinned.",
+            "words",
         ),
-        Setting("min_importance", "Least importance", "0 to 1. What is less important is left out.", "share"),
+        Setting("min_importance", "Minimum importance", "0 to 1. Less important memories are left out.", "share"),
         Setting(
             "least_trust",
-            "Least trust",
-            "What is trusted less is left out: any:tool, or decision:agent for one type. person, agent, tool, imported,"
-            " web.",
+            "Minimum trust",
+            "Less trusted memories are left out: any:tool, or decision:agent for one type. Classes: person, agent,"
+            " tool, imported, web.",
             "words",
         ),
         Setting("allow_compression", "Shortening", "Whether long items may be shortened to fit.", "yes"),
         Setting(
             "compression_aggressiveness",
-            "Most that may go",
-            "0 to 1: the share of a long item that may be left out before the item is.",
+            "Maximum shortening",
+            "0 to 1: the share of a long item that may be cut before the whole item is left out.",
             "share",
         ),
-        Setting("preserve_head", "Head", "So many of the best items come first, whatever their scope.", "count"),
-        Setting("preserve_tail", "Tail", "So many of the most recent items stay, though they rank low.", "count"),
+        Setting("preserve_head", "Head", "Number of best items that come first, regardless of their scope.", "count"),
+        Setting("preserve_tail", "Tail", "Number of most recent items that stay, even when they rank low.", "count"),
         Setting(
             "layers",
             "Raw layers",
-            "long_term and short_term are searched beside the distilled memories; of tool_output the latest are shown.",
+            "long_term and short_term are searched in addition to the distilled memories; the latest tool_output is"
+            " shown.",
             "words",
         ),
         Setting(
@@ -57,7 +64,7 @@ SETTINGS: Mapping[str, Setting] = {
             "yes",
         ),
         Setting("description", "Description", "What the profile is for.", "text"),
-        Setting("tags", "Tags", "For people; they change no prompt.", "words"),
+        Setting("tags", "Tags", "For people only. Tags do not change prompts.", "words"),
     )
 }
 """By name, in the order in which a person meets them."""

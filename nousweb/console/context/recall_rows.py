@@ -16,8 +16,8 @@ RELATIONS: Mapping[Relation, str] = {
     "part": "part of it",
     "episode": "its episode",
     "source": "its source",
-    "replaces": "what it replaced",
-    "replaced_by": "what replaced it",
+    "replaces": "fact that it replaced",
+    "replaced_by": "fact that replaced it",
 }
 
 

@@ -65,7 +65,7 @@ class Dashboard:
 
     @property
     def word(self) -> str:
-        return {"ok": "all well", "warn": "look here", "block": "not well"}[self.kind]
+        return {"ok": "all well", "warn": "needs a look", "block": "problems"}[self.kind]
 
     @property
     def fresh(self) -> bool:

@@ -71,14 +71,14 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
     if not query:
         return result
     if named := _by_id(query, by):
-        result.groups["By its id"] = named
+        result.groups["By id"] = named
     agents = (
         list(Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
     )
     agents.sort(key=lambda agent: agent.slug != first)
     result.agents = len(agents)
     result.groups["Agents"] = _agents(query, by)
-    result.groups["Waiting"] = _waiting(query, by)
+    result.groups["Pending"] = _waiting(query, by)
     subjects: list[GlobalHit] = []
     memories: list[tuple[float, GlobalHit]] = []
     until = time.monotonic() + seconds

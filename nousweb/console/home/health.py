@@ -48,9 +48,9 @@ def worker_health(personas: tuple[str, ...]) -> Health:
         count, oldest = messages_waiting()
     except Exception as error:  # A Redis that cannot be reached must not take the whole page with it.
         log.warning("queue_unreadable", error=str(error))
-        return Health("Background worker", "block", "queue unreachable", "Work waits in the database")
+        return Health("Background worker", "block", "queue unreachable", "Work is queued in the database")
     late = oldest is not None and oldest < clock.now() - LATE
-    detail = f"{count:,} {'task' if count == 1 else 'tasks'} waiting" if count else "Nothing queued"
+    detail = f"{count:,} {'task' if count == 1 else 'tasks'} queued" if count else "Nothing queued"
     if Persona.SUBCONSCIOUS not in personas:
         detail, oldest = "", None
     try:
@@ -61,7 +61,7 @@ def worker_health(personas: tuple[str, ...]) -> Health:
         log.warning("worker_state_unreadable", error=str(error))
         return Health("Background worker", "warn", "state unknown", detail, oldest)
     if not states:
-        return Health("Background worker", "block", "not seen", detail, oldest)
+        return Health("Background worker", "block", "no heartbeat", detail, oldest)
     well = bool({"idle", "working"} & set(states)) and not late
     return Health(
         "Background worker", "ok" if well else "warn", "behind" if late else ", ".join(states), detail, oldest
@@ -71,9 +71,9 @@ def worker_health(personas: tuple[str, ...]) -> Health:
 def index_health(backlog: IndexBacklog, agent: Agent | None) -> Health:
     """The state of the search index."""
     url = reverse("agent_index", args=[agent.slug]) if agent else ""
-    waits = f"{backlog.pending:,} memories wait for their vectors"
+    waits = f"{backlog.pending:,} memories have no vector yet"
     if backlog.pending == 1:
-        waits = "1 memory waits for its vector"
+        waits = "1 memory has no vector yet"
     since = backlog.oldest_pending
     if backlog.failed:
         failed = f"{backlog.failed:,} failed, {backlog.pending:,} pending"
@@ -90,12 +90,16 @@ def embedder_health() -> Health:
     active = models.get(EmbeddingModel.State.ACTIVE)
     building = models.get(EmbeddingModel.State.BUILDING)
     if active is None:
-        return Health("Embedding model", "neutral", "not used yet", f"{settings.EMBEDDER}, from the first memory on")
-    detail = f"{active.name}, {active.dimension:,} numbers a vector"
+        return Health(
+            "Embedding model", "neutral", "not used yet", f"{settings.EMBEDDER}, used from the first memory on"
+        )
+    detail = f"{active.name}, {active.dimension:,} dimensions"
     if building:
         return Health("Embedding model", "warn", "moving", f"{detail}; moving to {building.name}", building.since)
     if active.name != configured_name():
-        return Health("Embedding model", "warn", "not as set", f"{detail}; the settings ask for {configured_name()}")
+        return Health(
+            "Embedding model", "warn", "differs from settings", f"{detail}; the settings name {configured_name()}"
+        )
     return Health("Embedding model", "ok", "in use", detail)
 
 
@@ -123,18 +127,18 @@ def judge_health(personas: tuple[str, ...], agent: Agent | None, period: Period,
     spent_today, limit = found["today"] or 0, settings.JUDGE_DAILY_TOKENS
     trend = Trend(found["now"] or 0, found["before"] or 0)
     if settings.JUDGE == "none" and not found["questions"]:
-        return Health("Judge", "neutral", "off", "Reviews of memories go to people")
+        return Health("Judge", "neutral", "off", "People resolve all memory reviews")
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
-    questions = f"{found['questions']:,} question{'' if found['questions'] == 1 else 's'}"
+    questions = f"{found['questions']:,} call{'' if found['questions'] == 1 else 's'}"
     detail = f"{spent_today:,}{of_limit} tokens today; {questions} in the {period.label}"
     # The budget is shared: that it is spent is for everybody, what the other persona spent of it is not.
     if limit and (found["all_today"] or 0) >= limit:
-        return Health("Judge", "warn", "spent", detail, None, "", trend, "tokens")
+        return Health("Judge", "warn", "budget used up", detail, None, "", trend, "tokens")
     if not found["errors"]:
-        return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
+        return Health("Judge", "ok", "working", detail, None, "", trend, "tokens")
     last = calls.filter(asked).exclude(error="").order_by("-created_at").values("error", "created_at").first()
     if last is None:
-        return Health("Judge", "ok", "answers", detail, None, "", trend, "tokens")
+        return Health("Judge", "ok", "working", detail, None, "", trend, "tokens")
     error = last["error"][:ERROR_CHARACTERS]
-    detail += f"; {found['errors']:,} failed, the last: {error}"
+    detail += f"; {found['errors']:,} failed, the last with: {error}"
     return Health("Judge", "warn", "errors", detail, last["created_at"], "", trend, "tokens")

@@ -66,9 +66,9 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
                 "neutral",
                 "Applied",
                 count,
-                "change that an agent applied itself, to look over"
+                "identity change applied by an agent, to look over"
                 if count == 1
-                else "changes that agents applied themselves, to look over",
+                else "identity changes applied by agents, to look over",
                 min(row["oldest"] for row in applied),
                 address(status="applied"),
             )
@@ -78,13 +78,13 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
 
 REVIEWS = (
     (MemoryReview.Kind.HELD, "block", "a text that reads like an instruction", "texts that read like instructions"),
-    (MemoryReview.Kind.ESCALATION, "block", "a censor that rose by itself", "censors that rose by themselves"),
+    (MemoryReview.Kind.ESCALATION, "block", "an escalated censor", "escalated censors"),
     (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
-    (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again though found wrong"),
+    (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again after being marked as wrong"),
     (MemoryReview.Kind.DUPLICATE, "neutral", "a possible duplicate", "possible duplicates"),
     (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
     (MemoryReview.Kind.REPEATED, "accent", "a sentence about another subject", "sentences about another subject"),
-    (MemoryReview.Kind.SAME_SUBJECT, "accent", "two names of one thing?", "pairs of names of one thing?"),
+    (MemoryReview.Kind.SAME_SUBJECT, "accent", "two possible names of one subject", "possible names of one subject"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
 )
 """Kind of review, its badge, and its subject in singular and plural; the most urgent first."""
@@ -119,9 +119,9 @@ def dead_job_items(personas: tuple[str, ...], agent: Agent | None) -> list[Atten
     found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))
     if not found["count"]:
         return []
-    what = "run of the lifecycle was given up" if found["count"] == 1 else "runs of the lifecycle were given up"
+    what = "job failed permanently" if found["count"] == 1 else "jobs failed permanently"
     url = f"{reverse('lifecycle')}?status={Job.Status.DEAD}"
-    return [AttentionItem("block", "Given up", found["count"], what, found["oldest"], url)]
+    return [AttentionItem("block", "Failed permanently", found["count"], what, found["oldest"], url)]
 
 
 def broken_expectation_items(by: Principal, agent: Agent | None) -> list[AttentionItem]:

@@ -129,9 +129,9 @@ class Trend:
     def words(self) -> str:
         """The change in words: "20 % from 1,204"; without an arrow "as before" or the like."""
         if self.before is None:
-            return "nothing to compare with"
+            return "no earlier data"
         if not self.arrow:
-            return "as before"
+            return "unchanged"
         before = f"{round(self.before, 1):,g}" if self.before < 10 else f"{round(self.before):,}"
         move = self._move
         if self.points:

@@ -22,7 +22,7 @@ class AgentSearchForm(forms.Form):
 class AgentForm(forms.Form):
     """An agent's name and kind."""
 
-    name = forms.CharField(max_length=100, help_text="As people read it in the console.")
+    name = forms.CharField(max_length=100, help_text="The name shown in the console.")
     kind = forms.ChoiceField(
         choices=AgentKind.choices, initial=AgentKind.SQUIRE, help_text="Chooses the agent's context profile."
     )
@@ -32,7 +32,8 @@ class NewAgentForm(AgentForm):
     """Everything that an agent starts with."""
 
     slug = forms.CharField(
-        max_length=50, help_text="Its address, for ever: lower-case letters, digits, - and _, such as “ada”."
+        max_length=50,
+        help_text="Part of its address and cannot be changed: lower-case letters, digits, - and _, such as “ada”.",
     )
     prompt = forms.CharField(
         label="First character",
@@ -62,7 +63,7 @@ class ReasonForm(forms.Form):
         required=False,
         max_length=MAX_REASON_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Reviewers and the audit trail show it.",
+        help_text="Shown to reviewers and in the audit trail.",
     )
 
 

@@ -29,7 +29,7 @@ from nousweb.lib.textmerge import merge_texts
 Status = ChangeProposal.Status
 
 STATUSES = {
-    "pending": "Waiting",
+    "pending": "Pending",
     "applied": "Applied, to look over",
     "decided": "Decided",
 }
@@ -40,9 +40,9 @@ WARNING_WORDS = {
     "hidden_character": "hidden characters",
 }
 RISK_MEANING = {
-    Risk.LOW: "An agent may change this itself once a day; it is looked over afterwards.",
-    Risk.MEDIUM: "It changes what the agent works with; a person decides.",
-    Risk.HIGH: "It changes who the agent is or what it must never do; only a person may let it pass.",
+    Risk.LOW: "An agent may change this itself once a day; people look the change over afterwards.",
+    Risk.MEDIUM: "It changes the agent's way of working; a person decides.",
+    Risk.HIGH: "It changes who the agent is or what it must never do; only a person can approve it.",
 }
 
 

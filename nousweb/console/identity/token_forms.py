@@ -13,12 +13,12 @@ from identity.selectors.filters import DateInput, agent_choices
 
 SCOPE_MEANING = {
     "identity:read": "read its own identity and proposals",
-    "identity:propose": "propose changes of its identity; what the guardrails allow is applied at once",
+    "identity:propose": "propose changes of its identity; changes that the guardrails allow are applied immediately",
     "memory:read": "read the memory of its persona",
     "memory:write": "write to the memory of its persona",
-    "memory:rules": "write rules, which stand in every prompt",
-    "context:read": "ask for a context",
-    "expectations:run": "read expectations and have them checked",
+    "memory:rules": "write rules, which are in every prompt",
+    "context:read": "request a context",
+    "expectations:run": "read and check expectations",
 }
 
 
@@ -26,14 +26,14 @@ class RotationForm(forms.Form):
     """The time for which the former secret of a token is still accepted."""
 
     grace = forms.TypedChoiceField(
-        label="The former secret",
+        label="The previous secret",
         choices=[
             (24, "keeps working for a day"),
             (7 * 24, "keeps working for seven days"),
-            (0, "stops working at once"),
+            (0, "stops working immediately"),
         ],
         coerce=lambda hours: timedelta(hours=int(hours)),
-        help_text="Until whatever uses the token has the new one.",
+        help_text="Until all programs that use the token have the new secret.",
     )
 
 
@@ -41,7 +41,8 @@ class RightsForm(forms.Form):
     """The choices for every token."""
 
     persona = forms.ChoiceField(
-        choices=Persona.choices, help_text="Whose memory it reaches. It never reaches the other's."
+        choices=Persona.choices,
+        help_text="The persona whose memory the token can access. It never gives access to the other persona's memory.",
     )
     scopes = forms.MultipleChoiceField(
         choices=[(scope, f"{scope}: {SCOPE_MEANING.get(scope, '')}".rstrip(": ")) for scope in SCOPE_PERMISSIONS],
@@ -52,8 +53,8 @@ class RightsForm(forms.Form):
     projects = forms.CharField(
         required=False,
         max_length=2_000,
-        help_text="Keys, by commas. It then reaches their memory and global memory, and nothing that tells of all"
-        " projects together: no subjects, reviews, changes or expectations.",
+        help_text="Project keys, separated by commas. The token can then access their memory and global memory, but no"
+        " data that spans all projects: no subjects, reviews, changes or expectations.",
     )
     global_memory = forms.ChoiceField(
         choices=ApiToken.GlobalMemory.choices,
@@ -62,7 +63,7 @@ class RightsForm(forms.Form):
         help_text="Only for a token that is limited to projects.",
     )
     expires_at = forms.DateField(
-        required=False, widget=DateInput(), label="Expires", help_text="The last day on which it works."
+        required=False, widget=DateInput(), label="Expires", help_text="The last day on which the token works."
     )
 
     def clean_projects(self) -> list[str]:
@@ -86,7 +87,7 @@ class RightsForm(forms.Form):
 
 class TokenForm(RightsForm):
     name = forms.CharField(
-        max_length=100, help_text="Where it is used, so that you know what stops when you revoke it."
+        max_length=100, help_text="Where the token is used, so that you know what stops working when you revoke it."
     )
     field_order = ["name"]
 
@@ -98,7 +99,7 @@ class TokenForm(RightsForm):
         name: str = " ".join(self.cleaned_data["name"].split())
         # Also what keeps a reload of the page that shows the secret from making a second token.
         if ApiToken.objects.usable().filter(agent=self.agent, name=name).exists():
-            raise forms.ValidationError("There is an active token of this name. Revoke it, or choose another name.")
+            raise forms.ValidationError("An active token has this name. Revoke it, or choose another name.")
         return name
 
 
@@ -111,7 +112,12 @@ class ConsentForm(RightsForm):
         super().__init__(*args, **kwargs)
         agents = agent_choices(by)
         choices = agents if len(agents) == 1 else [("", "Choose an agent"), *agents]
-        self.fields["agent"] = forms.ChoiceField(choices=choices, help_text="Whose memory it is. It reaches no other.")
+        self.fields["agent"] = forms.ChoiceField(
+            choices=choices,
+            help_text="The agent whose memory the client can access. It gets no access to other agents.",
+        )
         self.order_fields(self.field_order)
         self.fields["expires_at"].label = "Until"
-        self.fields["expires_at"].help_text = "The last day on which it works; without one, for as long as it is used."
+        self.fields[
+            "expires_at"
+        ].help_text = "The last day of the connection. If empty, it lasts as long as it is used."

@@ -18,7 +18,7 @@ class ExportForm(forms.Form):
 
     persona = forms.ChoiceField(
         required=False,
-        choices=[("", "Both"), (Persona.ACTOR, "Without what is the subconscious's")],
+        choices=[("", "Both"), (Persona.ACTOR, "Without the memory of the subconscious")],
         label="Whose memory",
     )
     with_audit = forms.BooleanField(required=False, label="With its audit trail")

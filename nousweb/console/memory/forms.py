@@ -19,19 +19,21 @@ from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 def _scope() -> forms.ChoiceField:
     return forms.ChoiceField(
-        choices=Scope.choices, initial=Scope.GLOBAL, help_text="Follows from project and task where one is given."
+        choices=Scope.choices, initial=Scope.GLOBAL, help_text="Determined by project and task if one is given."
     )
 
 
 def _project() -> forms.CharField:
-    return forms.CharField(max_length=MAX_KEY_CHARACTERS, required=False, help_text="Its key; empty for none.")
+    return forms.CharField(
+        max_length=MAX_KEY_CHARACTERS, required=False, help_text="Key of the project; leave empty for none."
+    )
 
 
 def _task() -> forms.CharField:
     return forms.CharField(
         max_length=MAX_KEY_CHARACTERS,
         required=False,
-        help_text="The key of a task of the project, or of one that stands alone; empty for none.",
+        help_text="Key of a task, with or without a project; leave empty for none.",
     )
 
 
@@ -42,9 +44,9 @@ class FactForm(forms.Form):
         max_length=MAX_CONTENT_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 3}),
         label="Fact",
-        help_text="One thing that is true, in one sentence.",
+        help_text="One true statement, in one sentence.",
     )
-    subject = forms.CharField(max_length=200, required=False, help_text="Whom or what it is about.")
+    subject = forms.CharField(max_length=200, required=False, help_text="The person or thing that the fact is about.")
     category = forms.ChoiceField(
         choices=[
             (name, f"{name} (always in the prompt)" if name in PROFILE_CATEGORIES else name)
@@ -61,7 +63,7 @@ class FactForm(forms.Form):
     importance = forms.FloatField(
         min_value=0, max_value=1, initial=0.5, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
-    source = forms.CharField(max_length=200, required=False, help_text="Where you have it from.")
+    source = forms.CharField(max_length=200, required=False, help_text="Where the information comes from.")
 
 
 class RemarkForm(forms.Form):
@@ -81,14 +83,14 @@ class FactSupersedeForm(RemarkForm):
     content = forms.CharField(
         max_length=MAX_CONTENT_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 3}),
-        label="What is true now",
-        help_text="It keeps subject, category, tags and importance of the old fact.",
+        label="New fact",
+        help_text="The new fact keeps the subject, category, tags and importance of the old one.",
     )
     at = forms.DateTimeField(
         required=False,
         widget=MomentInput(),
         label="Since",
-        help_text="When it changed in the world, UTC; now, if left empty.",
+        help_text="When it became true, UTC. Empty means now.",
     )
     field_order = ("content", "at", "reason")
 
@@ -103,14 +105,14 @@ class TagsField(forms.CharField):
 class FactEditForm(RemarkForm):
     """Category and metadata of a fact."""
 
-    category = forms.CharField(max_length=50, help_text="A lower-case word; agents may use words of their own.")
+    category = forms.CharField(max_length=50, help_text="A lower-case word. Agents may use their own words.")
     scope = _scope()
     project = _project()
     task = _task()
     importance = forms.FloatField(
         min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
-    tags = TagsField(required=False, max_length=1200, help_text="Parted by commas.")
+    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
     field_order = ("category", "scope", "project", "task", "importance", "tags", "reason")
 
 
@@ -120,7 +122,7 @@ class CensorForm(forms.Form):
     match = forms.ChoiceField(
         choices=Censor.Match.choices,
         label="Match by",
-        help_text="A pattern looks for letters (RE2 syntax, case ignored); a meaning compares what sentences say.",
+        help_text="A pattern matches characters (RE2 syntax, ignoring case); a meaning compares meanings of sentences.",
     )
     pattern = forms.CharField(
         max_length=1_000,
@@ -130,27 +132,28 @@ class CensorForm(forms.Form):
     )
     severity = forms.ChoiceField(
         choices=Censor.Severity.choices,
-        help_text="Warn lets the text pass and tells the agent; block and absolute keep it back.",
+        help_text="Warn lets the text pass and warns the agent; block and absolute block the text.",
     )
     reason = forms.CharField(
         max_length=MAX_REMARK_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What the agent reads when it triggers.",
+        help_text="Shown to the agent when the censor triggers.",
     )
-    domain = forms.CharField(
-        max_length=50, required=False, help_text="A lower-case word; empty means that it counts everywhere."
-    )
+    domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word. Empty means everywhere.")
     similarity_threshold = forms.FloatField(
         min_value=0,
         max_value=1,
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.01"}),
-        label="Least similarity",
-        help_text="For a meaning only: 0 to 1. Empty takes what suits the embedder.",
+        label="Minimum similarity",
+        help_text="For a meaning only: 0 to 1. Empty uses the embedder's default.",
     )
     escalation_threshold = forms.IntegerField(
-        min_value=1, max_value=1_000, initial=5, help_text="After so many activations it may rise by itself."
+        min_value=1,
+        max_value=1_000,
+        initial=5,
+        help_text="After this number of activations the censor may escalate automatically.",
     )
 
 
@@ -163,7 +166,7 @@ class CensorEditForm(CensorForm):
         max_length=MAX_REMARK_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        label="Why you change it",
+        label="Reason for the change",
         help_text="Stays in the audit trail.",
     )
 
@@ -174,9 +177,9 @@ class BenchForm(forms.Form):
     text = forms.CharField(
         max_length=MAX_DETAIL_CHARACTERS,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 6, "placeholder": "What the agent is about to say or do"}),
+        widget=forms.Textarea(attrs={"rows": 6, "placeholder": "Text to test"}),
     )
-    domain = forms.CharField(max_length=50, required=False, help_text="Leaves out the censors of other domains.")
+    domain = forms.CharField(max_length=50, required=False, help_text="Excludes the censors of other domains.")
 
 
 class DecisionReviewForm(forms.Form):
@@ -187,7 +190,7 @@ class DecisionReviewForm(forms.Form):
         max_length=MAX_CONTENT_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What happened, and what it says about the reasons. Search finds it.",
+        help_text="What happened, and what it shows about the reasons. Search includes this note.",
     )
 
 
@@ -224,9 +227,9 @@ class EpisodeForm(forms.Form):
         max_length=MAX_CONTENT_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 6}),
-        help_text="What you write stays; the lifecycle replaces only summaries that it made itself.",
+        help_text="Your text is kept. Background jobs replace only summaries that they created.",
     )
-    tags = TagsPreparedField(required=False, max_length=1200, help_text="Parted by commas.")
+    tags = TagsPreparedField(required=False, max_length=1200, help_text="Separate with commas.")
     importance = _importance()
     active = forms.BooleanField(required=False, label="Shown in search and prompts")
 
@@ -234,16 +237,16 @@ class EpisodeForm(forms.Form):
 class EpisodeCloseForm(forms.Form):
     """The end of an episode."""
 
-    outcome = forms.ChoiceField(choices=Episode.Outcome.choices, help_text="Say it only if you know it.")
+    outcome = forms.ChoiceField(choices=Episode.Outcome.choices, help_text="Leave empty if you do not know.")
     summary = forms.CharField(
         max_length=MAX_CONTENT_CHARACTERS,
         required=False,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="Without one, the lifecycle makes it of the transcript.",
+        help_text="If empty, a background job creates it from the transcript.",
     )
-    lessons = LinesField(required=False, help_text="One a line.")
+    lessons = LinesField(required=False, help_text="One per line.")
     ended_at = forms.DateTimeField(
-        required=False, widget=MomentInput(), label="Ended", help_text="UTC; now, if left empty."
+        required=False, widget=MomentInput(), label="Ended", help_text="UTC. Empty means now."
     )
 
 
@@ -255,11 +258,11 @@ class ProcedureForm(forms.Form):
         max_length=MAX_CONTENT_CHARACTERS, required=False, widget=forms.Textarea(attrs={"rows": 3})
     )
     steps = LinesField(
-        required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One a line, in their order; at most 40."
+        required=False, widget=forms.Textarea(attrs={"rows": 8}), help_text="One per line, in order; at most 40."
     )
     domain = forms.CharField(max_length=50, required=False, help_text="A lower-case word.")
     scope = _scope()
     project = _project()
     task = _task()
     importance = _importance()
-    tags = TagsPreparedField(required=False, max_length=1200, help_text="Parted by commas.")
+    tags = TagsPreparedField(required=False, max_length=1200, help_text="Separate with commas.")

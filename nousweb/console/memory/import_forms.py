@@ -39,23 +39,29 @@ class ImportForm(forms.Form):
     )
     format = forms.ChoiceField(
         required=False,
-        choices=[("", "Recognise it"), *((name, one.title) for name, one in FORMATS.items())],
+        choices=[("", "Detect automatically"), *((name, one.title) for name, one in FORMATS.items())],
         label="Format",
     )
-    persona = forms.ChoiceField(choices=Persona.choices, label="Whose memory it becomes")
+    persona = forms.ChoiceField(choices=Persona.choices, label="Import into the memory of")
     category = forms.CharField(
-        required=False, max_length=50, initial=DEFAULT_CATEGORY, label="Category of facts that name none"
+        required=False, max_length=50, initial=DEFAULT_CATEGORY, label="Category for facts without one"
     )
-    project = forms.CharField(required=False, max_length=100, label="Project", help_text="Its key, if it is of one.")
-    task = forms.CharField(required=False, max_length=100, label="Task", help_text="Its key, if it is of one.")
+    project = forms.CharField(
+        required=False, max_length=100, label="Project", help_text="Key, if the memories belong to one."
+    )
+    task = forms.CharField(
+        required=False, max_length=100, label="Task", help_text="Key, if the memories belong to one."
+    )
     only = forms.CharField(
         required=False,
         max_length=200,
-        label="Only of",
+        label="Import only",
         help_text="One user, namespace, agent or conversation; empty for all.",
     )
     skip_refused = forms.BooleanField(
-        required=False, label="Leave out what cannot be imported", help_text="Otherwise a mistake refuses the file."
+        required=False,
+        label="Leave out what cannot be imported",
+        help_text="Otherwise an error rejects the whole file.",
     )
 
     def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:

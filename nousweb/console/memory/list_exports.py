@@ -27,7 +27,7 @@ SUBJECTS = ListExport(
     ),
 )
 QUESTIONS = ListExport(
-    "Questions",
+    "Reviews",
     (
         "id",
         ("agent", lambda review: review.agent.slug),

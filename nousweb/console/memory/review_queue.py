@@ -20,7 +20,7 @@ from nousweb.console.common.inbox_query import REVIEW as REVIEW_TYPE
 
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
-STATUSES = {"pending": "Waiting", "decided": "Answered"}
+STATUSES = {"pending": "Pending", "decided": "Resolved"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def review_title(review: MemoryReview) -> str:
     if review.kind == Kind.REPEATED:
         return review.proposal
     if review.kind == Kind.HELD:
-        return f"A text that reads like an instruction to the agent, held back ({review.subject})"
+        return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
     number = len(review.facts)
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 

@@ -13,9 +13,9 @@ from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
 from nousweb.access.roles import ROLE_PERMISSIONS
 
 ROLE_WORDS = {
-    "Viewer": "looks at everything but the subconscious, and changes nothing",
-    "Reviewer": "decides what waits, and manages memory, censors and profiles",
-    "Administrator": "also makes agents and tokens, sees the subconscious, and erases",
+    "Viewer": "views everything except the subconscious, and changes nothing",
+    "Reviewer": "decides pending items, and manages memory, censors and profiles",
+    "Administrator": "also creates agents and tokens, views the subconscious, and erases data",
     Invitation.OWNER: "also manages people",
 }
 """Descriptions of the roles, the weakest first."""
@@ -27,7 +27,7 @@ class InvitationForm(forms.Form):
     note = forms.CharField(
         required=False, max_length=MAX_NOTE_CHARACTERS, label="For whom", help_text="Only owners see it."
     )
-    days = forms.IntegerField(min_value=1, max_value=MAX_INVITATION_DAYS, initial=7, label="Holds for days")
+    days = forms.IntegerField(min_value=1, max_value=MAX_INVITATION_DAYS, initial=7, label="Valid for days")
 
 
 class RoleForm(forms.Form):
@@ -39,7 +39,7 @@ class AgentsForm(forms.Form):
 
     limited = forms.ChoiceField(
         label="The role is for",
-        choices=[("", "All agents, those to come too"), ("yes", "Only the agents below")],
+        choices=[("", "All agents, including future ones"), ("yes", "Only the agents below")],
         required=False,
         widget=forms.RadioSelect,
     )
@@ -49,7 +49,7 @@ class AgentsForm(forms.Form):
         label="Agents",
         to_field_name="slug",
         widget=forms.CheckboxSelectMultiple,
-        help_text="The others do not exist for this person: not in lists, counts and the search, nor by their address.",
+        help_text="This person cannot see other agents: not in lists, counts or the search, and not by their address.",
     )
 
     @property
@@ -86,7 +86,7 @@ class AcceptForm(forms.Form):
     username = forms.CharField(
         max_length=150,
         label="Name",
-        help_text="You log in with it, and records of what you decide carry it.",
+        help_text="You log in with this name, and records of your decisions show it.",
         widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True}),
     )
     password = forms.CharField(
@@ -95,13 +95,13 @@ class AcceptForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     again = forms.CharField(
-        strip=False, label="Password again", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        strip=False, label="Repeat the password", widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         if given.get("password") and given.get("again") and given["password"] != given["again"]:
-            self.add_error("again", "The two passwords differ.")
+            self.add_error("again", "The two passwords are different.")
         return given
 
 
@@ -109,8 +109,8 @@ class MailForm(forms.Form):
     """A person's e-mail settings."""
 
     email = forms.EmailField(required=False, label="Address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
-    at_once = forms.BooleanField(required=False, label="High risk, at once")
-    digest = forms.BooleanField(required=False, label="What waits, each morning")
+    at_once = forms.BooleanField(required=False, label="High risk, immediately")
+    digest = forms.BooleanField(required=False, label="Pending items, each morning")
 
 
 class OwnPasswordForm(PasswordChangeForm):

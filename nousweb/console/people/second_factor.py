@@ -66,7 +66,7 @@ def second_factor_take_off(request: HttpRequest) -> HttpResponse:
     except (Conflict, NotFound) as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, "Your second factor is removed. The password alone logs you in.")
+        messages.success(request, "Your second factor was removed. You now log in with the password only.")
     return redirect("account")
 
 
@@ -93,7 +93,7 @@ def person_second_factor_reset(request: HttpRequest, pk: int) -> HttpResponse:
     except NotFound as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, f"The second factor of {who.username} is reset.")
+        messages.success(request, f"The second factor of {who.username} was reset.")
     return redirect("person", pk=pk)
 
 
@@ -105,7 +105,7 @@ def second_factor_requirements(request: HttpRequest) -> HttpResponse:
     form = RequirementsForm(request.POST)
     if form.is_valid():
         second_factor_requirements_set(roles=set(form.cleaned_data["roles"]), by=by)
-        messages.success(request, "Who has none yet is asked to set one up on the next page that they open.")
+        messages.success(request, "People without a second factor must set one up on the next page that they open.")
     else:
         messages.error(request, "There is no such role.")
     return redirect("people")

@@ -104,7 +104,7 @@ def invitation_take_back(request: HttpRequest, pk: UUID) -> HttpResponse:
     except Conflict as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, "The invitation lets nobody in any more.")
+        messages.success(request, "The invitation was revoked.")
     return redirect("people")
 
 
@@ -121,7 +121,7 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
         except Conflict as error:
             form.add_error("role", error.detail)
         else:
-            messages.success(request, f"{who.username} has the role {form.cleaned_data['role']} now.")
+            messages.success(request, f"{who.username} now has the role {form.cleaned_data['role']}.")
             return redirect("person", pk=pk)
     context = {
         "person": who,
@@ -143,7 +143,7 @@ def person_agents(request: HttpRequest, pk: int) -> HttpResponse:
     who = get_object_or_404(User, pk=pk)
     form = AgentsForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose agents that there are.")
+        messages.error(request, "Choose existing agents.")
         return redirect("person", pk=pk)
     try:
         person_agents_set(person=who, agents=form.chosen, by=by)
@@ -179,10 +179,10 @@ def person_change(request: HttpRequest, pk: int, change: str) -> HttpResponse:
 def _changed(who: User, change: str, by: Principal) -> str:
     if change == "deactivate":
         person_deactivate(person=who, by=by)
-        return f"{who.username} is kept out, and signed out everywhere."
+        return f"{who.username} was deactivated and signed out everywhere."
     if change == "reactivate":
         person_reactivate(person=who, by=by)
-        return f"{who.username} may come in again."
+        return f"{who.username} was reactivated."
     ended = sessions_end(person=who, by=by)
     return f"{ended} session{'s' if ended != 1 else ''} of {who.username} ended."
 
@@ -200,7 +200,7 @@ def account(request: HttpRequest) -> HttpResponse:
         update_session_auth_hash(request, user)
         sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
         sign_in_note(request, user)
-        messages.success(request, "Your password is changed. You are signed out everywhere else.")
+        messages.success(request, "Your password was changed. You are signed out everywhere else.")
         return redirect("account")
     here = request.session.session_key
     wanted = MailPreference.objects.filter(person=user).first() or MailPreference(person=user)
@@ -225,7 +225,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
     form = MailForm(request.POST)
     if form.is_valid():
         mail_preference_set(**form.cleaned_data, by=principal_of(request))
-        messages.success(request, "Your choice about e-mail is kept.")
+        messages.success(request, "Your e-mail preferences were saved.")
     else:
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
     return redirect("account")

@@ -47,7 +47,7 @@ def test_fields_are_told_with_type_bounds_and_meaning(client):
     shown = markup(client.get("/api/docs/POST/facts"))
     assert "text, 1 to 8000 characters" in shown
     assert "one of task, project, global" in shown
-    assert "What is believed, as one sentence" in shown
+    assert "The fact, as one sentence" in shown
     assert "curl -s -H" in shown
 
 

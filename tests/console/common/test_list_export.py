@@ -168,7 +168,7 @@ def test_list_export_is_cut_and_says_so(world: dict[str, Any], monkeypatch: pyte
     assert (answer["Nous-Export-Rows"], answer["Nous-Export-Cut"]) == ("5", "true")
     lines = text_of(answer).splitlines()
     assert len(lines) == 7
-    assert lines[-1] == "Cut after 5 rows. Filter the list and export the others."
+    assert lines[-1] == "The export was cut after 5 rows. Filter the list to export the others."
     last = text_of(client.get("/agents/ada/facts/?q=cut&export=jsonl")).splitlines()[-1]
     assert json.loads(last) == {"cut": lines[-1]}
 

@@ -62,7 +62,7 @@ def test_run_page_names_what_the_answer_triggered(api, ada, actor_token, alice, 
 
 def test_run_page_and_log_say_that_the_client_wanted_no_check(api, ada, actor_token, alice, block):
     run = asked(api, actor_token, censors="off")
-    assert "The client asked for no check by censors." in page(alice, f"/agents/ada/context/{run}/")
+    assert "The client requested no check by censors." in page(alice, f"/agents/ada/context/{run}/")
     assert "censors off" in page(alice, LOG)
 
 

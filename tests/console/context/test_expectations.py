@@ -42,7 +42,7 @@ def text_of(answer) -> str:
 
 
 def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer):
-    assert "Nothing is expected yet" in text_of(console.get(PAGE))
+    assert "No expectations yet" in text_of(console.get(PAGE))
     one = expectation_create(
         agent=ada,
         by=reviewer,
@@ -72,7 +72,7 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
 def test_expectation_by_hand_and_edited(ada, billing, console):
     given = {"input": QUESTION, "target": "text", "requirement": "present", "text": "PostgreSQL"}
     answer = console.post(PAGE, given, follow=True)
-    assert "Expected." in text_of(answer)
+    assert "It will be checked after every change." in text_of(answer)
     one = Expectation.objects.get()
     assert one.results.get().state == "passed"
     refused = console.post(PAGE, {**given, "target": "memory", "item": "nonsense"})
@@ -93,14 +93,14 @@ def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, consol
     run = make_run(ada, Principal.of_user(bob), QUESTION, budget=900)
     page = text_of(console.get(f"/agents/ada/context/{run.pk}/"))
     assert f'value="present fact {billing.pk}"' in page
-    assert "Must stay" not in text_of(signed_in(alice).get(f"/agents/ada/context/{run.pk}/"))
+    assert "Expect in prompt" not in text_of(signed_in(alice).get(f"/agents/ada/context/{run.pk}/"))
     demand = {"demand": f"absent fact {billing.pk}", "run": str(run.pk)}
     answer = console.post(f"{PAGE}demand/", demand, headers={"HX-Request": "true"})
     assert "failed" in text_of(answer)
     one = Expectation.objects.get()
     assert (one.requirement, one.request["budget"]) == ("absent", 900)
     undone = console.post(f"{PAGE}{one.pk}/undo/", headers={"HX-Request": "true"})
-    assert "Taken back" in text_of(undone)
+    assert "The expectation was removed" in text_of(undone)
     one.refresh_from_db()
     assert not one.active
     preview = {"demand": f"present fact {billing.pk}", "input": QUESTION, "profile": "knight_default"}
@@ -117,7 +117,7 @@ def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, cons
     assert f'value="only_of_subject fact {billing.pk}"' in page
     assert '<input type="hidden" name="budget" value="900">' in page
     given = {"demand": f"only_of_subject fact {billing.pk}", "input": QUESTION, "budget": "900"}
-    assert "Expected." in text_of(console.post(f"{PAGE}demand/", given, follow=True))
+    assert "It will be checked after every change." in text_of(console.post(f"{PAGE}demand/", given, follow=True))
     one = Expectation.objects.get()
     assert (one.requirement, one.request["budget"]) == ("only_of_subject", 900)
     # What an edit of the reason does not touch must not be lost by it.

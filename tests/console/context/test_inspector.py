@@ -39,7 +39,7 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
     page = text(browser(alice).get(URL, {"input": EXPORT}))
     assert f'href="/agents/ada/facts/{ledger.pk}/"' in page, "the piece leads to its memory"
     assert "replica lagged" in page
-    assert "Would let it in:" in page
+    assert "Condition for inclusion:" in page
     assert "below threshold" in page
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page
@@ -56,15 +56,15 @@ def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"frame": "decision"}, "Decision, because the request says so"),
+        ({"frame": "decision"}, "Decision, because the request names it"),
         ({"profile": "peasant_default"}, "peasant_default, version 1"),
         ({"budget": "60"}, "of 60"),
         ({"fill": "on", "budget": "4000"}, "lowered in proportion to the budget"),
-        ({"profile_override": '{"min_importance": 0.9, "layers": []}'}, "least importance 0.9; raw layers none"),
-        ({"profile_override": "min_importance"}, "This is no JSON"),
-        ({"profile_override": "[1]"}, "Give settings by name"),
+        ({"profile_override": '{"min_importance": 0.9, "layers": []}'}, "minimum importance 0.9; raw layers none"),
+        ({"profile_override": "min_importance"}, "This is not valid JSON"),
+        ({"profile_override": "[1]"}, "Write the settings as an object"),
         ({"profile_override": '{"min_importance": 7}'}, "min_importance cannot be 7"),
-        ({"as_of": "2020-01-01T00:00"}, "Rebuilt from what was known"),
+        ({"as_of": "2020-01-01T00:00"}, "Reconstructed from the memories"),
         ({"mode": "implement", "tags": "a, b", "paths": "x.py"}, "implement"),
     ],
     ids=lambda value: str(value)[:20],
@@ -181,7 +181,7 @@ def test_inspector_live_part_follows_the_form(ada, ledger, alice):
         == part.context["shown"].record.system_prompt
     )
     empty = browser(alice).post(URL, {"input": ""}, headers=HTMX)
-    assert "Ask something" in text(empty)
+    assert "Enter an input" in text(empty)
 
 
 def test_inspector_escapes_markup_in_memories(ada, system, alice):

@@ -113,7 +113,7 @@ def test_a_kept_turn_is_what_the_agents_client_logs(ledger: Agent, bob: User, mo
     assert AuditEvent.objects.filter(action="playground.talk", after__kept_as=str(run.pk)).count() == 1
 
     page = send(client, "And now?", keep="on", conversation=field(page, "conversation"))
-    assert "The answer reads like an instruction or holds a secret: it is kept, and in no prompt" in page
+    assert "The answer reads like an instruction or contains a secret: it is stored, but no prompt" in page
     assert Event.objects.latest("id").long_term.held
 
 
@@ -138,9 +138,9 @@ def test_what_censors_block_is_shown_and_not_sent(ledger: Agent, bob: User, mode
     ("failure", "said"),
     [
         ("hang", "The model did not answer within 1 seconds."),
-        (529, "The model is busy or out of order (status 529)."),
-        (401, "The model refused the key (status 401)"),
-        ("spent", "The tokens of today are spent"),
+        (529, "The model is busy or unavailable (status 529)."),
+        (401, "The model rejected the key (status 401)"),
+        ("spent", "Today&#x27;s token budget is used up"),
     ],
 )
 def test_a_failure_is_said_and_loses_nothing_typed(

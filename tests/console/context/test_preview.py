@@ -22,7 +22,7 @@ def test_preview_shows_the_prompt_and_writes_nothing(ada: Agent, actor: Principa
     page = browser(alice).get(url, {"input": "Hello", "session": "x"}).content.decode()
     assert "You are Ada, calm and exact." in page
     assert "Likes &lt;\\tea&gt;." in page
-    assert "leaves no trace" in page
+    assert "does not count as usage" in page
     part = browser(alice).post(url, {"input": "Hello", "session": "x"}, headers={"HX-Request": "true"})
     assert part["HX-Replace-Url"] == f"{url}?input=Hello&session=x"
     assert "<html" not in part.content.decode()

@@ -47,7 +47,7 @@ def test_steps_are_done_by_what_the_person_did(ada: Agent, actor: Principal, bob
     page = reverse("agent_context_run", args=["ada", run.pk])
     assert "2 of 4." in panel(bobs, page)
     assert "2 of 4." in panel(bobs, f"{page}?q=zeppelin")  # no memory holds it
-    assert "3 of 4. Resolve a question between two facts" in panel(bobs, f"{page}?q=redis")
+    assert "3 of 4. Resolve a contradiction between two facts" in panel(bobs, f"{page}?q=redis")
     panel(bobs, f"{page}?q=redis")
     assert AuditEvent.objects.filter(action="demo_tour.look").count() == 1
 
@@ -80,7 +80,7 @@ def test_a_viewer_is_asked_only_for_what_a_viewer_may(ada: Agent, actor: Princip
     guided(ada, alice)
     client = browser(alice)
     assert "2 of 4. Ask why something was in a prompt" in panel(client)
-    assert "All done that your role may do" in panel(client, f"/agents/ada/context/{run.pk}/?q=redis")
+    assert "You have done every step that your role allows" in panel(client, f"/agents/ada/context/{run.pk}/?q=redis")
 
 
 def test_whoever_is_not_guided_sees_nothing_of_it(
@@ -107,5 +107,5 @@ def test_whoever_is_not_guided_sees_nothing_of_it(
 @pytest.mark.django_db
 def test_log_in_page_says_what_this_is() -> None:
     page = " ".join(Client().get("/login/").content.decode().split())
-    assert "keeps what AI agents remember" in page
-    assert "approve who an agent may become" in page
+    assert "stores the memory of AI agents" in page
+    assert "approve changes of an agent's identity" in page

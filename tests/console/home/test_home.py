@@ -117,15 +117,15 @@ def test_period_of_a_day_is_whole_hours() -> None:
     [
         (12, 10, "↑", "20 % from 10"),
         (9, 10, "↓", "10 % from 10"),
-        (5, 5, "", "as before"),
-        (0, 0, "", "as before"),
+        (5, 5, "", "unchanged"),
+        (0, 0, "", "unchanged"),
         (3, 0, "↑", "from 0"),
         (2.5, 1.25, "↑", "100 % from 1.2"),
         (2_000, 1_204, "↑", "66 % from 1,204"),
         (500, 10, "↑", "from 10"),
-        (None, 5, "", "as before"),
-        (5, None, "", "nothing to compare with"),
-        (1_001, 1_000, "", "as before"),
+        (None, 5, "", "unchanged"),
+        (5, None, "", "no earlier data"),
+        (1_001, 1_000, "", "unchanged"),
     ],
 )
 def test_trend_names_how_a_figure_moved(now: float | None, before: float | None, arrow: str, words: str) -> None:
@@ -135,7 +135,7 @@ def test_trend_names_how_a_figure_moved(now: float | None, before: float | None,
 def test_trend_of_a_share_is_in_points() -> None:
     assert (Trend(35, 40, points=True).arrow, Trend(35, 40, points=True).words) == ("↓", "5 points from 40 %")
     assert Trend(1, 0, points=True).words == "1 point from 0 %"
-    assert Trend(40.2, 40, points=True).words == "as before"
+    assert Trend(40.2, 40, points=True).words == "unchanged"
 
 
 # What waits
@@ -172,7 +172,7 @@ def test_inbox_lists_index_rows_that_failed(ada: Agent, system: Principal, bob: 
     assert line.what == "memory of Ada could not be indexed"
     index = health(shown, "Search index")
     assert (index.kind, index.detail, index.at) == ("block", "1 failed, 1 pending", ago(hours=1))
-    assert shown.word == "not well"
+    assert shown.word == "problems"
 
 
 def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor") -> None:
@@ -206,7 +206,7 @@ def test_inbox_lists_jobs_that_were_given_up(ada: Agent, bruno: Agent, bob: User
             key=f"k{number}", handler="webhook", agent=ada, status=status, finished_at=ago(hours=number + 1)
         )
     (line,) = board(bob).waiting
-    assert (line.count, line.what, line.oldest) == (2, "runs of the lifecycle were given up", ago(hours=2))
+    assert (line.count, line.what, line.oldest) == (2, "jobs failed permanently", ago(hours=2))
     assert line.url == "/lifecycle/?status=dead"
     assert board(bob, agent="bruno").waiting == []
 
@@ -224,7 +224,7 @@ def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal
         fact_invalidate(fact=wrong, reason="A joke.", by=system)
         decision_record(agent=ada, description="Use Postgres.", by=system)
     shown = board(bob)
-    assert states(shown, "fact") == {"active": 1, "found wrong": 1, "superseded": 1}
+    assert states(shown, "fact") == {"active": 1, "marked as wrong": 1, "superseded": 1}
     assert states(shown, "decision") == {"to review": 1}
     facts = growth(shown, "fact")
     assert (facts.total, facts.new) == (3, Trend(1, 2))
@@ -345,12 +345,15 @@ def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> N
 def test_health_names_a_silent_worker(ada: Agent, bob: User, charlie: User) -> None:
     OrmQ.objects.all().delete()
     shown = board(charlie)
-    assert (health(shown, "Background worker").kind, health(shown, "Background worker").word) == ("block", "not seen")
+    assert (health(shown, "Background worker").kind, health(shown, "Background worker").word) == (
+        "block",
+        "no heartbeat",
+    )
     assert health(shown, "Background worker").detail == "Nothing queued"
     OrmQ.objects.create(key="nous", payload="", lock=ago(hours=2))
     OrmQ.objects.create(key="nous", payload="", lock=NOON + HOUR)
     worker = health(board(charlie), "Background worker")
-    assert (worker.detail, worker.at) == ("1 task waiting", ago(hours=2))
+    assert (worker.detail, worker.at) == ("1 task queued", ago(hours=2))
     # The subconscious's tasks are among them.
     worker = health(board(bob), "Background worker")
     assert (worker.kind, worker.detail, worker.at) == ("block", "", None)
@@ -363,7 +366,7 @@ def test_health_names_an_index_that_lags(ada: Agent, system: Principal, bob: Use
     SearchItem.objects.update(status=IndexStatus.PENDING)
     index = health(board(bob), "Search index")
     assert (index.kind, index.word, index.at) == ("warn", "behind", ago(hours=2))
-    assert index.detail == "1 memory waits for its vector"
+    assert index.detail == "1 memory has no vector yet"
 
 
 def test_health_names_the_index_model_and_its_migration(ada: Agent, bob: User, settings: Any) -> None:
@@ -371,12 +374,12 @@ def test_health_names_the_index_model_and_its_migration(ada: Agent, bob: User, s
     assert health(board(bob), "Embedding model").word == "not used yet"
     settings.EMBEDDER, settings.EMBED_MODEL = "openai", "new"
     EmbeddingModel.objects.create(name="openai:old", dimension=1_536, state="active")
-    assert health(board(bob), "Embedding model").word == "not as set"
+    assert health(board(bob), "Embedding model").word == "differs from settings"
     EmbeddingModel.objects.create(name="openai:new", dimension=768, state="building")
     assert health(board(bob), "Embedding model").word == "moving"
     settings.EMBED_MODEL = "old"
     EmbeddingModel.objects.filter(state="building").delete()
-    assert health(board(bob), "Embedding model").detail == "openai:old, 1,536 numbers a vector"
+    assert health(board(bob), "Embedding model").detail == "openai:old, 1,536 dimensions"
 
 
 def test_health_shows_the_judges_spending_and_last_error(ada: Agent, bob: User, settings: Any) -> None:
@@ -398,11 +401,11 @@ def test_health_shows_the_judges_spending_and_last_error(ada: Agent, bob: User, 
     call(ago(hours=1), 0, error="of the subconscious", persona="subconscious")
     judge = health(board(bob), "Judge")
     assert (judge.kind, judge.at) == ("warn", ago(hours=2))
-    assert judge.detail.endswith("1 failed, the last: " + "x" * ERROR_CHARACTERS)
+    assert judge.detail.endswith("1 failed, the last with: " + "x" * ERROR_CHARACTERS)
     # The budget is of the real day, whatever day is told.
     call(datetime.now(UTC), 1_000)
     settings.JUDGE_DAILY_TOKENS = 1_000
-    assert health(board(bob), "Judge").word == "spent"
+    assert health(board(bob), "Judge").word == "budget used up"
     assert "1,000 of 1,000 (100 %) tokens today" in health(board(bob), "Judge").detail
 
 
@@ -499,17 +502,17 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
 def test_home_of_a_new_installation_shows_the_next_step(bob: User, charlie: User) -> None:
     assert reverse("agent_new") in browser(charlie).get(reverse("home")).content.decode()
     page = browser(bob).get(reverse("home")).content.decode()
-    assert "An administrator connects the first one" in page
+    assert "An administrator connects the first agent" in page
     assert reverse("agent_new") not in page
 
 
 def test_home_offers_a_token_for_a_silent_agent(ada: Agent, bob: User, charlie: User) -> None:
     page = browser(charlie).get(reverse("home")).content.decode()
-    assert "Nothing is remembered yet" in page
+    assert "No memories yet" in page
     assert f'<a class="btn" href="{reverse("agent_connect", args=["ada"])}"' in page
     assert "Connect your agent" not in browser(bob).get(reverse("home")).content.decode()
     Fact.objects.create(agent=ada, content="Likes tea.")
-    assert "Nothing is remembered yet" not in browser(charlie).get(reverse("home")).content.decode()
+    assert "No memories yet" not in browser(charlie).get(reverse("home")).content.decode()
 
 
 # What it costs

@@ -110,8 +110,8 @@ def test_decision_from_the_inbox_goes_on_to_the_next_of_any_kind(
     answer = browser(bob).post(answer.url, {"answer": "both"})
     assert answer.url == f"{reverse('inbox')}?done={question.pk}"
     page = markup(browser(bob).get(answer.url))
-    assert "Nothing waits" in page
-    assert "You decided 2 today" in page
+    assert "Nothing is pending" in page
+    assert "You decided 2 items today" in page
 
 
 def test_inbox_queries_do_not_grow(
@@ -137,7 +137,7 @@ def test_snooze_keeps_an_item_from_ones_own_inbox_alone(
         assert keys(inbox(bob)) == [proposal.pk], "too far ahead to be meant"
         return
     assert (keys(inbox(bob)), keys(inbox(bob, view="snoozed"))) == ([], [proposal.pk])
-    assert "comes back in" in markup(inbox(bob, view="snoozed"))
+    assert "returns in" in markup(inbox(bob, view="snoozed"))
     assert keys(inbox(charlie)) == [proposal.pk]
     ItemSnooze.objects.update(until=timezone.now() - timedelta(seconds=1))
     assert keys(inbox(bob)) == [proposal.pk], "also before the worker has told of it"

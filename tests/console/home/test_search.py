@@ -33,14 +33,14 @@ def test_memories_of_several_agents_stand_in_one_order(
 def test_agents_and_what_waits_are_found_by_name(ada: Agent, actor: Principal, alice: User) -> None:
     make_proposal(ada, actor, "values", reason="It learned of tides.")
     assert groups(alice, "ada")["Agents"] == ["Ada"]
-    assert groups(alice, "tides")["Waiting"] == ["Values of Ada"]
+    assert groups(alice, "tides")["Pending"] == ["Values of Ada"]
 
 
 def test_id_leads_to_its_page(ada: Agent, actor: Principal, alice: User) -> None:
     fact = make_fact(ada, "The lamp is lit at six.", actor)
     page = browser(alice).get(SEARCH, {"q": f" {fact.pk} "})
-    assert [one.url for one in page.context["result"].groups["By its id"]] == [fact.get_absolute_url()]
-    assert "By its id" not in groups(alice, str(uuid4()))
+    assert [one.url for one in page.context["result"].groups["By id"]] == [fact.get_absolute_url()]
+    assert "By id" not in groups(alice, str(uuid4()))
 
 
 def test_subconscious_stays_hidden_whoever_asks(ada: Agent, alice: User, charlie: User) -> None:
@@ -52,7 +52,7 @@ def test_subconscious_stays_hidden_whoever_asks(ada: Agent, alice: User, charlie
 def test_nothing_asked_and_nothing_found_say_so(ada: Agent, alice: User) -> None:
     client = browser(alice)
     assert "Across all agents" in client.get(SEARCH).content.decode()
-    assert "Nothing that you may see" in client.get(SEARCH, {"q": "zebra"}).content.decode()
+    assert "No results." in client.get(SEARCH, {"q": "zebra"}).content.decode()
     assert client.get(SEARCH, {"q": "\x00 "}).status_code in (200, 400)
     assert client.get(SEARCH, {"q": "x" * 5_000}).status_code == 200
 

@@ -241,9 +241,9 @@ class TestIdentity:
         assert list(sections) == ["character", "values", "protocols", "preferences", "boundaries", "environment"]
         assert (len(sections["values"].waiting), sections["values"].waiting_count) == (3, 5)
         assert sections["character"].tokens > 0
-        assert "All 5 that wait" in page(response)
+        assert "All 5 pending" in page(response)
         assert "No text. Who the agent is" not in page(response)
-        assert "No text. What it puts first" in page(response)
+        assert "No text. Its priorities when goals conflict" in page(response)
 
     def test_identity_page_escapes_hostile_text(self, ada: Agent, bob: User) -> None:
         write(ada, bob, "<script>alert(1)</script>", "<img src=x onerror=alert(1)>")
@@ -288,10 +288,10 @@ class TestCompare:
             ({"from": "1", "to": "1"}, 200, "No differences."),
             ({"from": "1", "to": "9"}, 404, "Values has no version 9; its latest is 2."),
             ({"from": "8", "to": "9"}, 404, "Values has no version 8 and 9"),
-            ({"from": "x", "to": "2"}, 422, "Give the numbers of two versions."),
-            ({"from": "-1", "to": "2"}, 422, "Give the numbers of two versions."),
-            ({"from": "", "to": ""}, 422, "Give the numbers of two versions."),
-            ({"from": "1", "to": "9" * 40}, 422, "Give the numbers of two versions."),
+            ({"from": "x", "to": "2"}, 422, "Enter the numbers of two versions."),
+            ({"from": "-1", "to": "2"}, 422, "Enter the numbers of two versions."),
+            ({"from": "", "to": ""}, 422, "Enter the numbers of two versions."),
+            ({"from": "1", "to": "9" * 40}, 422, "Enter the numbers of two versions."),
         ],
     )
     def test_diff_refuses_bad_numbers(

@@ -46,8 +46,8 @@ def impact_page(user, proposal):
 def test_identity_page_warns_of_what_is_not_sent(ada, alice, too_long):
     page = page_of(alice, reverse("agent_identity", args=["ada"]))
     assert "Not sent:" in page
-    assert "A whole prompt may have 3,000 tokens here, and there is no room in it for the rest." in page
-    assert "That is the smallest prompt that a request gets which names no size." in page
+    assert "A whole prompt may have 3,000 tokens here, so there is no room for the rest." in page
+    assert "This is the smallest prompt for a request that names no size." in page
     assert "notice-warn not-sent" in page
 
 
@@ -66,7 +66,7 @@ def test_identity_page_warns_of_the_budgets_that_requests_ask_for(ada, api, acto
 def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposal):
     page = page_of(bob, reverse("proposal", args=[proposal.pk]))
     assert "of the identity as it would be. A whole prompt may have 3,000 tokens here" in page
-    assert "Preferences: nothing of its" in page
+    assert "Preferences: none of its" in page
     assert "not sent:" in page_of(bob, reverse("review"))
 
 

@@ -127,7 +127,7 @@ def test_review_last_decision_leads_back_to_the_queue(ada: Agent, actor: Princip
     answer = decide(bob, proposal, "reject", comment="Not now.")
     assert answer.url == f"{reverse('review')}?done={proposal.pk}"
     assert (now(proposal).status, now(proposal).comment) == (Status.REJECTED, "Not now.")
-    assert "Nothing waits" in browser(bob).get(answer.url).content.decode()
+    assert "Nothing is pending" in browser(bob).get(answer.url).content.decode()
 
 
 def test_review_decision_made_by_another_person_is_refused(
@@ -203,7 +203,7 @@ def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
     assert "2 proposals" in text
     for refusal in ("Environment of Ada", "already approved by charlie", "Protocols of Bruno", "has expired"):
         assert refusal in text
-    assert "Preferences of Bruno: It touches the same lines as what is current now" in text
+    assert "Preferences of Bruno: It changes the same lines as the current text" in text
     assert text.count("notice-error") == 1, "one summary"
     assert "3 were not decided" in text
     assert {now(proposal).comment for proposal in good} == {"All."}

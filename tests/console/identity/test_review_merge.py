@@ -93,9 +93,9 @@ def test_bulk_with_conflicts_merges_the_rest_and_says_so_once(
 
 def test_list_approves_no_text_that_was_not_shown(ada: Agent, actor: Principal, bob: User, written: str) -> None:
     (proposal,) = appended(ada, actor, "protocols", 1)
-    assert "Its text was not unfolded" in bulk(bob, [proposal], shown=None)
+    assert "Expand the proposal and read it" in bulk(bob, [proposal], shown=None)
     one = {"approve": str(proposal.pk)}
-    assert "Its text was not unfolded" in browser(bob).post("/review/decide/", one, follow=True).content.decode()
+    assert "Expand the proposal and read it" in browser(bob).post("/review/decide/", one, follow=True).content.decode()
     identity_propose(agent=ada, section="protocols", content=f"Zero.\n{BASE}", by=Principal.of_user(bob))
     assert "1 was not decided" in bulk(bob, [proposal], shown=1), "it was read beside another text than the current one"
     assert text_of("protocols") == f"Zero.\n{BASE}"
@@ -108,7 +108,7 @@ def test_high_risk_has_to_be_opened(ada: Agent, actor: Principal, bob: User, wri
     page = browser(bob).get("/review/").content.decode()
     assert f'value="{proposal.pk}:1"' not in page
     assert f'name="approve"\n          value="{proposal.pk}"' not in page
-    assert "High risk has to be opened" in bulk(bob, [proposal])
+    assert "Open a proposal of high risk" in bulk(bob, [proposal])
     assert statuses([proposal]) == ["pending"]
     assert bulk(bob, [proposal], shown=None, action="reject").count("notice-error") == 0
     assert statuses([proposal]) == ["rejected"]
@@ -121,7 +121,7 @@ def test_size_raises_the_risk_and_keeps_an_agent_from_applying_it(ada: Agent, ac
         text = "\n".join(f"Line {place} of the manual." for place in range(words))
         large = identity_propose(agent=ada, section="protocols", content=text, by=actor)
         assert (large.action, large.proposal.risk) == ("proposed", risk)
-        assert "characters waits for a person" in large.proposal.guardrail
+        assert "characters needs a person" in large.proposal.guardrail
     long = "\n".join(f"Line {place} of the manual." for place in range(250))
     identity_propose(agent=ada, section="environment", content=long, by=Principal.of_user(bob))
     one_word = identity_propose(agent=ada, section="environment", content=long + "!", by=actor)

@@ -67,7 +67,7 @@ def test_webhook_messages_listed_filtered_and_sent_again(browser, webhook):
     url = webhook.get_absolute_url()
     assert browser.get(url).content.decode().count('name="delivery"') == 3
     assert browser.get(f"{url}?status=dead").content.decode().count('name="delivery"') == 2
-    assert "No message here" in browser.get(f"{url}?status=waiting").content.decode()
+    assert "No messages" in browser.get(f"{url}?status=waiting").content.decode()
     delivered = WebhookDelivery.objects.get(number=1)
     post(browser, "agent_webhook", "ada", webhook.pk, action="replay", delivery=str(delivered.pk))
     assert WebhookDelivery.objects.filter(status="waiting").count() == 1
@@ -132,10 +132,10 @@ def test_webhook_message_that_is_tried_again(browser, webhook):
     waiting = WebhookDelivery(agent=webhook.agent, webhook=webhook, number=1, changes=[1], kinds=["fact.learned"])
     waiting.save()
     assert "Next try" not in browser.get(webhook.get_absolute_url()).content.decode()
-    waiting.attempts, waiting.error = 3, "The name of its host cannot be found."
+    waiting.attempts, waiting.error = 3, "The host name cannot be resolved."
     waiting.save()
     page = browser.get(webhook.get_absolute_url()).content.decode()
     assert "Next try" in page
-    assert "Tried again" in page
+    assert "Retried" in page
     assert 'aria-label="Try now: message 1"' in page
     assert waiting.error in page

@@ -39,16 +39,16 @@ def test_pages_of_documents_show_what_changed_and_let_people_undo(ada, actor, al
     assert "Retire" not in shown
     prefs = page(reader, "agent_document", Document.objects.get(key="prefs").pk)
     assert "&quot;theme&quot;: &quot;dark&quot;" in prefs
-    assert "What search and prompts read of it" in prefs
-    assert "A later version has taken its place" in page(reader, "agent_document", first.pk)
+    assert "Text for search and prompts" in prefs
+    assert "A later version has replaced this one" in page(reader, "agent_document", first.pk)
 
     assert "Version 4 has the value of version 1." in change(person, first, "restore")
     restored = Document.objects.get(key="/memories/tea.md", active=True)
     assert (restored.value, restored.author_name, restored.endorsed) == ({"content": "Tim likes tea."}, "bob", True)
     assert "people only" in page(person, "agent_document", restored.pk)
     assert "nothing to restore" in change(person, restored, "restore")
-    assert "The agent may change it again." in change(person, restored, "release")
-    assert "Retired: the agent no longer finds it." in change(person, restored, "retire")
+    assert "The agent can change the document again." in change(person, restored, "release")
+    assert "The agent cannot find the document any more." in change(person, restored, "retire")
     assert "Retired by bob" in page(reader, "agent_document", restored.pk)
     for what in ("restore", "retire", "release"):
         assert reader.post(reverse("agent_document_change", args=["ada", restored.pk, what])).status_code == 403
@@ -64,7 +64,7 @@ def test_pages_of_documents_are_escaped_and_empty_ones_say_so(ada, actor, alice)
     for shown in (page(reader, "agent_documents", state="all"), page(reader, "agent_document", kept.pk)):
         assert "<script>alert" not in shown
         assert "<i>" not in shown
-    assert "the agent reads it by its key only" in page(reader, "agent_document", kept.pk)
+    assert "The agent reads it by its key only" in page(reader, "agent_document", kept.pk)
 
 
 def test_page_of_a_long_document_shows_its_beginning(ada, actor, alice):
@@ -72,5 +72,5 @@ def test_page_of_a_long_document_shows_its_beginning(ada, actor, alice):
         value = {"list": [number] * 20_000}
         kept = document_put(agent=ada, namespace=["n"], key="long", value=value, by=actor).document
     shown = page(browser(alice), "agent_document", kept.pk)
-    assert "This is its beginning" in shown
+    assert "This is the beginning of the value" in shown
     assert len(shown) < 400_000

@@ -63,7 +63,7 @@ def test_an_agent_is_exported_downloaded_and_imported_again(admin, ada, system):
     run = start(admin)
     assert (run.status, run.author_name) == ("running", "charlie")
     assert "hx-trigger" in text_of(admin.get(run.get_absolute_url()))
-    assert "is being written" in text_of(admin.post(reverse("agent_exports", args=["ada"]), follow=True))
+    assert "is already running" in text_of(admin.post(reverse("agent_exports", args=["ada"]), follow=True))
     work()
     run.refresh_from_db()
     assert (run.status, run.error) == ("done", "")
@@ -90,7 +90,7 @@ def test_a_file_of_the_actor_holds_nothing_of_the_subconscious(admin):
     content = export_path(run.pk).read_text()
     assert "three hundred metres" in content
     assert "rarely asked" not in content
-    assert "audit trail tells of both" in text_of(
+    assert "audit trail covers both" in text_of(
         admin.post(reverse("agent_exports", args=["ada"]), {"persona": "actor", "with_audit": "on"}, follow=True)
     )
 
@@ -105,7 +105,7 @@ def test_what_is_erased_stays_in_no_file(admin, ada, system):
     waiting.refresh_from_db()
     assert (run.status, waiting.status) == ("deleted", "stopped")
     assert not export_path(run.pk).exists()
-    assert "no file of this export" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
+    assert "file of this export no longer exists" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
     work()
     assert not export_path(waiting.pk).exists()
     run = exported(admin)
@@ -139,11 +139,11 @@ def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
     assert (run.status, export_path(run.pk).exists()) == ("stopped", False)
     assert "is stopped already" in change(admin, run, "stop")
     run = exported(admin)
-    assert "The file is deleted" in change(admin, run, "discard")
+    assert "The file was deleted" in change(admin, run, "discard")
     assert not export_path(run.pk).exists()
     run = exported(admin)
     ExportRun.objects.filter(pk=run.pk).update(changed_at=clock.now() - export_runs.KEEP)
-    assert "no file of this export" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
+    assert "file of this export no longer exists" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
     assert exports_expire()
     run.refresh_from_db()
     assert (run.status, export_path(run.pk).exists()) == ("deleted", False)

@@ -98,7 +98,7 @@ def test_fact_change_after_a_concurrent_one_is_refused(bob: User, fact: Fact) ->
     assert change(bob, fact, "invalidate").status_code == 302
     answer = change(bob, fact, "invalidate", reason="Again.")
     assert answer.status_code == 409
-    assert "wrong already" in answer.content.decode()
+    assert "already marked as wrong" in answer.content.decode()
 
 
 def test_fact_recategorisation_keeps_the_content(bob: User, fact: Fact) -> None:
@@ -192,7 +192,7 @@ def test_fact_erasure_gives_a_receipt(bob: User, charlie: User, fact: Fact) -> N
     assert client.post(url, {"reason": "Asked by Tim.", "name": "bruno"}).status_code == 422
     assert Fact.objects.exists()
     answer = client.post(url, {"reason": "Asked to.", "name": "ada"}, follow=True)
-    assert "Erased for good" in answer.content.decode()
+    assert "Erased permanently" in answer.content.decode()
     assert "sails" not in answer.content.decode()
     assert not Fact.objects.exists()
     assert not SearchItem.objects.filter(item_type="fact").exists()

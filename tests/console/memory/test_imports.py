@@ -88,7 +88,7 @@ def test_a_file_is_checked_then_imported_and_deleted(admin, ada):
         assert word in shown, word
     assert not ImportedMemory.objects.exists()
 
-    assert "goes on in the background" in change(admin, run, "start")
+    assert "continues in the background" in change(admin, run, "start")
     work()
     run.refresh_from_db()
     assert (run.status, run.share) == ("done", 1.0)
@@ -105,7 +105,7 @@ def test_a_file_is_checked_then_imported_and_deleted(admin, ada):
     assert [action for action, _ in actions.order_by("pk")] == [
         "memory_import.create", "memory_import.start", "memory.import",
     ]  # fmt: skip
-    assert "nothing to start" in change(admin, run, "start")
+    assert "it cannot be started" in change(admin, run, "start")
 
     upload(admin, lines(FACT, EVENT, WISH))
     work()
@@ -131,7 +131,7 @@ def test_a_large_file_comes_in_parts(admin, ada, monkeypatch):
     ("content", "fields", "why"),
     [
         (b"", {}, "empty"),
-        (lines(FACT), {"category": "rule"}, "steers every prompt"),
+        (lines(FACT), {"category": "rule"}, "affects every prompt"),
         (lines(FACT), {"format": "none"}, "none is not one of the available choices"),
         (lines(FACT), {"project": "two words\x01"}, "project"),
     ],
@@ -213,7 +213,7 @@ def test_a_discarded_or_forgotten_file_is_deleted(admin, ada, system):
         upload(admin, lines(FACT), name)
     work()
     one, two, three = ImportRun.objects.order_by("created_at")
-    assert "is deleted" in change(admin, one, "discard")
+    assert "was deleted" in change(admin, one, "discard")
     assert not run_path(one.pk).exists()
     ImportRun.objects.filter(pk=two.pk).update(changed_at=clock.now() - import_runs.KEEP_FILES * 2)
     with TestCase.captureOnCommitCallbacks(execute=True):

@@ -90,7 +90,7 @@ def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice
     assert browser(alice).post(bulk, chosen | {"action": "invalidate"}).status_code == 403
     assert "Select" not in browser(alice).get(f"{PAGE}stale/").content.decode()
     foreseen = person.post("/agents/ada/context/blast/", chosen).content.decode()
-    assert "2 facts found wrong together" in foreseen
+    assert "2 facts marked as wrong together" in foreseen
     assert len(listed(person, "stale")) == 3, "nothing is written by looking"
     page = person.post(bulk, chosen | {"action": "invalidate"}, follow=True)
     assert [row["fact"] for row in page.context["rows"]] == [third]
@@ -101,7 +101,7 @@ def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice
     undo = page.context["undo"]
     assert (undo["what"], undo["many"]) == ("2 facts", True)
     again = person.post(bulk, chosen | {"action": "invalidate"}, follow=True).content.decode()
-    assert "marked as wrong already" in again
+    assert "already marked as wrong" in again
     assert "Restored: 2 facts." in person.post(undo["url"], follow=True).content.decode()
     assert len(listed(person, "stale")) == 3
     assert "Confirmed: 2 facts." in person.post(bulk, chosen | {"action": "confirm"}, follow=True).content.decode()
@@ -135,7 +135,7 @@ def test_held_fact_is_listed_with_its_question(ada, actor, bob, api, actor_token
     assert answer.status_code < 300, answer.content
     person = browser(bob)
     assert len(listed(person, "held")) == 1
-    assert "Open question" in person.get(f"{PAGE}held/").content.decode()
+    assert "Open the review" in person.get(f"{PAGE}held/").content.decode()
     health, found = numbers(person)
     assert (found, health.score) == ({"held": 1}, 0)
 

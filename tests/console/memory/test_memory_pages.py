@@ -128,7 +128,7 @@ def test_episode_is_closed_once(ada: Agent, bob: User, actor: Principal, episode
     assert episode.summary_kind != "given", "it is left to the lifecycle"
     again = browser(bob).post(page, given)
     assert again.status_code == 409
-    assert "closed already" in again.content.decode()
+    assert "already closed" in again.content.decode()
 
 
 def test_procedure_edit_keeps_its_counts(ada: Agent, alice: User, bob: User, actor: Principal) -> None:
@@ -209,10 +209,10 @@ def test_censor_bench_marks_triggers_and_counts_nothing(alice: User, censor: Cen
 def test_censor_bench_answers_htmx_with_a_part_and_an_address(alice: User, censor: Censor) -> None:
     client = browser(alice)
     answer = client.post(url("agent_censor_bench"), {"text": "All calm."}, headers={"HX-Request": "true"})
-    assert "Nothing triggers." in answer.content.decode()
+    assert "No censor triggers." in answer.content.decode()
     assert "<html" not in answer.content.decode()
     assert answer["HX-Push-Url"] == url("agent_censor_bench") + "?text=All+calm.&domain="
-    assert "Nothing triggers." in client.get(answer["HX-Push-Url"]).content.decode()
+    assert "No censor triggers." in client.get(answer["HX-Push-Url"]).content.decode()
     long = client.post(url("agent_censor_bench"), {"text": "calm " * 500}, headers={"HX-Request": "true"})
     assert long["HX-Push-Url"] == "false"
 
@@ -305,10 +305,10 @@ def test_index_page_names_the_search_of_each_collection(ada: Agent, alice: User,
     assert "12,345" in text
     assert "Subconscious" not in text.split("How it is searched")[1].split("</table>")[0]
     both = browser(charlie).get(url("agent_index"), {"persona": "subconscious"}).content.decode()
-    assert both.count("all read") == both.count("at each search") == 1
+    assert both.count("full scan") == both.count("at each search") == 1
     # An index of a model that is used no more helps nobody.
     EmbeddingModel.objects.update(name="b")
-    assert "all read" in browser(alice).get(url("agent_index")).content.decode()
+    assert "full scan" in browser(alice).get(url("agent_index")).content.decode()
 
 
 def test_agent_erasure_by_an_administrator(ada: Agent, bob: User, charlie: User, decision: Decision) -> None:

@@ -38,7 +38,7 @@ def test_reviews_resolved_together_are_undone_together(questions, bob):
     undo = re.search(r'action="(/review/memory/undo/[^"]+)"', page)
     assert undo, "there is one undo for all of them"
     answer = browser(bob).post(undo[1], follow=True)
-    assert "Took back 3 answers" in answer.content.decode()
+    assert "3 resolutions were undone" in answer.content.decode()
     assert active() == before
     assert MemoryReview.objects.pending().count() == 3
 
@@ -69,8 +69,8 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
     fact_learn(agent=ada, content="The gate closes at 10.", subject="gate", project="apollo", by=actor)
     review = MemoryReview.objects.get()
     page = " ".join(browser(bob).get(f"/review/memory/{review.pk}/").content.decode().split())
-    told = re.findall(r"<dt>Whose word</dt> <dd>([^<]+)</dd>", page)
-    assert told == ["people&#x27;s", "the agent&#x27;s"]
+    told = re.findall(r"<dt>Stated by</dt> <dd>([^<]+)</dd>", page)
+    assert told == ["people", "the agent"]
     assert "apollo" in page
 
 

@@ -102,7 +102,7 @@ def test_note_of_an_invitation_is_for_owners_alone(owner, alice):
 def test_account_that_looks_like_another_is_not_made(owner, there, new):
     by = Principal.of_user(owner)
     make_person(there, "Viewer")
-    with pytest.raises(Invalid, match="looks like it"):
+    with pytest.raises(Invalid, match="similar-looking"):
         invitation_accept(secret=invitation_create(role="Viewer", by=by)[1], username=new, password=NEW["password"])
 
 

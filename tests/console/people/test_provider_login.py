@@ -53,10 +53,10 @@ def test_groups_make_an_account_and_let_nobody_in_who_is_kept_out(provider, owne
     person_deactivate(person=rosa, by=Principal.of_user(owner))
     assert not is_in(client)
     refusals = {
-        "1": "Your account is kept out.",
+        "1": "Your account is deactivated.",
         "2": "None of your groups has a role here.",
         # A name that is somebody else's account is not taken over.
-        "4": "There is an account of this name",
+        "4": "An account with this name",
     }
     for subject, said in refusals.items():
         guest = Client()

@@ -58,7 +58,7 @@ def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
         except Conflict as error:
             refusal = error.detail
         else:
-            messages.success(request, "The settings are saved, and hold from the next prompt on.")
+            messages.success(request, "The settings were saved. They apply from the next prompt on.")
             return redirect("agent_context_settings", slug=agent.slug)
     history = settings_history(agent=agent, by=by)
     older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
@@ -89,13 +89,13 @@ def agent_context_settings_restore(request: HttpRequest, slug: str, version: int
     except (Invalid, NotFound) as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, f"The settings are those of version {version} again.")
+        messages.success(request, f"The settings of version {version} were restored.")
     return redirect("agent_context_settings", slug=agent.slug)
 
 
 def _words(settings: AgentSettings) -> str:
     """The settings as lines that can be compared."""
-    lines = [f"Profile: {settings.profile or 'that of its kind'}"]
+    lines = [f"Profile: {settings.profile or 'default for this kind of agent'}"]
     lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]

@@ -30,7 +30,7 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
-CHANGE_BADGES = {"added": ("added", "came"), "removed": ("removed", "went"), "text": ("accent", "reads otherwise")}
+CHANGE_BADGES = {"added": ("added", "came"), "removed": ("removed", "went"), "text": ("accent", "reads differently")}
 
 
 class SpanForm(forms.Form):
@@ -124,7 +124,7 @@ def _event(event: Event, by: Principal, known: frozenset[str]) -> EventView:
     if event.kind == PROFILE_KIND:
         return EventView("Profile updated", _page(event, by), event.author_name, "", event.at)
     if event.kind not in known:
-        return EventView("A change that you may not see", "", "", "", event.at)
+        return EventView("A change that you cannot view", "", "", "", event.at)
     approved_by = ""
     if event.object_type == "identityversion":
         proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()

@@ -45,7 +45,7 @@ class SideForm(forms.Form):
     run = forms.CharField(
         label="Run",
         max_length=36,
-        help_text="A run's id, or “now”: the other side's request, asked now.",
+        help_text="A run's id, or “now” to assemble the other side's request now.",
         widget=forms.TextInput(attrs={"list": "recent-runs", "autocomplete": "off"}),
     )
     frame = forms.ChoiceField(
@@ -134,7 +134,7 @@ def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
     words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
     if "as_of" in changes:
         words.append(f"as of {_moment(changes['as_of'])}")
-    return Side(shown, ", ".join(["asked now", *words]), run)
+    return Side(shown, ", ".join(["assembled now", *words]), run)
 
 
 def _moment(moment: datetime) -> str:

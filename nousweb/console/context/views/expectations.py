@@ -209,7 +209,7 @@ def agent_expectation_undo(request: HttpRequest, slug: str, pk: UUID) -> HttpRes
     one = expectation_retire(expectation=expectation_get(agent_get(slug, by), by, pk), by=by, reason="Undone.")
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/_expectation_made.html", {"one": one, "undone": True})
-    messages.success(request, "Taken back: it is not expected any more.")
+    messages.success(request, "Undone. The expectation was removed.")
     return redirect("agent_expectations", slug=slug)
 
 
@@ -240,7 +240,7 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
     else:
         form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
         if not form.is_valid():
-            raise Invalid("The question is not one that can be asked.", field="input")
+            raise Invalid("This request is not valid.", field="input")
         asked, persona = form.as_request(), form.cleaned_data.get("persona") or None
     one = expectation_create(
         agent=agent,
@@ -267,13 +267,13 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
         if action == "check":
             found = _checked(one, by)
             result = result_of(found)
-            return f"Checked: {result.get_state_display().lower()}." if result else "It is retired."
+            return f"Checked: {result.get_state_display().lower()}." if result else "This expectation is retired."
         if action == "retire":
             expectation_retire(expectation=one, by=by)
-            return "Retired: it is not checked any more."
+            return "Retired. It is no longer checked."
         if action == "restore":
             _checked(expectation_restore(expectation=one, by=by), by)
-            return "Restored: it is checked again."
+            return "Restored. It is checked again."
         if action == "edit" and form.is_valid():
             demand = form.as_demand(partial(memories_named, one.agent, one.persona, by))
             found = expectation_update(expectation=one, by=by, **demand)
@@ -285,7 +285,7 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
     except (Conflict, NotFound) as error:
         form.add_error(None, error.detail)
     if action not in ("edit", "restore"):
-        raise Invalid("There is no such action here.", field="action")
+        raise Invalid("Unknown action.", field="action")
     return ""
 
 

@@ -12,7 +12,7 @@ from identity.selectors import agent_get
 from nousweb.console.common.requests import principal_of
 from nousweb.lib import clock
 
-PERIODS = {"": "As long as the log is kept", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}
+PERIODS = {"": "Whole log", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}
 
 
 @require_safe

@@ -162,7 +162,7 @@ def _selected(
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
     keys = list(dict.fromkeys(fields.getlist("selected")))
     if len(keys) > MAX_SELECTED:
-        raise Invalid(f"At most {MAX_SELECTED} at once.", field="selected")
+        raise Invalid(f"At most {MAX_SELECTED} can be selected at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}
     found: list[ChangeProposal | MemoryReview]
     if of == "proposals":
@@ -198,17 +198,17 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         keys = _uuids(fields.getlist("fact"), "fact")
         facts = _in_order(view.facts.filter(pk__in=keys), keys, "fact")
         if len(facts) > 1:
-            return ImpactScenario(f"{len(facts)} facts found wrong together", bulk_invalidation_overrides(facts))
+            return ImpactScenario(f"{len(facts)} facts marked as wrong together", bulk_invalidation_overrides(facts))
         [fact] = facts
         if "category" in fields:
             return _with_metadata(fact, fields)
         content = fields.get("content", "").strip()
         if not content:
-            return ImpactScenario(f"The fact “{fact}” found wrong", invalidation_overrides(fact))
+            return ImpactScenario(f"The fact “{fact}” marked as wrong", invalidation_overrides(fact))
         return ImpactScenario(
             f"“{content[:80]}” in place of “{fact}”",
             fact_overrides(fact, content),
-            "The new text is taken to be as relevant as the fact that it replaces.",
+            "The new text is assumed to be as relevant as the fact that it replaces.",
         )
     if "question" in fields:
         by.require("memory.view_memoryreview", agent)
@@ -220,14 +220,14 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
             overrides, refused = bulk_resolution_overrides(reviews, answer)
             words = "1 review" if len(reviews) == 1 else f"{len(reviews)} reviews together"
             return ImpactScenario(
-                f"The answer “{MemoryReview.Resolution(answer).label}” to {words}", overrides, refused=refused
+                f"The resolution “{MemoryReview.Resolution(answer).label}” of {words}", overrides, refused=refused
             )
         overrides = resolution_overrides(reviews[0], answer, fields.get("content", ""))
         words = MemoryReview.Resolution(answer).label
         return ImpactScenario(
-            f"The answer “{words}”",
+            f"The resolution “{words}”",
             overrides,
-            "The merged text is taken to be as relevant as the first of them." if answer == "merge" else "",
+            "The merged text is assumed to be as relevant as the first fact." if answer == "merge" else "",
         )
     if "censor" in fields or "pattern" in fields:
         by.require("memory.view_censor", agent)
@@ -257,7 +257,7 @@ def _with_metadata(fact: Fact, fields: QueryDict) -> ImpactScenario:
     try:
         importance = None if weight is None else float(weight)
     except ValueError as error:
-        raise Invalid("importance lies between 0 and 1.", field="importance") from error
+        raise Invalid("importance must be between 0 and 1.", field="importance") from error
     tags = fields.get("tags")
     overrides = metadata_overrides(
         fact,
@@ -291,7 +291,7 @@ def _in_order(rows: QuerySet[Row], keys: Sequence[UUID], what: str) -> list[Row]
 
 def _uuids(values: Sequence[str], field: str) -> list[UUID]:
     if len(values) > MAX_SELECTED:
-        raise Invalid(f"At most {MAX_SELECTED} at once.", field=field)
+        raise Invalid(f"At most {MAX_SELECTED} can be selected at once.", field=field)
     return [_uuid(value, field) for value in dict.fromkeys(values)]
 
 
@@ -306,5 +306,5 @@ def _count(value: str) -> int:
     if not value:
         return DEFAULT_RUNS
     if not (value.isascii() and value.isdecimal() and len(value) <= 3):
-        raise Invalid(f"n lies between 1 and {MAX_RUNS}.", field="n")
+        raise Invalid(f"n must be between 1 and {MAX_RUNS}.", field="n")
     return int(value)

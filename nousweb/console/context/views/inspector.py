@@ -90,7 +90,7 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
     shown = _preview(form, agent, by)
     if shown is None:
-        raise Invalid("There is no prompt to count.", field="input")
+        raise Invalid("No prompt to count.", field="input")
     size: dict[str, Any] = {"tokens": shown.record.tokens, "counted_tokens": None}
     context: dict[str, Any] = {"size": size}
     if counts_exactly():
@@ -100,7 +100,7 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
                 "counted_by": settings.COUNTER_MODEL,
             }
         except CountFailed as failed:
-            context["failure"] = f"It could not be counted: {failed}"
+            context["failure"] = f"The tokens could not be counted: {failed}"
     return render(request, "context/_token_count.html", context)
 
 

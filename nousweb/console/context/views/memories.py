@@ -110,7 +110,7 @@ def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: st
         row = view.rows(store.model).filter(pk=item_id).first()
     if row is None:
         raise NotFound("There is no such memory, or it is retired.")
-    messages.info(request, "It is retired, so no prompt includes it today. This is its own page.")
+    messages.info(request, "This memory is retired, so no prompt includes it today. This is its own page.")
     return redirect(_own_page(slug, item_type, item_id, row.persona))
 
 
@@ -134,17 +134,17 @@ def _act(
     action = request.POST.get("action", "")
     if action == "pin":
         context_pin(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)
-        return "Pinned: it comes first in its section from now on."
+        return "Pinned. It comes first in its section from now on."
     if action == "unpin":
         context_unpin(agent=agent, item_type=item_type, item_id=item_id, by=by)
-        return "Removed the pin."
+        return "The pin was removed."
     if fact is not None and action == "wrong":
         fact_invalidate(fact=fact, by=by, reason=request.POST.get("reason", ""))
-        return "Marked as wrong: prompts no longer include it. It can be restored on its own page."
+        return "Marked as wrong. Prompts no longer include it. You can restore it on its own page."
     if fact is not None and action == "category":
         fact_edit(fact=fact, by=by, category=request.POST.get("category", ""), reason=request.POST.get("reason", ""))
-        return "Changed its category."
-    raise Invalid("There is no such action here.", field="action")
+        return "The category was changed."
+    raise Invalid("Unknown action.", field="action")
 
 
 @require_safe

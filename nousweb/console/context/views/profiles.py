@@ -100,7 +100,7 @@ def context_profile_edit(request: HttpRequest, profile_slug: str) -> HttpRespons
             except Conflict as error:
                 context["refusal"] = error.detail
             else:
-                messages.success(request, f"Saved: version {made.version} is in force.")
+                messages.success(request, f"Saved. Version {made.version} is in use.")
                 return redirect("context_profile", profile_slug=profile.slug)
     status = 409 if context.get("refusal") else 422 if form.errors else 200
     return render(request, "context/profile_edit.html", context, status=status)
@@ -132,7 +132,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
         except Conflict as error:
             form.add_error("slug", error.detail)
         else:
-            messages.success(request, "Made the copy.")
+            messages.success(request, "The profile was copied.")
             return redirect("context_profile", profile_slug=made.slug)
     return render(
         request, "context/profile_copy.html", {"profile": original, "form": form}, status=422 if form.errors else 200

@@ -59,7 +59,7 @@ class RunFilterForm(forms.Form):
     outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
     since = forms.DateField(required=False, label="From", widget=DateInput())
     until = forms.DateField(required=False, label="To", widget=DateInput())
-    min_tokens = forms.IntegerField(required=False, min_value=0, max_value=10**6, label="Least tokens")
+    min_tokens = forms.IntegerField(required=False, min_value=0, max_value=10**6, label="Minimum tokens")
     fingerprint = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -187,5 +187,5 @@ def agent_context_outcome(request: HttpRequest, slug: str, pk: UUID) -> HttpResp
     except Invalid as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, "Noted how it ended.")
+        messages.success(request, "The outcome was saved.")
     return redirect("agent_context_run", slug=slug, pk=pk)

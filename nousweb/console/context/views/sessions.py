@@ -44,7 +44,7 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     # Prompts of one persona are no steps of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
     if not personas:
-        raise NotFound("There is no run of such a session. Runs are deleted when their retention ends.")
+        raise NotFound("This session has no runs. Runs are deleted when their retention ends.")
     persona = request.GET.get("persona", "")
     persona = persona if persona in personas else personas[0]
     runs = runs.filter(persona=persona).only(*COLUMNS)

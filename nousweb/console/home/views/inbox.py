@@ -99,4 +99,4 @@ def _entry_of(cursor: str) -> InboxEntry:
     try:
         return InboxEntry(UUID(key), "", int(priority), 0, "", moment)
     except ValueError as error:
-        raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
+        raise Invalid("Invalid cursor: it does not come from a page of the inbox.", field="cursor") from error

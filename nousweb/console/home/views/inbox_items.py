@@ -36,7 +36,7 @@ def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> 
     part = (QueueFilter if item_type == PROPOSAL else ReviewQueue).of(request.GET)
     following = part.place(pk, by)["following"] if change in ("snooze", "skip") else (item_type, pk)
     if change not in CHANGES:
-        raise NotFound("There is no such change.")
+        raise NotFound("Unknown action.")
     try:
         messages.success(request, CHANGES[change](request, item, by))
         # A person who acts on an item has read the notifications about it.
@@ -57,7 +57,7 @@ def inbox_bulk(request: HttpRequest) -> HttpResponse:
     part = InboxFilter.of(request.GET)
     change = request.POST.get("change", "")
     if change not in ("assign", "snooze"):
-        raise NotFound("There is no such change.")
+        raise NotFound("Unknown action.")
     done, refused = 0, []
     for value in request.POST.getlist("selected")[:MAX_SELECTED]:
         # A list of one kind names the key alone.
@@ -90,39 +90,39 @@ def decide_require(by: Principal) -> None:
 def _assign(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     person = _person(request) if request.POST.get("person") else None
     item_assign(item=item, person=person, by=by)
-    return f"It is {person.get_username()}'s to decide." if person else "It is nobody's in particular."
+    return f"Assigned to {person.get_username()}." if person else "Unassigned."
 
 
 def _snooze(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     until = snooze_until(request.POST.get("until", ""), request.POST.get("day", ""))
     item_snooze(item=item, until=until, by=by)
-    return "Snoozed: it is out of your inbox until then." if until else "Snoozed until it changes or is shown again."
+    return "Snoozed. It is hidden from your inbox until then." if until else "Snoozed until something new happens."
 
 
 def _unsnooze(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     item_unsnooze(item=item, by=by)
-    return "It is in your inbox again."
+    return "The item is in your inbox again."
 
 
 def _skip(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     item_skip(item=item, by=by)
-    return "Skipped: it waits as before."
+    return "Skipped. It stays in the inbox."
 
 
 def _comment(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     item_comment_add(item=item, text=request.POST.get("text", ""), by=by)
-    return "Your comment is kept."
+    return "Comment added."
 
 
 def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     person = _person(request)
     opinion_request(item=item, person=person, by=by)
-    return f"{person.get_username()} is asked."
+    return f"{person.get_username()} was asked for an opinion."
 
 
 def _answer(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     opinion_give(item=item, answer=request.POST.get("answer", ""), note=request.POST.get("note", ""), by=by)
-    return "Your opinion is kept. It decides nothing."
+    return "Your opinion was saved. It does not decide the item."
 
 
 CHANGES: dict[str, Callable[[HttpRequest, InboxItem, Principal], str]] = {

@@ -40,7 +40,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     rows = [
         {
             "notification": row,
-            "title": titles.get(row.item_id, "It is gone"),
+            "title": titles.get(row.item_id, "This item no longer exists"),
             "url": reverse(ITEM_PAGES[row.item_type], args=[row.item_id]) if row.item_id in titles else "",
             "badge": KIND_BADGES.get(row.kind, "neutral"),
         }
@@ -65,7 +65,7 @@ def inbox_filter_save(request: HttpRequest) -> HttpResponse:
     part = InboxFilter.of(request.GET)
     try:
         saved = saved_filter_save(name=request.POST.get("name", ""), query=part.query(), by=principal_of(request))
-        messages.success(request, f"The filter {saved.name} is saved.")
+        messages.success(request, f"The filter {saved.name} was saved.")
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(_inbox(part))
@@ -75,7 +75,7 @@ def inbox_filter_save(request: HttpRequest) -> HttpResponse:
 def inbox_filter_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a filter of one's own."""
     saved_filter_delete(key=pk, by=principal_of(request))
-    messages.success(request, "The filter is removed.")
+    messages.success(request, "The filter was removed.")
     return redirect("inbox")
 
 

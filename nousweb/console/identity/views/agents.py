@@ -53,7 +53,7 @@ def agent_new(request: HttpRequest) -> HttpResponse:
             # To the services, the prompt of the character is the content of a section.
             form_refuse(form, error, content="prompt")
         else:
-            messages.success(request, f"Agent {agent.name} was made.")
+            messages.success(request, f"Agent {agent.name} was created.")
             return redirect("agent_connect" if by.may("identity.add_apitoken") else "agent_identity", agent.slug)
     return render(request, "identity/agent_new.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -71,7 +71,7 @@ def agent_settings(request: HttpRequest, slug: str) -> HttpResponse:
         except Invalid as error:
             form_refuse(form, error)
         else:
-            messages.success(request, "The settings are saved.")
+            messages.success(request, "The settings were saved.")
             return redirect("agent_settings", agent.slug)
     context = {"agent": agent, "form": form}
     return render(request, "identity/agent_settings.html", context, status=422 if form.errors else 200)
@@ -107,7 +107,7 @@ def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
             agent=agent, by=by, reason=form.cleaned_data["reason"], seen=request.POST.get("seen", "-")
         )
     except Conflict as error:
-        messages.warning(request, f"{error.detail} Look at them again.")
+        messages.warning(request, f"{error.detail} Check them again.")
         return _initiate_page(request, agent, form, status=409)
     messages.success(request, _said(seeded))
     return redirect("agent_identity", agent.slug)

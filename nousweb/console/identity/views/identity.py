@@ -96,7 +96,7 @@ def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     form = CompareForm(asked)
     context = {**_about(agent, named), "form": form, "latest": latest, "layout": layout_of(request)}
     if not form.is_valid():
-        context["problem"] = "Give the numbers of two versions."
+        context["problem"] = "Enter the numbers of two versions."
         return render(request, "identity/section_compare.html", context, status=422)
     older, newer = form.cleaned_data["from"], form.cleaned_data["to"]
     found = {version.version: version for version in versions.filter(version__in=(older, newer))}
@@ -194,7 +194,9 @@ def rollback(request: HttpRequest, slug: str, section: str, version: int) -> Htt
     try:
         result = identity_rollback(agent=agent, section=named, to_version=version, by=by, **form.cleaned_data)
     except StaleBase as stale:
-        messages.warning(request, f"{stale.detail} Below is what the roll-back changes now; nothing was saved.")
+        messages.warning(
+            request, f"{stale.detail} The changes that the roll-back would make now are shown below. Nothing was saved."
+        )
         return _rollback_page(request, agent, target, form, status=409)
     except Invalid as error:
         form_refuse(form, error)

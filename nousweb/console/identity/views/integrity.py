@@ -81,7 +81,7 @@ def integrity_verify(request: HttpRequest) -> HttpResponse:
     """Ask for a verification, which the worker makes."""
     try:
         verification_request(by=principal_of(request))
-        messages.success(request, "The log is checked in the background, from the next minute on.")
+        messages.success(request, "The verification starts in the background within a minute.")
     except Conflict as error:
         messages.error(request, error.detail)
     return redirect("integrity")

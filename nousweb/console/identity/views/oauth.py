@@ -42,7 +42,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
         scopes, asked = server.validate_authorization_request(uri)
     except FatalClientError as error:
         # Nobody is sent to an address that is not the client's.
-        return _refusal(request, error.description or "The client or its address is not known here.")
+        return _refusal(request, error.description or "This client or its address is not registered here.")
     except OAuth2Error as error:
         return _refusal(request, error.description or str(error), error)
     except ValueError:
@@ -101,9 +101,9 @@ def _refusal(request: HttpRequest, why: str, error: OAuth2Error | None = None) -
 
 
 class ClientForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="As people read it when they are asked to connect it.")
+    name = forms.CharField(max_length=100, help_text="Shown to people when they are asked to connect the client.")
     redirect_uris = forms.CharField(
-        label="Addresses to return to",
+        label="Redirect addresses",
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
         help_text="One a line, letter for letter as the program sends them: https://…, http://127.0.0.1/… with any"
         " port, or the scheme of a program such as com.example.app:/callback.",
@@ -125,7 +125,7 @@ def clients(request: HttpRequest) -> HttpResponse:
         if form.is_valid():
             try:
                 made = oauth_client_create(**form.cleaned_data, by=by)
-                messages.success(request, f"Made {made.name}. Give it its client id.")
+                messages.success(request, f"{made.name} was created. Enter its client id in the program.")
                 return redirect(reverse("oauth_clients") + "?" + urlencode({"made": made.client_id}))
             except Invalid as error:
                 form_refuse(form, error)
@@ -155,6 +155,6 @@ def client_delete(request: HttpRequest, pk: int) -> HttpResponse:
     tokens = client.tokens.filter(revoked_at__isnull=True).select_related("agent")
     if request.method == "POST":
         revoked = oauth_client_delete(client=client, by=by)
-        messages.success(request, f"Deleted {client.name}. Tokens revoked: {revoked}.")
+        messages.success(request, f"{client.name} was deleted. Tokens revoked: {revoked}.")
         return redirect("oauth_clients")
     return render(request, "identity/oauth_client_delete.html", {"client": client, "tokens": tokens[:PAGE_SIZE]})

@@ -116,11 +116,11 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.error(request, error.detail)
         undone = None
     if undone is not None and undone.status == Status.REVERTED:
-        messages.success(request, f"Took back the change of {item.title}: the text before is in force again.")
+        messages.success(request, f"The change of {item.title} was undone. The previous text is active again.")
     elif undone is not None and undone.pk == pk:
-        messages.success(request, f"Took back the decision on {item.title}.")
+        messages.success(request, f"The decision on {item.title} was undone.")
     elif undone is not None:
-        messages.success(request, f"Proposed to restore the text before, for {item.title}. {ANOTHER_MUST_APPROVE}")
+        messages.success(request, f"The previous text of {item.title} was proposed. {ANOTHER_MUST_APPROVE}")
     return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
 
 

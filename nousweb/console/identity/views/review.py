@@ -109,7 +109,9 @@ def review_bulk(request: HttpRequest) -> HttpResponse:
                 moved[section] = version.version
             done += 1
         except StaleBase:
-            refused.append((item.title, "It touches the same lines as what is current now: open it."))
+            refused.append(
+                (item.title, "It changes the same lines as the current text. Open the proposal to decide it.")
+            )
         except DomainError as error:
             refused.append((f"{item.title} (by {item.proposal.author_name})", error.detail))
     if refused:
@@ -136,13 +138,14 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
         except DomainError as error:
             refused.append((proposal_title(proposal), error.detail))
     if undone:
-        messages.success(request, f"Took back {undone} decision{'s' if undone > 1 else ''}; they wait again.")
+        text = "1 decision was undone. The proposal is pending again."
+        if undone > 1:
+            text = f"{undone} decisions were undone. The proposals are pending again."
+        messages.success(request, text)
     if proposed:
-        messages.success(
-            request, f"Proposed to restore {proposed} text{'s' if proposed > 1 else ''}. {ANOTHER_MUST_APPROVE}"
-        )
+        messages.success(request, f"Previous texts proposed for restoration: {proposed}. {ANOTHER_MUST_APPROVE}")
     if not (undone or proposed or refused):
-        messages.warning(request, "These decisions were taken back already.")
+        messages.warning(request, "These decisions have already been undone.")
     if refused:
         messages.error(request, refusals_summary(refused))
     return redirect(queue_url(QueueFilter.of(request.GET)))
@@ -163,9 +166,9 @@ def _shown_check(item: ReviewItem, shown: dict[UUID, int]) -> None:
     """Raise Conflict for proposals that must not be approved from a list: high risk, or a text that was not unfolded
     there."""
     if item.proposal.risk == Risk.HIGH:
-        raise Conflict("High risk has to be opened to be approved.")
+        raise Conflict("Open a proposal of high risk to approve it.")
     if item.proposal.pk not in shown:
-        raise Conflict("Its text was not unfolded: read it first.")
+        raise Conflict("Expand the proposal and read it before you approve it.")
 
 
 def _chosen(request: HttpRequest) -> tuple[str, Sequence[UUID]]:

@@ -77,7 +77,7 @@ def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     if request.method == "POST":
         try:
             token_revoke(token=token, by=by)
-            messages.success(request, f"Revoked {token.name}. It opens nothing any more.")
+            messages.success(request, f"{token.name} was revoked. It no longer gives access.")
         except DomainError as error:
             messages.warning(request, error.detail)
         return redirect("agent_tokens", slug=slug)

@@ -43,29 +43,29 @@ class WebhookFields(forms.Form):
         choices=[(scope, f"{scope}: {SCOPE_MEANING[scope]}") for scope in RECEIVER_SCOPES],
         widget=forms.CheckboxSelectMultiple,
         initial=list(RECEIVER_SCOPES),
-        label="What its receiver may know",
+        label="Scopes of the receiver",
     )
     kinds = forms.MultipleChoiceField(
         choices=kind_choices(frozenset(CHANGE_KINDS), whole_groups=False),
         required=False,
         widget=forms.SelectMultiple(attrs={"size": 8}),
         label="Only these changes",
-        help_text="None chosen: all that its receiver may know.",
+        help_text="If none is chosen, all changes that the scopes allow are sent.",
     )
     bodies = forms.BooleanField(
-        required=False, label="Send what each change is about", help_text="Otherwise ids and kinds only."
+        required=False,
+        label="Include the object of each change",
+        help_text="If not selected, only ids and kinds are sent.",
     )
 
 
 class WebhookEditForm(WebhookFields):
-    active = forms.BooleanField(
-        required=False, label="Active", help_text="Otherwise what comes waits until it is active again."
-    )
+    active = forms.BooleanField(required=False, label="Active", help_text="While inactive, changes are queued.")
 
 
 class WebhookForm(WebhookFields):
     persona = forms.ChoiceField(
-        choices=Persona.choices, help_text="The subconscious brings the changes of both personas."
+        choices=Persona.choices, help_text="The subconscious receives the changes of both personas."
     )
     field_order = ("url", "scopes", "kinds", "persona", "bodies")
 
@@ -144,18 +144,18 @@ def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponseBase:
 def _state(delivery: WebhookDelivery) -> tuple[str, str, str]:
     """The badge of a message, its kind and word, and the label of its button."""
     if delivery.status == WebhookDelivery.Status.WAITING and delivery.attempts:
-        return "warn", "Tried again", "Try now"
-    return STATUS_KINDS[delivery.status], delivery.get_status_display(), "Send again"
+        return "warn", "Retried", "Try now"
+    return STATUS_KINDS[delivery.status], delivery.get_status_display(), "Resend"
 
 
 def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) -> HttpResponse:
     action = request.POST.get("action", "")
     if action in ("pause", "resume"):
         webhook_update(webhook=webhook, active=action == "resume", by=by)
-        messages.success(request, "It goes on." if action == "resume" else "Paused. What comes waits for it.")
+        messages.success(request, "Resumed." if action == "resume" else "Paused. New changes are queued.")
     elif action == "replay":
         count = deliveries_replay(webhook=webhook, by=by, delivery=_delivery(webhook, request.POST.get("delivery")))
-        messages.success(request, f"{count} sent again as soon as the worker comes to it.")
+        messages.success(request, f"{count} will be resent by the worker.")
     return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
 
 
@@ -179,7 +179,7 @@ def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse
             except Invalid as error:
                 form_refuse(form, error)
             else:
-                messages.success(request, "Saved. It holds for the next message.")
+                messages.success(request, "Saved. The changes apply from the next message on.")
                 return redirect("agent_webhook", slug=slug, pk=webhook.pk)
     shown = {"agent": agent, "webhook": webhook, "form": form, "secret": secret}
     return render(request, "identity/webhook_edit.html", shown, status=422 if form.errors else 200)
@@ -192,7 +192,7 @@ def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpRespon
     agent, webhook = _webhook(by, slug, pk)
     if request.method == "POST":
         webhook_delete(webhook=webhook, by=by)
-        messages.success(request, "Deleted. Nothing is sent to this address any more.")
+        messages.success(request, "The webhook was deleted. Nothing is sent to this address any more.")
         return redirect("agent_webhooks", slug=slug)
     return render(request, "identity/webhook_delete.html", {"agent": agent, "webhook": webhook})
 

@@ -29,9 +29,9 @@ VIEW = "memory.view_censor"
 PAGE_SIZE = 50
 SEVERITY_KINDS = {"warn": "warn", "block": "block", "absolute": "block"}
 VERDICTS = {
-    "allow": ("ok", "Nothing triggers.", "The text would pass."),
+    "allow": ("ok", "No censor triggers.", "The text would pass."),
     "warn": ("warn", "Would warn.", "The text would pass, and the agent would be warned."),
-    "block": ("block", "Would block.", "The text would be kept back."),
+    "block": ("block", "Would block.", "The text would be blocked."),
 }
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
@@ -100,7 +100,7 @@ def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
         except (Conflict, NotAllowed) as error:
             form.add_error(None, error.detail)
         else:
-            messages.success(request, "Made the censor. It is in force.")
+            messages.success(request, "The censor was created and is in force.")
             return redirect("agent_censor", slug=slug, pk=censor.pk)
     context = {"agent": agent, "form": form, "default_threshold": default_threshold()}
     return render(request, "memory/censor_add.html", context, status=422 if form.errors else 200)
@@ -124,7 +124,7 @@ def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
         except NotAllowed as error:
             form.add_error(None, error.detail)
         else:
-            messages.success(request, "Saved the censor.")
+            messages.success(request, "The censor was saved.")
             return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
     context = base_context(request, scope, censor=censor, form=form)
     return render(request, "memory/censor_edit.html", context, status=422 if form.errors else 200)
@@ -139,9 +139,9 @@ def agent_censor_false_positive(request: HttpRequest, slug: str, pk: UUID) -> Ht
     form = RemarkForm(request.POST)
     if form.is_valid():
         censor_false_positive(censor=censor, by=scope.by, message=form.cleaned_data["reason"])
-        messages.success(request, "Counted one false positive.")
+        messages.success(request, "The false positive was recorded.")
     else:
-        messages.error(request, "The remark is too long; nothing was counted.")
+        messages.error(request, "The remark is too long. Nothing was recorded.")
     return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
 
 

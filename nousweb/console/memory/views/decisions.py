@@ -56,7 +56,7 @@ def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
             except Invalid as error:
                 form_refuse(form, error)
             else:
-                messages.success(request, "Saved the review.")
+                messages.success(request, "The review was saved.")
                 return redirect(reverse("agent_decision", args=[slug, pk]) + scope.suffix)
     episode = scope.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
     context = base_context(

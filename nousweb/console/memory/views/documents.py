@@ -81,16 +81,16 @@ def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str
         match change:
             case "retire":
                 document = document_retire(document=document, by=scope.by)
-                done = "Retired: the agent no longer finds it. Its versions stay."
+                done = "Retired. The agent cannot find the document any more. Its versions are kept."
             case "restore":
                 version = document.version
                 document = document_restore(document=document, by=scope.by)
                 done = f"Version {document.version} has the value of version {version}."
             case "release":
                 document = document_release(document=document, by=scope.by)
-                done = "The agent may change it again."
+                done = "The agent can change the document again."
             case _:
-                raise NotFound("There is no such change.")
+                raise NotFound("Unknown action.")
     except Conflict as error:
         messages.error(request, error.detail)
     else:

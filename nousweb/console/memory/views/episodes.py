@@ -86,7 +86,7 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
         # A summary that nobody touched stays the one that the lifecycle may rewrite.
         lambda fields: episode_update(episode=episode, by=scope.by, **changed_fields(form)),
         title="Edit episode",
-        done="Saved the episode.",
+        done="The episode was saved.",
     )
 
 
@@ -110,7 +110,7 @@ def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
             **{"outcome": fields["outcome"], **changed_fields(form, "summary", "lessons", "ended_at")},
         ),
         title="Close episode",
-        note="It stays in search and prompts; nothing more can be added to its transcript.",
+        note="The episode stays in search and prompts. Its transcript cannot be extended any more.",
         button="Close the episode",
-        done="Closed the episode.",
+        done="The episode was closed.",
     )

@@ -53,13 +53,13 @@ class EraseForm(forms.Form):
         coerce=UUID,
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        label="Documents to erase with it",
-        help_text="A document goes with all of its versions. One that is not ticked stays as it is.",
+        label="Documents to erase too",
+        help_text="A selected document is erased with all of its versions. Other documents are kept.",
     )
     reason = forms.CharField(
         max_length=MAX_REASON_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Stays in the receipt, so do not repeat what is to be erased.",
+        help_text="The reason stays in the receipt, so do not repeat the text to be erased.",
     )
     name = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}))
 
@@ -76,7 +76,7 @@ class EraseForm(forms.Form):
 
     def clean_name(self) -> str:
         if self.cleaned_data["name"] != self.expected:
-            raise forms.ValidationError(f"This is not “{self.expected}”.")
+            raise forms.ValidationError(f"Type exactly “{self.expected}”.")
         return self.expected
 
 
@@ -100,7 +100,7 @@ def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         request,
         base_context(request, scope),
         title="Erase this fact",
-        meaning="This cannot be undone. To take back what was wrong and keep the record, mark it as wrong instead.",
+        meaning="This cannot be undone. To withdraw a wrong fact and keep the record, mark it as wrong instead.",
         quote=fact.content,
         expected=slug,
         goes=lambda: [(1, "fact"), (FactChange.objects.filter(fact=fact).count(), "changes in its history")],
@@ -122,7 +122,7 @@ def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
         request,
         base_context(request, scope),
         title="Erase this document",
-        meaning="This cannot be undone. To take it back and keep the record, retire it instead.",
+        meaning="This cannot be undone. To withdraw the document and keep the record, retire it instead.",
         quote=str(document),
         expected=slug,
         goes=lambda: [(1, "document"), (versions.count(), "versions of it")],
@@ -146,9 +146,9 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
         request,
         {"agent": agent},
         title=f"Erase everything about {subject[:80]}",
-        meaning="This cannot be undone. It reaches the facts of both personas, active or retired, and the documents "
-        "that you tick. Events and episodes that name the subject stay; the receipt counts those that still quote an "
-        "erased fact.",
+        meaning="This cannot be undone. It erases the facts of both personas, active or retired, and the documents "
+        "that you select. Events and episodes that name the subject are kept; the receipt counts those that still "
+        "quote an erased fact.",
         quote="",
         expected=subject,
         goes=lambda: [
@@ -173,13 +173,13 @@ def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
     project = request.GET.get("project", "").strip()
     counts = project_counts(agent, project) if project else {}
     if not counts:
-        raise NotFound("There is nothing of this project.")
+        raise NotFound("This project has no data.")
     return _page(
         request,
         {"agent": agent},
         title=f"Erase the project {project[:80]}",
-        meaning="This cannot be undone. It reaches both personas, all tasks of the project, and the expectations that "
-        "ask for it. What global memory or other projects tell of it stays.",
+        meaning="This cannot be undone. It erases the memory of both personas, all tasks of the project, and the "
+        "expectations that ask for it. Mentions in global memory or in other projects are kept.",
         quote="",
         expected=project,
         goes=lambda: [(count, f"{NOUNS.get(name, name)} of {project}") for name, count in counts.items()],
@@ -253,9 +253,9 @@ def _page(
             form_refuse(form, error)
         else:
             total = sum(erased.rows.values())
-            messages.success(request, f"Erased for good: {total:,} rows. This is the receipt.")
+            messages.success(request, f"Erased permanently: {total:,} rows. This is the receipt.")
             if still := sum(erased.still_quoted.values()):
-                messages.warning(request, f"{still:,} rows that are not erased here still quote it.")
+                messages.warning(request, f"{still:,} rows that were not erased still quote it.")
             return redirect(f"{reverse('audit')}?{urlencode(receipt)}")
     context |= {"title": title, "meaning": meaning, "quote": quote, "goes": goes(), "form": form, "back": back}
     return render(request, "memory/erase.html", context, status=422 if form.errors else 200)

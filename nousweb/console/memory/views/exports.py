@@ -21,7 +21,7 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 CHANGES = {
     "stop": (export_stop, "The export stops."),
-    "discard": (export_discard, "The file is deleted."),
+    "discard": (export_discard, "The file was deleted."),
 }
 
 
@@ -32,7 +32,7 @@ def agent_exports(request: HttpRequest, slug: str) -> HttpResponse:
     form = ExportForm(request.POST)
     try:
         if not form.is_valid():
-            raise Invalid("persona is actor, or nothing for both.", field="persona")
+            raise Invalid("persona must be actor, or empty for both.", field="persona")
         run = export_start(agent=agent, by=by, **form.cleaned_data)
     except (Conflict, Invalid) as error:
         messages.error(request, error.detail)
@@ -66,7 +66,7 @@ def agent_export_file(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
         name = f"{slug}-{run.created_at:%Y-%m-%d}.jsonl"
         return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type="application/jsonl")
     except (Conflict, FileNotFoundError) as error:
-        messages.error(request, str(getattr(error, "detail", "There is no file of this export any longer.")))
+        messages.error(request, str(getattr(error, "detail", "The file of this export no longer exists.")))
         return redirect(run)
 
 
@@ -75,7 +75,7 @@ def agent_export_change(request: HttpRequest, slug: str, pk: UUID, change: str) 
     """Stop an export, or delete its file."""
     run = _run(request, slug, pk)
     if change not in CHANGES:
-        raise NotFound("There is no such change of an export.")
+        raise NotFound("Unknown action.")
     service, said = CHANGES[change]
     change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
     return redirect(run)

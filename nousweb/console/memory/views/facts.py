@@ -76,7 +76,7 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
         except Invalid as error:
             form_refuse(form, error)
         else:
-            messages.success(request, "Added the fact.")
+            messages.success(request, "The fact was added.")
             return redirect("agent_facts", slug=slug)
     return render(request, "memory/fact_add.html", {"agent": agent, "form": form}, status=422 if form.errors else 200)
 

@@ -31,9 +31,9 @@ from nousweb.console.memory.import_forms import ImportForm, import_page, latest_
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 CHANGES = {
-    "start": (run_start, "The import goes on in the background."),
-    "stop": (run_stop, "The import stops. What it has stored stays."),
-    "discard": (run_discard, "The uploaded file is deleted."),
+    "start": (run_start, "The import continues in the background."),
+    "stop": (run_stop, "The import stops. The memories that it has stored are kept."),
+    "discard": (run_discard, "The uploaded file was deleted."),
 }
 
 
@@ -87,7 +87,7 @@ def agent_import_part(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     offset = request.GET.get("offset", "")
     try:
         if not (offset.isascii() and offset.isdigit() and len(offset) < 13):
-            raise Invalid("offset is a number of bytes.", field="offset")
+            raise Invalid("offset must be a number of bytes.", field="offset")
         run = run_receive(run=run, offset=int(offset), part=request.body, by=principal_of(request))
     except DomainError as error:
         return JsonResponse({"errors": [error.detail], "received": run.received_bytes}, status=error.status)
@@ -99,7 +99,7 @@ def agent_import_change(request: HttpRequest, slug: str, pk: UUID, change: str) 
     """Start or resume, stop, or discard an import."""
     run = _run(request, slug, pk)
     if change not in CHANGES:
-        raise NotFound("There is no such change of an import.")
+        raise NotFound("Unknown action.")
     service, said = CHANGES[change]
     change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
     return redirect(run)

@@ -80,8 +80,8 @@ def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug, by)
     count = index_retry(agent=agent, by=by)
     if count:
-        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be tried again.")
+        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be retried.")
     else:
-        messages.info(request, "Nothing has failed.")
+        messages.info(request, "No row has failed.")
     back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
     return redirect(reverse("agent_index", args=[slug]) + back)

@@ -27,11 +27,12 @@ from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.queue.schedules import SCHEDULE_LABELS
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
 DAYS = 14
-DUE = "The stored texts have not been read since the rules of the gate have changed, or since there is a gate."
+DUE = "Stored memories have not been screened with the current rules."
 
 
 @require_safe
@@ -51,16 +52,16 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
         "memory/lifecycle.html",
         {
             "figures": [
-                ("Reviews waiting", visible_reviews(by).pending().count(), reverse("memory_review")),
+                ("Reviews pending", visible_reviews(by).pending().count(), reverse("memory_review")),
                 # All agents and personas share the queue, so its length tells of each of them.
                 *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else []),
-                ("Runs open", counts["queued"] + counts["running"] + counts["failed"], ""),
-                ("Given up", counts["dead"], "?status=dead"),
+                ("Jobs open", counts["queued"] + counts["running"] + counts["failed"], ""),
+                ("Failed permanently", counts["dead"], "?status=dead"),
             ],
             "tabs": [
                 {"label": label, "url": f"?status={value}" if value else "?", "active": value == status, "count": count}
                 for value, label, count in [
-                    ("", "All runs", sum(counts.values())),
+                    ("", "All jobs", sum(counts.values())),
                     *((value, label, counts[value]) for value, label in Job.Status.choices),
                 ]
             ],
@@ -68,7 +69,8 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
             "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _result_rows(run.result)) for run in page],
             "query": query_without(request),
             "schedules": [
-                (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
+                (each, _label(each), each.repeats == PAUSED, _period(each.minutes))
+                for each in sorted(Schedule.objects.all(), key=_label)
             ],
             "spend": spend,
             "today": spend[-1]["tokens"],
@@ -85,7 +87,7 @@ def lifecycle_screening(request: HttpRequest) -> HttpResponse:
     """Ask for all stored texts to be read by the rules of the gate."""
     try:
         screening_request(by=principal_of(request))
-        messages.success(request, "The worker reads the stored texts; this page shows how far it is.")
+        messages.success(request, "Screening started. This page shows its progress.")
     except Conflict as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#screening")
@@ -98,10 +100,10 @@ def lifecycle_retry(request: HttpRequest, pk: int) -> HttpResponse:
     by.require(CHANGE)
     run = _runs_of(by).select_related("agent").filter(pk=pk).first()
     if run is None:
-        raise NotFound("There is no such run.")
+        raise NotFound("There is no such job.")
     try:
         job_retry(job=run, by=by)
-        messages.success(request, "It is tried again.")
+        messages.success(request, "The job was requeued.")
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}?{query_without(request)}")
@@ -116,16 +118,16 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
     if schedule is None:
         raise NotFound("There is no such schedule.")
     actions: dict[str, tuple[Any, str]] = {
-        "pause": (schedule_pause, "It rests until it is resumed."),
-        "resume": (schedule_resume, "It runs again."),
-        "run": (schedule_run, "It runs now."),
+        "pause": (schedule_pause, "paused until it is resumed."),
+        "resume": (schedule_resume, "resumed."),
+        "run": (schedule_run, "started."),
     }
     service, said = actions.get(request.POST.get("action", ""), (None, ""))
     if service is None:
-        raise NotFound("There is no such action.")
+        raise NotFound("Unknown action.")
     try:
         service(schedule=schedule, by=by)
-        messages.success(request, f"{schedule.name}: {said}")
+        messages.success(request, f"{_label(schedule)}: {said}")
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#schedules")
@@ -154,6 +156,10 @@ def _result_rows(result: dict[str, Any]) -> list[tuple[str, Any]]:
     return [
         (name.replace("_", " "), len(value) if isinstance(value, list) else value) for name, value in result.items()
     ]
+
+
+def _label(schedule: Schedule) -> str:
+    return SCHEDULE_LABELS.get(schedule.func, schedule.name)
 
 
 def _period(minutes: int | None) -> str:

@@ -32,7 +32,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
     fields.update(request.POST)
     action = fields.get("action", "")
     if finding not in FINDINGS or action not in DONE:
-        raise NotFound("There is no such list, or no such change.")
+        raise NotFound("Unknown list or action.")
     what = FACT_ACTIONS[action]
     scope.by.require(what.permission, scope.agent)
     done, refused = [], []

@@ -67,8 +67,8 @@ def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
         ProcedureForm(request.POST if request.method == "POST" else None, initial=initial),
         lambda fields: procedure_update(procedure=procedure, by=scope.by, **fields),
         title="Edit procedure",
-        note="How often it was used and helped stays as it is counted.",
-        done="Saved the procedure.",
+        note="The counts of uses and successes do not change.",
+        done="The procedure was saved.",
     )
 
 
@@ -79,5 +79,7 @@ def agent_procedure_use(request: HttpRequest, slug: str, pk: UUID) -> HttpRespon
     procedure: Procedure = scope.row(scope.memory.procedures.select_related("agent"), pk, "procedure")
     active = request.POST.get("active") == "yes"
     procedure_update(procedure=procedure, by=scope.by, active=active)
-    messages.success(request, "It is in use again." if active else "Retired: the agent is no longer shown it.")
+    messages.success(
+        request, "The procedure is in use again." if active else "Retired. The agent no longer gets this procedure."
+    )
     return redirect(reverse("agent_procedure", args=[slug, pk]) + scope.suffix)

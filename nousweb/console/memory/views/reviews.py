@@ -80,43 +80,49 @@ class ResolutionButton:
 
 
 RESOLUTION_BUTTONS = {
-    Resolution.SAME: ResolutionButton("same", "Same", "The old one is confirmed, the new one merged into it."),
-    Resolution.REPLACE: ResolutionButton("replace", "New replaces old", "The old one was true until the new one was."),
-    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old one never was true.", "btn-danger"),
-    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new one never was true.", "btn-danger"),
+    Resolution.SAME: ResolutionButton("same", "Same", "The old fact is confirmed, and the new one is merged into it."),
+    Resolution.REPLACE: ResolutionButton(
+        "replace", "New replaces old", "The old fact was true until the new one became true."
+    ),
+    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true.", "btn-danger"),
+    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true.", "btn-danger"),
     Resolution.BOTH: ResolutionButton(
-        "both", "Both true", "Nothing changes, and the pair is not asked about again.", changes=False
+        "both", "Both are true", "Nothing changes, and this pair is not reviewed again.", changes=False
     ),
-    Resolution.ALLOW: ResolutionButton("allow", "Allow", "It may stand in prompts, trusted as your own words."),
+    Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
-        "hold", "Hold back", "It stays out of every prompt and search, and so do the same words later.", "btn-danger"
+        "hold", "Quarantine", "No prompt and no search includes it, nor the same words later.", "btn-danger"
     ),
-    Resolution.KEEP: ResolutionButton("keep", "Keep", "It stays as it is.", changes=False),
+    Resolution.KEEP: ResolutionButton("keep", "Keep", "Nothing changes.", changes=False),
     Resolution.REVERSE: ResolutionButton(
         "reverse",
         "Reverse",
-        "A censor warns again, until as many more matches; a fact that was found wrong holds after all.",
+        "A censor goes back to warning until it has matched as often again; a fact marked as wrong is restored.",
         "btn-danger",
     ),
 }
 """Beside these, "merge" has a form of its own."""
 DIFFERENT = ResolutionButton(
-    "different", "Two things", "Nothing changes, and the pair is not asked about again.", changes=False
+    "different", "Different subjects", "Nothing changes, and this pair is not reviewed again.", changes=False
 )
 BULK_BUTTONS = {**RESOLUTION_BUTTONS, Resolution.DIFFERENT: DIFFERENT}
 BUTTONS_OF_KIND = {
     (Kind.SAME_SUBJECT, Resolution.SAME): ResolutionButton(
-        "same", "Same thing", "The newer name becomes a spelling of the older one; facts stay as they are."
+        "same", "Same subject", "The newer name becomes a spelling of the older one. Facts do not change."
     ),
     (Kind.SAME_SUBJECT, Resolution.DIFFERENT): DIFFERENT,
     (Kind.REPEATED, Resolution.SAME): ResolutionButton(
-        "same", "Same thing", "Both subjects are one thing and are merged; the known fact is confirmed."
+        "same", "Same subject", "Both names are one subject and are merged. The known fact is confirmed."
     ),
     (Kind.REPEATED, Resolution.BOTH): ResolutionButton(
-        "both", "Holds of both", "It is stored for the other subject too."
+        "both", "True of both", "The fact is stored for the other subject too."
     ),
     (Kind.REPEATED, Resolution.NEW_WRONG): ResolutionButton(
-        "new_wrong", "Not of this one", "It is not stored, and not asked about again.", "btn-danger", False
+        "new_wrong",
+        "Not true of this subject",
+        "The fact is not stored, and is not reviewed again.",
+        "btn-danger",
+        False,
     ),
 }
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
@@ -206,7 +212,7 @@ def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
     review = _get(by, pk)
     try:
         review_undo(review=review, by=by)
-        messages.success(request, "Undid the resolution; the review is pending again.")
+        messages.success(request, "The resolution was undone. The review is pending again.")
     except DomainError as error:
         messages.error(request, error.detail)
     queue = ReviewQueue.of(request.GET)
@@ -256,7 +262,10 @@ def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     if refused:
         messages.error(request, refusals_summary(refused))
     if undone:
-        messages.success(request, f"Took back {undone} answer{'s' if undone > 1 else ''}; they wait again.")
+        text = "1 resolution was undone. The review is pending again."
+        if undone > 1:
+            text = f"{undone} resolutions were undone. The reviews are pending again."
+        messages.success(request, text)
     return redirect(ReviewQueue.of(request.GET).url())
 
 

@@ -62,7 +62,7 @@ def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
     except DomainError as error:
         messages.error(request, error.detail)
         return redirect(reverse("agent_subjects", args=[slug]) + scope.suffix)
-    messages.success(request, f"Entered “{subject.name}”.")
+    messages.success(request, f"The subject “{subject.name}” was added.")
     return redirect(_address(scope, subject))
 
 
@@ -89,7 +89,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     facts = scope.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
     found = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
     if not things:
-        raise NotFound("Nothing was ever believed about this subject.")
+        raise NotFound("No facts were ever stored about this subject.")
     now = clock.now()
     first = timeline_of(found, set(), now, now)
     step = _step(request.GET.get("at", ""))
@@ -166,12 +166,12 @@ def _edit(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
         is_user="is_user" in fields,
         reason=fields.get("reason", ""),
     )
-    return "Saved.", edited
+    return "The subject was saved.", edited
 
 
 def _alias(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
     alias = subject_alias_add(subject=subject, spelling=fields.get("spelling", ""), by=scope.by)
-    return f"“{alias.spelling}” means “{subject.name}” from now on.", subject
+    return f"“{alias.spelling}” is now a name of “{subject.name}”.", subject
 
 
 def _undo(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:

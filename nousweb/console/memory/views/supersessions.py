@@ -73,7 +73,7 @@ def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpRes
         if not _undoable(change):
             raise NotFound("This supersession has been undone already.")
         supersession_undo(fact=change.fact, by=scope.by, reason=request.POST.get("reason", ""))
-        messages.success(request, "The old fact holds again, as a new change; both facts are active now.")
+        messages.success(request, "The old fact was restored. Both facts are active now.")
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('agent_supersessions', args=[slug])}?{query_without(request)}")
