@@ -16,7 +16,7 @@ from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def usable(self) -> "ApiTokenQuerySet":
-        """Tokens that still open a door: not revoked and not past their expiry."""
+        """Valid tokens: not revoked and not past their expiry."""
         return self.filter(revoked_at__isnull=True).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=clock.now()))
 
 

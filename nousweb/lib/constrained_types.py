@@ -1,5 +1,5 @@
 """Types with bounds, which the OpenAPI document shows and the API enforces. Services check the same bounds again for
-every other door."""
+every other interface."""
 
 import re
 import unicodedata
