@@ -18,8 +18,8 @@ class MemoryConfig(AppConfig):
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers
-        from memory.services.import_erasure import imports_erase
-        from memory.services.job_erasure import jobs_erase
+        from memory.services.erasure.imports import imports_erase
+        from memory.services.erasure.jobs import jobs_erase
         from memory.transfer.export_runs import exports_erase
         from memory.transfer.import_runs import imports_stop
         from memory.types import MEMORY_TYPES

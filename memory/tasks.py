@@ -5,13 +5,13 @@ from memory.lifecycle import runner, schedule_control
 from memory.lifecycle.activities import activities_heal
 from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import reanalyze_tables
-from memory.services.index_upkeep import collections_refresh, new_rows_embed
-from memory.services.indexing import index_retry
-from memory.services.languages import words_reread
 from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal
-from memory.services.reembedding import reembed_continue
+from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.expiry import reviews_expire
-from memory.services.screening import screening_continue
+from memory.services.search_index.embedding import index_retry
+from memory.services.search_index.languages import words_reread
+from memory.services.search_index.reembedding import reembed_continue
+from memory.services.search_index.upkeep import collections_refresh, new_rows_embed
 
 
 def derive_from_events(loop_ids: list[int]) -> int:

@@ -16,7 +16,7 @@ from identity.services.tokens import token_create
 from memory.models import Event, Fact, MemoryReview
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
-from memory.services.index_writer import index_put
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 from tests.database import as_the_owner

@@ -24,7 +24,7 @@ from memory.models import Trust
 from memory.persona import persona_memory
 from memory.services.events import events_record
 from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
-from memory.services.quarantine import scan_agent_text
+from memory.services.quarantine.memories import scan_agent_text
 from nousweb.lib.errors import DomainError, NotFound
 
 TALK = "context.talk_to_agent"

@@ -28,7 +28,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.field_changes import fields_change
-from memory.services.quarantine import quarantine_if_needed
+from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock

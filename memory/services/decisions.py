@@ -12,9 +12,9 @@ from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.index_writer import index_put
-from memory.services.quarantine import quarantine_if_needed
+from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put
 from memory.services.trust import least_trusted, origin_of
 from memory.types import entry_of
 from nousweb.lib import clock

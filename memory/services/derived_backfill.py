@@ -5,8 +5,8 @@ from django.db import connection, transaction
 from memory.layers.event_policy import CLOSING_KINDS
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.events import long_term_store
-from memory.services.index_writer import index_put
 from memory.services.loops import summaries_heal
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 

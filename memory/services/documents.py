@@ -34,9 +34,9 @@ from memory.policy import (
 )
 from memory.services.endorsement import human_author_check
 from memory.services.facts.invalidated_facts import invalidated_match
-from memory.services.index_writer import index_put
-from memory.services.quarantine import quarantine_if_needed
+from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put
 from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
 from memory.types.documents import document_text

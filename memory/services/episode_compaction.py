@@ -2,7 +2,7 @@
 
 from identity.models import Agent, Persona
 from memory.models import Episode
-from memory.services.index_writer import index_put
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from memory.types.episodes import COMPACT_EPISODES
 from nousweb.lib import clock

@@ -26,9 +26,9 @@ from memory.policy import (
 from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.episode_texts import episode_words
 from memory.services.field_changes import fields_change
-from memory.services.index_writer import index_put, index_remove
-from memory.services.quarantine import quarantine_if_needed
+from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put, index_remove
 from memory.services.trust import episode_origin, least_trusted, origin_of, writer_trust
 from memory.types import entry_of
 from nousweb.lib import clock

@@ -21,8 +21,8 @@ from memory.layers.loops import loop_visibility
 from memory.layers.text_compaction import compact
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.event_ids import event_ids_reserve
-from memory.services.index_writer import index_put
-from memory.services.quarantine import open_quarantine_review, quarantine_entries
+from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
+from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock

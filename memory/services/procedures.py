@@ -14,9 +14,9 @@ from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
 from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
-from memory.services.index_writer import index_put
-from memory.services.quarantine import quarantine_if_needed
+from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put
 from memory.services.trust import origin_of
 from memory.types import entry_of
 from nousweb.lib import clock

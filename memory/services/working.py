@@ -21,7 +21,7 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.services.working_quarantine import screen_working_text
+from memory.services.quarantine.working_memory import screen_working_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.validation import text_check, unit_check, whole_check, word_check

@@ -15,9 +15,9 @@ from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, Sub
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
 from memory.services.event_ids import event_ids_reserve
-from memory.services.index_writer import index_put
-from memory.services.languages import dictionary_of
-from memory.services.quarantine import quarantine_imported_row
+from memory.services.quarantine.memories import quarantine_imported_row
+from memory.services.search_index.languages import dictionary_of
+from memory.services.search_index.writer import index_put
 from memory.subjects.likeness import blocks_offered
 from memory.subjects.registry_backfill import registry_fill
 from memory.subjects.spelling import key_of, meaning_of

@@ -18,10 +18,10 @@ from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
-from memory.services.indexing import embed_pending_rows
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
+from memory.services.search_index.embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.factories import make_principal, make_token
 

@@ -12,8 +12,8 @@ from context.what_if.impact import impact_of
 from context.what_if.scenarios import metadata_overrides
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_edit
-from memory.services.index_writer import index_put
-from memory.services.indexing import embed_pending_rows
+from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.token_estimate import estimate_tokens
 from tests.factories import make_fact, make_run

@@ -16,9 +16,9 @@ from identity.principal import Principal
 from memory.models import Document, Fact, SearchItem, WorkingMemory
 from memory.services.documents import document_put, document_retire
 from memory.services.erasure import document_erase, fact_erase, subject_erase
+from memory.services.erasure.owner_functions import receipt_describe
 from memory.services.facts import fact_learn
-from memory.services.indexing import embed_pending_rows
-from memory.services.owner_erasure import receipt_describe
+from memory.services.search_index.embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.http import browser
 from tests.memory.test_erasure import assert_gone

@@ -23,8 +23,8 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.erasure import project_erase
-from memory.services.indexing import embed_pending_rows
 from memory.services.loops import loops_summarise
+from memory.services.search_index.embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.factories import make_copies, make_token
 from tests.http import browser

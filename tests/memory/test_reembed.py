@@ -11,10 +11,10 @@ from memory.models import EmbeddingModel, SearchItem
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
-from memory.services import reembedding
 from memory.services.facts import Precheck, fact_learn
-from memory.services.indexing import embed_pending_rows
-from memory.services.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
+from memory.services.search_index import reembedding
+from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
 from nousweb.lib.errors import Conflict, Invalid
 from tests.factories import SYSTEM, make_principal
 from tests.memory.embedders import endpoint

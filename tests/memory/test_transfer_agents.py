@@ -39,7 +39,7 @@ from memory.services.documents import document_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
-from memory.services.index_writer import index_put
+from memory.services.search_index.writer import index_put
 from memory.transfer.agent_export import agent_export
 from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
 from memory.types import MEMORY_TYPES, entry_of

@@ -13,9 +13,9 @@ from memory.censoring.injection import MAX_CHARACTERS, scan_text
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening, SearchItem
 from memory.services.facts import fact_learn
-from memory.services.indexing import embed_pending_rows
 from memory.services.loops import summaries_heal
-from memory.services.screening import screening_continue
+from memory.services.quarantine.screening import screening_continue
+from memory.services.search_index.embedding import embed_pending_rows
 from tests.factories import make_token
 from tests.http import browser
 

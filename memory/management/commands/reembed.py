@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from identity.principal import Principal
 from memory.embedding import EmbeddingFailed
 from memory.embedding.registry import configured_name
-from memory.services.reembedding import (
+from memory.services.search_index.reembedding import (
     ReembedProgress,
     reembed_cancel,
     reembed_continue,

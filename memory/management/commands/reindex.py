@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.services.reindexing import index_rebuild
+from memory.services.search_index.reindexing import index_rebuild
 from nousweb.lib.errors import DomainError
 
 

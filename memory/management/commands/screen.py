@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from memory.models import Screening
-from memory.services.screening import screening_continue, screening_request
+from memory.services.quarantine.screening import screening_continue, screening_request
 from nousweb.lib.errors import Conflict, DomainError
 
 

@@ -3,7 +3,7 @@
 The erased text is removed from every table and from quotes in the audit trail. A receipt remains there: the kind
 of item, the numbers of rows, who erased it and why, without the text. The product's role cannot delete from
 append-only tables: functions of the tables' owner delete and blank rows there, and write the receipt
-(memory/services/owner_erasure.py).
+(memory/services/erasure/owner_functions.py).
 
 An erasure takes the agent's lock exclusively (identity/services/agent_lock.py), so that nothing that was read before it
 is written after it.

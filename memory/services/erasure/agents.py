@@ -9,9 +9,9 @@ from django.db import connection, models
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
+from memory.services.erasure.owner_functions import OWNERS_TO_DELETE, agent_delete, receipt_describe
 from memory.services.erasure.scope import Erasure, Receipt
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
-from memory.services.owner_erasure import OWNERS_TO_DELETE, agent_delete, receipt_describe
 
 
 @erasing

@@ -14,11 +14,11 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType
+from memory.services.erasure.owner_functions import documents_delete, receipt_describe
 from memory.services.erasure.quoting import quoting_keys, rows_quoting, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
-from memory.services.index_writer import index_remove
-from memory.services.owner_erasure import documents_delete, receipt_describe
+from memory.services.search_index.writer import index_remove
 from nousweb.lib.errors import NotFound
 
 MIN_NAME_CHARACTERS = 3

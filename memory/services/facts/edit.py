@@ -13,8 +13,8 @@ from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record
 from memory.services.field_changes import fields_change
-from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.validation import tags_check, text_check, unit_check, word_check
 

@@ -36,7 +36,7 @@ from memory.services.facts.invalidated_facts import invalidated_match, relearned
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.store import alias_assign, facts_store
-from memory.services.quarantine import memory_text, open_quarantine_review, quarantine_memory, scan_memory
+from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin

@@ -54,7 +54,7 @@ from memory.services.facts.learn import (
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.store import facts_store
-from memory.services.quarantine import scan_memory
+from memory.services.quarantine.memories import scan_memory
 from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import AliasLookup, AliasWriter, alias_find

@@ -11,8 +11,8 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record, iso
 from memory.services.facts.locks import pair_lock
-from memory.services.index_writer import index_put
 from memory.services.row_locks import row_lock
+from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.errors import Conflict
 from nousweb.lib.validation import text_check

@@ -11,7 +11,7 @@ from memory.models import Fact, FactChange, ItemType
 from memory.models.project_scope import carried_keys
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.facts.history import fact_change_draft
-from memory.services.index_writer import index_put
+from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of

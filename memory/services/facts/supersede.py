@@ -15,7 +15,7 @@ from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock
-from memory.services.index_writer import index_put
+from memory.services.search_index.writer import index_put
 from memory.services.trust import least_trusted
 from memory.types import entry_of
 from nousweb.lib import clock

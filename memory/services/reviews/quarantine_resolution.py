@@ -21,10 +21,10 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.facts.history import fact_change_record, iso
-from memory.services.index_writer import index_put, index_remove
-from memory.services.quarantine import quarantine_memory, type_name
+from memory.services.quarantine.memories import quarantine_memory, type_name
+from memory.services.quarantine.working_memory import quarantine_working_text, release_working_text
+from memory.services.search_index.writer import index_put, index_remove
 from memory.services.subjects.registry import alias_enter
-from memory.services.working_quarantine import quarantine_working_text, release_working_text
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import clock
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.services.languages import dictionary_of
+from memory.services.search_index.languages import dictionary_of
 from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.likeness import blocks_offered

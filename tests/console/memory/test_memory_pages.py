@@ -24,9 +24,9 @@ from memory.services.decisions import decision_record
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
-from memory.services.index_writer import index_put
-from memory.services.indexing import embed_pending_rows
 from memory.services.procedures import procedure_create, procedure_report
+from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.writer import index_put
 from memory.services.working import working_item_add, working_thread_open
 from memory.types import IndexEntry
 from tests.factories import make_copies

@@ -22,7 +22,7 @@ from memory.lifecycle.schedule_control import PAUSED, schedule_pause, schedule_r
 from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
-from memory.services.screening import screening_due, screening_request
+from memory.services.quarantine.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
 from nousweb.lib.errors import Conflict, DomainError, NotFound

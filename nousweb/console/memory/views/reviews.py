@@ -16,7 +16,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import Event, Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
-from memory.services.quarantine import memory_text
+from memory.services.quarantine.memories import memory_text
 from memory.services.reviews.quarantine_resolution import quarantined_memories
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve

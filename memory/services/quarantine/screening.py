@@ -19,8 +19,7 @@ from identity.services.audit import audit_record
 from memory.censoring.injection_table import RULES_NAME
 from memory.jobs.messages import message_send
 from memory.models import LongTermEntry, Screening, Trust, WorkingMemory
-from memory.services.index_writer import index_remove
-from memory.services.quarantine import (
+from memory.services.quarantine.memories import (
     BY,
     event_text,
     memory_text,
@@ -30,8 +29,9 @@ from memory.services.quarantine import (
     scan_agent_text,
     scan_memory,
 )
+from memory.services.quarantine.working_memory import quarantine_working_text
 from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
-from memory.services.working_quarantine import quarantine_working_text
+from memory.services.search_index.writer import index_remove
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 

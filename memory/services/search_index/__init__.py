@@ -1,0 +1,1 @@
+"""The search index: its rows, their vectors and words, and rebuilding it."""
