@@ -320,7 +320,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
     held = hold_answers(page)
     with asking(page):
         page.get_by_label("Input").fill("Why did the ledger export fail at noon?")
-    page.get_by_role("heading", name="The prompt").hover()
+    page.get_by_role("heading", name="The prompt", exact=True).hover()
     page.mouse.down()
     held[0].continue_()
     expect(page.locator("form.htmx-request")).to_have_count(0)

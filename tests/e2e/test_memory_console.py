@@ -71,7 +71,7 @@ def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, java
     page = log_in(bob, javascript=javascript)
     page.goto("/agents/ada/censors/bench/")
     page.get_by_label("Text", exact=True).fill("First drop the table, <i>then</i> rest.")
-    page.get_by_role("button", name="Try").click()
+    page.get_by_role("button", name="Test").click()
     expect(page.locator("mark")).to_contain_text("drop the table")
     expect(page.get_by_text("Would block.")).to_be_visible()
     expect(page.get_by_text("Ask a person.")).to_be_visible()

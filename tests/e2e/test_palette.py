@@ -31,7 +31,7 @@ def test_pages_agents_and_recent_places_by_keyboard(log_in: LogIn, ada: Agent, b
     expect(page.locator("#palette")).to_contain_text("Where you were")
     expect(page.locator("#palette")).to_contain_text("Facts · Ada")
     assert_accessible(page)
-    page.keyboard.type("lifecy")
+    page.keyboard.type("background")
     page.keyboard.press("Enter")
     page.wait_for_url("**/lifecycle/")
     page.keyboard.press("Control+k")

@@ -120,7 +120,7 @@ def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: O
     owners_page.goto("/people/")
     owners_page.get_by_role("link", name="dora").first.click()
     owners_page.get_by_role("button", name="Reset the second factor").click()
-    expect(owners_page.get_by_text("The second factor of dora is reset.")).to_be_visible()
+    expect(owners_page.get_by_text("The second factor of dora was reset.")).to_be_visible()
     owners_page.goto(f"/people/{owner.pk}/")
     expect(owners_page.get_by_text("Another owner must change")).to_be_visible()
     expect(owners_page.get_by_role("button", name="Keep olga out")).to_have_count(0)

@@ -104,7 +104,7 @@ def test_conversation_import_again_stores_nothing_twice_and_continues(run, monke
     assert "0 events stored, 10 were there already." in said
     assert [content for _, content, _ in told()] == [f"line {n}" for n in range(10)]
     assert SearchItem.objects.count() == LongTermEntry.objects.count() == 10
-    with pytest.raises(CommandError, match=r"line 1: key: 'log\.jsonl:line 1' names another event already"):
+    with pytest.raises(CommandError, match=r"line 1: key: 'log\.jsonl:line 1' already names another event"):
         run("jsonl", '{"kind": "user_input", "content": "something else"}', "log.jsonl")
 
 
@@ -212,7 +212,7 @@ def test_conversation_import_into_the_subconscious(run):
         ("jsonl", '{"kind": "error", "content": "x", "persona": "subconscious"}', "line 1: a field is not known"),
         ("jsonl", '{"kind": "error", "content": "x", "ts": "2026-01-01T00:00:00"}', "line 1: its time lacks its zone"),
         ("jsonl", '{"kind": "error", "content": "x", "ts": "soon"}', "line 1: its time is neither"),
-        ("jsonl", '{"kind": "error", "content": 7}', "line 1: content is text"),
+        ("jsonl", '{"kind": "error", "content": 7}', "line 1: content must be text"),
         ("jsonl", "17", "line 1: this is not an object"),
         ("locomo", '[\n{"a": 1},\n]', "line 3: this is not JSON"),
         ("locomo", [{"sample_id": "c"}], "c: conversation is missing"),

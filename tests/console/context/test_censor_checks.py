@@ -100,7 +100,7 @@ def test_inspector_names_what_cannot_be_checked_as_blocking(ada, alice, bob, mon
     monkeypatch.setattr("memory.censoring.semantic_matching.embedder_named", refuse)
     shown = page(alice, INSPECTOR, input="hello there")
     assert "The input would be blocked by 1 censor:" in shown
-    assert "It could not be checked: Meanings cannot be compared now: The embedder is down." in shown
+    assert "It could not be checked: Meanings cannot be compared at the moment: The embedder is down." in shown
 
 
 def test_run_page_hides_what_the_subconscious_triggered(api, ada, subconscious_token, alice, charlie, block):
