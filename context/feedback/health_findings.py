@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from context.models import ContextRun, MemoryUsage
-from memory.lifecycle.policy import STALE_AFTER
+from memory.lifecycle.thresholds import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
 
 UNUSED_AFTER = timedelta(days=30)

@@ -3,7 +3,7 @@
 import time
 
 from context.feedback.figure_snapshots import large_memories
-from context.feedback.memory_health import health_refresh
+from context.feedback.health_score import health_refresh
 from identity.models import Persona
 from memory.persona import VIEWS
 from nousweb.console.common.inbox_rank_cache import inbox_ranks_refresh
