@@ -25,6 +25,7 @@ from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.requests import principal_of
+from nousweb.console.memory.job_labels import handler_label, result_text
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue.schedules import SCHEDULE_LABELS
@@ -66,7 +67,10 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
                 ]
             ],
             "page": page,
-            "runs": [(run, RUN_BADGES.get(run.status, "neutral"), _result_rows(run.result)) for run in page],
+            "runs": [
+                (run, RUN_BADGES.get(run.status, "neutral"), handler_label(run.handler), result_text(run.result))
+                for run in page
+            ],
             "query": query_without(request),
             "schedules": [
                 (each, _label(each), each.repeats == PAUSED, _period(each.minutes))
@@ -149,13 +153,6 @@ def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
     runs = for_visible_agents(Job.objects.all(), by)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
-
-
-def _result_rows(result: dict[str, Any]) -> list[tuple[str, Any]]:
-    """A run's result in words: how many, where it holds a list."""
-    return [
-        (name.replace("_", " "), len(value) if isinstance(value, list) else value) for name, value in result.items()
-    ]
 
 
 def _label(schedule: Schedule) -> str:

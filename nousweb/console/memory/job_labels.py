@@ -1,0 +1,65 @@
+"""Background jobs and their results as people read them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+HANDLER_LABELS: Mapping[str, str] = {
+    "fact_check": "Compare a stored fact",
+    "fact_judge": "Ask the judge about two facts",
+    "episode_close": "Summarise a closed episode",
+    "censor_escalate": "Escalate a censor",
+    "webhook": "Notify the operator of a review",
+    "import_run": "Import a file",
+    "export_run": "Export an agent",
+    "staleness": "Lower the confidence of stale facts",
+    "core_facts": "Raise the importance of core facts",
+    "episode_compact": "Shorten old episodes",
+    "procedure_flags": "Flag procedures that fail",
+    "censor_retire": "Retire censors with false positives",
+    "compaction": "Find subjects with too many facts",
+    "subject_contexts": "Find subjects with two names",
+    "expectation_check": "Check expectations",
+}
+"""By name of the handler."""
+
+RESULT_LABELS: Mapping[str, str] = {
+    "action": "result",
+    "activation_count": "activations",
+    "answer": "resolution",
+    "asked": "reviews opened",
+    "looked_at": "considered",
+    "more": "continues",
+    "webhook": "receiver",
+}
+"""By key of a result; other keys are words already."""
+
+VALUE_LABELS: Mapping[str, str] = {
+    "gone": "the fact was erased",
+    "none": "nothing to do",
+    "queued": "stored, review opened",
+    "held": "quarantined",
+    "decided": "not stored",
+    "answered": "resolved already",
+    "True": "yes",
+    "False": "no",
+}
+"""By value of a result; other values are words or numbers already."""
+
+
+def handler_label(name: str) -> str:
+    """The name of a job, such as "Compare a stored fact"."""
+    return HANDLER_LABELS.get(name, name.replace("_", " ").capitalize())
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    """A job's result on one line, such as "reviews opened: 1, superseded: 0"; counts in place of lists."""
+    return ", ".join(_part(name, value) for name, value in result.items())
+
+
+def _part(name: str, value: Any) -> str:
+    label = RESULT_LABELS.get(name, name.replace("_", " "))
+    if isinstance(value, Mapping):
+        counted = ", ".join(f"{number} {VALUE_LABELS.get(str(kind), kind)}" for kind, number in value.items())
+        return f"{label}: {counted or 'none'}"
+    text = str(len(value)) if isinstance(value, list) else str(value)
+    return f"{label}: {VALUE_LABELS.get(text, text)}"
