@@ -21,7 +21,7 @@ A_SUBJECT = 50
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many rows: of memory, of what waits, and of what is logged about it."""
+    """How many rows: of memory, of pending items, and of the log."""
 
     facts: int = 100_000
     events: int = 1_000_000

@@ -72,7 +72,7 @@ FEW, CHANCE = 35, 0.1
 class QuestionRun:
     """One question: its corpus and conversation, a row of features for each candidate, and what each stands for.
 
-    `log_odds` are those of the gate, that the collection holds anything about it.
+    `log_odds` are the answerability: that the collection holds anything about it.
     """
 
     corpus: str
@@ -125,7 +125,7 @@ def _chat(running: System, chat: Path) -> tuple[str, dict[str, int]]:
 
 
 def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[tuple[str, str]], float]:
-    """What the ranker sees of a question's candidates, the type and id of each, and the log-odds of the gate."""
+    """What the ranker sees of a question's candidates, the type and id of each, and the log-odds of answerability."""
     from identity.models import Agent
     from memory.embedding import embedder_named
     from memory.models import SearchItem

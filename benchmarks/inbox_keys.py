@@ -61,7 +61,7 @@ class Work:
 
 
 def worked_off(page: Any, gold: dict[str, Gold], pause: float = 0.0) -> Work:
-    """Open the inbox in a page that is logged in and has WATCH, and decide what waits, one item after another."""
+    """Open the inbox in a page that is logged in and has WATCH, and decide the pending items, one after another."""
     work, began = Work(), time.perf_counter()
     page.goto("/inbox/")
     page.wait_for_load_state("load")

@@ -42,6 +42,8 @@ PHRASES = (
     r"\banew\b",
     r"known to the agent",
     r"Deal with \d|What needs you|changes of identity to decide",
+    r"\bheld back\b|\bpoisoning gate\b|\bfound wrong\b",
+    r"Nothing needs you|\bafresh\b|\bby the lot\b|[Ll]east importance",
 )
 """Phrases of pages and documents, and of comments."""
 

@@ -3,7 +3,7 @@
 Over HTTP. Each changed pair is learned by an agent of its own, one after the other and under one subject; then three
 contexts are asked for, with the old sentence, the new one and the subject as their input. Printed for each split: in
 how many pairs a prompt shows the older one unmarked, how many of these are stored without a question, how many have a
-newer one that the poisoning gate holds back, which no prompt may speak of, and the rest.
+newer one that is quarantined, which no prompt may mention, and the rest.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""How many hostile texts would reach a prompt, and how many harmless ones are held back, through the real API."""
+"""How many hostile texts would reach a prompt, and how many harmless ones are quarantined, through the real API."""

@@ -112,7 +112,7 @@ def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
 
 
 def _is_held(agent: Agent, text: str) -> bool:
-    """Whether words of this agent would be held back until a person has read them."""
+    """Whether a text of this agent would be quarantined until a person has read it."""
     return scan_agent_text(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
 
 

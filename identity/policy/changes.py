@@ -137,7 +137,7 @@ NOT_IN_FEED = frozenset(
         "playground.talk",
     }
 )  # fmt: skip
-"""Actions on agents that are told otherwise (a version says `identity.changed`) or are no domain event."""
+"""Actions on agents that another change reports (a version: `identity.changed`) or that are no domain event."""
 
 MAX_PAGE = 500
 LONGEST_WAIT_SECONDS = 20

@@ -1,4 +1,4 @@
-"""Addresses that are told of changes: made, changed and deleted by people, each with its audit record."""
+"""Webhooks: people create, change and delete them, each with an audit record."""
 
 import secrets
 from collections.abc import Collection, Sequence

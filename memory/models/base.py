@@ -32,7 +32,7 @@ class Trust(models.TextChoices):
 
 
 class OriginFields(AgentRow):
-    """Where the words of a memory come from, and whether they are held back until a person has read them.
+    """The trust class of a memory, and whether it is quarantined until a person has read it.
 
     `origin` is the least trusted of what the memory rests on. It is never raised by being repeated, confirmed or
     replaced; `trust` is what a reader goes by.

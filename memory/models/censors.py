@@ -67,7 +67,7 @@ class Censor(Memory):
     author_kind = models.CharField(max_length=10)
     author_id = models.CharField(max_length=100)
     author_name = models.CharField(max_length=200)
-    # A person has changed it, brought it back or kept it: what an agent began is people's word from then on.
+    # A person has changed it, brought it back or kept it: from then on an agent's censor is verified by people.
     endorsed = models.BooleanField(default=False)
 
     objects = CensorQuerySet.as_manager()

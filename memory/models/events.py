@@ -99,7 +99,7 @@ class Event(ProjectKeyFields):
 
     @property
     def held(self) -> bool:
-        """Whether its words are held back until a person has read them."""
+        """Whether the event is quarantined until a person has read it."""
         entry = getattr(self, "long_term", None)
         return entry is not None and entry.held
 
@@ -107,7 +107,7 @@ class Event(ProjectKeyFields):
 class LongTermEntry(OriginFields):
     """The compacted mirror of one event, 1:1 with it; search reads it through the index.
 
-    The log never changes, so where the words of an event come from, and whether they are held back, stands here.
+    The log never changes, so the trust class and the quarantine of an event stand here.
     """
 
     event = AgentOneToOneField(Event, on_delete=models.PROTECT, primary_key=True, related_name="long_term")
@@ -121,7 +121,7 @@ class LongTermEntry(OriginFields):
     class Meta:
         indexes = [
             models.Index(fields=["agent", "persona", "loop_id"]),
-            # The few that are held back, by which every read of the log leaves them out.
+            # The few quarantined events: every read of the log excludes them by this index.
             models.Index(fields=["agent", "event"], condition=Q(held=True), name="held_events"),
         ]
 

@@ -23,9 +23,9 @@ class MemoryReview(AgentRow):
     """Something about memories that waits for a person, and how it was resolved.
 
     `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
-    once: its resolution is remembered. `facts` are those of a compaction, or the one that was found wrong and is
+    once: its resolution is remembered. `facts` are those of a compaction, or the one that was invalidated and is
     learned again, in the words of `proposal`; or the one that says of another subject what is learned, which is not
-    stored before it is answered: `details` are its fields. Of what is held back `details` name the memories, and
+    stored before it is answered: `details` are its fields. For quarantined texts `details` name the memories, and
     `facts` those of them that are facts. `subjects` are the two that may be one thing, the older
     first. `reasons` is what the comparison found, `verdict` what a judge said.
     `before` is what the resolution changed, so that it can be undone.

@@ -1,4 +1,4 @@
-"""Reading stored texts again by the rules of the gate."""
+"""Applying the screening rules to stored texts again."""
 
 from django.db import models
 

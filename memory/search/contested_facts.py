@@ -48,7 +48,7 @@ class ContestedFact:
     """A fact, as a search would find it, with the ids of those that contest it.
 
     `opposed` are the partners with which it can hardly be true. `valid_until` is when it stopped being true, `endorsed`
-    whether it is people's word.
+    whether people verified it.
     """
 
     hit: SearchHit

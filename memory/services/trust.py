@@ -1,4 +1,4 @@
-"""Where the words of a memory come from: the least trusted of its writer and of what it names as its source.
+"""The trust class of a memory: the least trusted of its writer and of what it names as its source.
 
 Nothing raises it but a person: what repeats, confirms, summarises or replaces a memory is trusted no more than that.
 """

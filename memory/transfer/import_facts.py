@@ -227,7 +227,8 @@ def _fact_learn(
 def _earlier_replace(
     agent: Agent, request: ImportRequest, one: KeyedEntry, old_id: str, new: Fact, by: Principal
 ) -> bool:
-    """Let a fact take the place of what its source said before. What is people's word, or asked about, stays."""
+    """Let a fact supersede the one that was imported from the same source before, unless people verified that one or it
+    has a pending review."""
     # Only what the import itself made: what was known before, others told too.
     of_import = Fact.objects.filter(agent=agent, persona=request.persona, source=source_text(request, one), active=True)
     old = of_import.filter(pk=old_id).first()
@@ -242,5 +243,5 @@ def _earlier_replace(
 
 
 def outcome_of(result: LearnResult) -> str:
-    """What became of a fact as its provenance has it: what is held back waits for people."""
+    """The outcome of a fact for its provenance; a quarantined fact is pending review."""
     return Outcome.QUEUED.value if result.action == "held" else result.action

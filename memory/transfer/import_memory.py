@@ -110,7 +110,7 @@ def memories_import(
     1. The file is read through and checked as each service would, and nothing is stored when any of it is refused,
        unless the request leaves that out.
     2. Events are recorded in batches, as is their log's way. Facts are learned in their order, of 500 the oldest first:
-       what is known is confirmed, what contradicts waits for people. None of them is people's word. The models are
+       what is known is confirmed, what contradicts waits for people. None of them is verified by people. The models are
        asked for vectors only; a judge answers what is open later.
     3. What would be identity is proposed, and waits for a person.
 

@@ -41,7 +41,7 @@ class IndexEntry:
 
 
 KEPT_ELSEWHERE = frozenset({"trust", "held"})
-"""Fields that are no columns of the index: what is held back has no row there, and trust is read from the memory."""
+"""Fields that are no columns of the index: quarantined memories have no row, and trust is read from the memory."""
 
 
 def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> IndexEntry:

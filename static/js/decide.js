@@ -87,7 +87,7 @@ function show(page, url, push) {
   };
 }
 
-// What an answer says beside the item that stands there already: what can be undone, and what waits.
+// Parts of a response beside the item that is shown already: the undo offer, and the pending items.
 function refresh(page, url) {
   const [shown, found] = [formOf(document), formOf(page)];
   if (shown && found && shown.getAttribute("action") === found.getAttribute("action")) {

@@ -1,4 +1,4 @@
-"""Reads all stored texts again by the rules of the gate, and holds back what reads like an instruction to the agent."""
+"""Applies the screening rules to all stored texts again, and quarantines those that read like an instruction."""
 
 import time
 from typing import Any

@@ -1,1 +1,1 @@
-"""Reviews: what waits for a person about memories. Opened, resolved, undone, expired."""
+"""Reviews: decisions about memories that are pending for a person. Opened, resolved, undone, expired."""

@@ -1,4 +1,4 @@
-"""The address of a database, as PostgreSQL's programs are told it."""
+"""The address of a database in the form that PostgreSQL's programs take."""
 
 from collections.abc import Mapping
 

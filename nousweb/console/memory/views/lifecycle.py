@@ -88,7 +88,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def lifecycle_screening(request: HttpRequest) -> HttpResponse:
-    """Ask for all stored texts to be read by the rules of the gate."""
+    """Request that the screening rules are applied to all stored texts."""
     try:
         screening_request(by=principal_of(request))
         messages.success(request, "Screening started. This page shows its progress.")
