@@ -118,7 +118,7 @@ def context_inputs_with(
     """The inputs of a prompt after a change. Only missing parts are read again: facts that need a search of their own,
     facts of merged subjects, and memories that repeat an invalidated fact.
 
-    The caller must have merged the merged subjects on trial.
+    The caller must run it within `subjects_merged_in_dry_run`.
     """
     if overrides.newly_searched or overrides.merged:
         inputs = context_inputs_load(view, inputs.resolved, force_include=overrides.newly_searched, others=others)
