@@ -93,7 +93,7 @@ def bare(query: str) -> dict[str, float]:
     from memory.embedding import embedder_named
     from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
-    from memory.policy import PROFILE_CATEGORIES
+    from memory.policy.categories import PROFILE_CATEGORIES
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch
     from memory.search.collection_counts import counts_read

@@ -15,7 +15,7 @@ from context.engine.analysis.profiles import ItemCount, Labels, Layers, LeastTru
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.section import LOGGED_LEFT_OUT
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
-from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
+from memory.policy.size_limits import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval

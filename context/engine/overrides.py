@@ -13,7 +13,7 @@ from identity.models import Persona
 from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section
 from memory.models.project_scope import GLOBAL, ProjectScope
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
 
 SEVERITIES = ("absolute", "block", "warn")

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef
 
-from context.expectations.causes import mark_now
+from context.expectations.cause_bisection import mark_now
 from context.expectations.policy import (
     RECHECK_AFTER,
     RECHECK_ERRORS_AFTER,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from context.expectations.causes import CauseFinder, Mark, mark_now
+from context.expectations.cause_bisection import CauseFinder, Mark, mark_now
 from context.expectations.check_runner import Check, expectations_check
 from context.expectations.policy import CAUSE_SECONDS
 from context.models import Expectation, ExpectationResult

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
-from context.expectations.outcome import comparable_text
+from context.expectations.evaluation import comparable_text
 from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.results import expectations_run, results_record
 from context.expectations.selectors import expectations_of, personas_of

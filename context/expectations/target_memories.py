@@ -8,7 +8,7 @@ from context.expectations.policy import MAX_UNINDEXED
 from context.models import Expectation
 from memory.models import IndexStatus, SearchItem
 from memory.persona import PersonaMemory
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.subjects.spelling import meaning_of
 from memory.types import MEMORY_TYPES
 

@@ -81,7 +81,8 @@ class ExpectationResult(AgentRow):
     """A time in which every check of an expectation came to the same: from `since` to `checked_at`, the last check.
 
     `code` and `detail` say why in words of ours, without any text of a memory. `cause` is the change that led from the
-    state before to this one (`context.expectations.causes.Cause.as_json`); empty where nothing has changed before it.
+    state before to this one (`context.expectations.cause_bisection.Cause.as_json`); empty where nothing has changed
+    before it.
     `positions` says how far the change feed went when the last check began, by persona.
     """
 

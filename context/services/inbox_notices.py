@@ -17,7 +17,7 @@ from identity.services.inbox_items import InboxItem
 from identity.services.item_snooze import snoozes_end
 from identity.services.notifications import people_notify
 from memory.models import FactChange, MemoryReview
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 AT_ONCE = 500

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
-from memory.policy import MAX_REMARK_CHARACTERS
+from memory.policy.size_limits import MAX_REMARK_CHARACTERS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound

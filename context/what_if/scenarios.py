@@ -12,7 +12,8 @@ from identity.services.four_eyes import is_self_approval
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
-from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
+from memory.policy.categories import DEFAULT_CATEGORY
+from memory.policy.censors import ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS

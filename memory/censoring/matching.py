@@ -10,7 +10,7 @@ import re2
 
 from memory.censoring.patterns import pattern_compile
 from memory.censoring.readable_text import ReadableText, readable_text
-from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
+from memory.policy.censors import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
 
 MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400

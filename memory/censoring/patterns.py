@@ -12,7 +12,7 @@ from typing import Any
 
 import re2
 
-from memory.policy import MAX_PATTERN_CHARACTERS
+from memory.policy.size_limits import MAX_PATTERN_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import is_blank, unstorable_reason
 

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from identity.models import Agent
 from memory.comparison.snapshot import FactSnapshot
 from memory.models.relation import Relation
-from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES, MAX_CONTENT_CHARACTERS
+from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES
+from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
 from nousweb.lib.validation import unstorable_reason
 
 MAX_EXTRACTED_FACTS = 5

@@ -17,7 +17,7 @@ from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Sc
 from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
-from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
+from memory.policy.categories import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"

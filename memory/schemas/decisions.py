@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
-from memory.policy import MAX_REASONS
+from memory.policy.size_limits import MAX_REASONS
 from memory.schemas.types import (
     Content,
     DecisionOutcome,

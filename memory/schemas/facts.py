@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
-from memory.policy import DEFAULT_CATEGORY
+from memory.policy.categories import DEFAULT_CATEGORY
 from memory.schemas.types import PersonaName, Quarantined, Remark, RequiredContent, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional

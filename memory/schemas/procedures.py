@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
-from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
+from memory.policy.size_limits import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.schemas.types import Content, PersonaName, Quarantined, Remark, RemarkEntry, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, text
 from nousweb.lib.schemas import Input, optional

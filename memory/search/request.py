@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memory.models import ItemType, Scope
 from memory.models.project_scope import ProjectScope
-from memory.policy import MAX_SEARCH_LIMIT
+from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.search.request import ITEM_TYPES, SCOPES, SearchRequest
 
 PLAIN_WORDS = frozenset([*ITEM_TYPES, *SCOPES, *PROFILE_CATEGORIES])

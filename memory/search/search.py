@@ -11,7 +11,7 @@ from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
-from memory.policy import MAX_SEARCH_LIMIT
+from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
 from memory.search.collection_counts import counts_read

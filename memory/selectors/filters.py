@@ -32,7 +32,7 @@ from memory.models import (
 from memory.models.documents import DocumentQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
 from nousweb.lib import ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.validation import moment_check

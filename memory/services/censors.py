@@ -18,15 +18,13 @@ from memory.censoring.semantic_matching import default_threshold, semantic_simil
 from memory.jobs.queue import job_queue
 from memory.models import Censor
 from memory.persona import change_check, memory_of
-from memory.policy import (
+from memory.policy.censors import (
     CENSOR_SEVERITIES_BY_AUTHOR,
     ESCALATES_TO,
     MAX_ACTIVE_CENSORS,
     MAX_ACTIVE_TOKEN_CENSORS,
-    MAX_DETAIL_CHARACTERS,
-    MAX_ESCALATION_THRESHOLD,
-    MAX_REMARK_CHARACTERS,
 )
+from memory.policy.size_limits import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_REMARK_CHARACTERS
 from memory.services.field_changes import fields_change
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock

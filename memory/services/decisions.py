@@ -9,7 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import VIEWS, change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
+from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
 from memory.services.quarantine.memories import quarantine_if_needed

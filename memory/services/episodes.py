@@ -14,7 +14,7 @@ from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.models.project_scope import carried_keys, key_check, scope_label, tier_of
 from memory.persona import VIEWS, change_check
-from memory.policy import (
+from memory.policy.size_limits import (
     MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
     MAX_EVENTS_PER_APPEND,

@@ -11,7 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Procedure, Scope
 from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
 from memory.persona import change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
+from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
 from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.field_changes import fields_change
 from memory.services.quarantine.memories import quarantine_if_needed

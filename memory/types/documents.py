@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from memory.models import Document, ItemType
-from memory.policy import MAX_DOCUMENT_CHARACTERS
+from memory.policy.size_limits import MAX_DOCUMENT_CHARACTERS
 from memory.types.index_entry import IndexEntry, store_entry
 from memory.types.memory_type import MemoryType
 

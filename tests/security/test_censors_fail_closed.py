@@ -8,7 +8,7 @@ from django.db import connection
 
 from memory.censoring.readable_text import readable_text
 from memory.models import Censor
-from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
+from memory.policy.censors import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem

@@ -10,7 +10,7 @@ from context.engine.analysis.mode_weights import MODE_WEIGHTS
 from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.engine.analysis.profiles import override_check
 from memory.models.project_scope import ProjectScope
-from memory.policy import MAX_SESSION_CHARACTERS
+from memory.policy.size_limits import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_TAGS
 from nousweb.lib.errors import Invalid

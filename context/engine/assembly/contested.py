@@ -18,7 +18,7 @@ from context.engine.assembly.filters import shortened
 from context.engine.assembly.item import ContestAnnotation, Item
 from context.engine.assembly.section import FixedSection
 from context.engine.assembly.verdict import Verdict, VerdictCode
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION = "user_profile"

@@ -22,7 +22,8 @@ from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem
 from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
-from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.invalidated_matches import InvalidatedFact, hits_repeating_invalidated, latest_invalidated_facts
 from memory.search.memory_loader import fact_subject_names, memories_load

@@ -33,7 +33,7 @@ from memory.models import FactChange, Trust
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
-from memory.policy import BINDING_CATEGORIES
+from memory.policy.categories import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of
 from nousweb.lib.fencing import fence_line
 from nousweb.lib.prepared_statements import CachedQuery

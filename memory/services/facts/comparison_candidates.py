@@ -29,7 +29,7 @@ from memory.models.project_scope import (
     scopes_overlap_sql,
 )
 from memory.persona import VIEWS
-from memory.policy import CATEGORY_PERMISSIONS
+from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.search.index_tables import AGENT_UNINDEXED
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of

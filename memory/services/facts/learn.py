@@ -26,7 +26,8 @@ from memory.comparison.resolution import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
-from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, MAX_CONTENT_CHARACTERS
+from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
+from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both

@@ -20,7 +20,7 @@ from typing import Any
 from django.conf import settings
 
 from identity.policy.sections import Risk
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 
 RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}
 PROMPTS_SINCE = timedelta(days=7)

@@ -12,7 +12,7 @@ from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models.events import EventKind
-from memory.policy import KNOWN_CATEGORIES
+from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.languages import LANGUAGES
 from nousweb.console.common.section_labels import PROMPT_SECTIONS
 from nousweb.lib.errors import Invalid

@@ -5,14 +5,8 @@ from typing import Any
 from django import forms
 
 from memory.models import Censor, Decision, Episode, Scope
-from memory.policy import (
-    DEFAULT_CATEGORY,
-    KNOWN_CATEGORIES,
-    MAX_CONTENT_CHARACTERS,
-    MAX_DETAIL_CHARACTERS,
-    MAX_REMARK_CHARACTERS,
-    PROFILE_CATEGORIES,
-)
+from memory.policy.categories import DEFAULT_CATEGORY, KNOWN_CATEGORIES, PROFILE_CATEGORIES
+from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.selectors.filters import MomentInput
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 

@@ -35,7 +35,7 @@ from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import scope_label
 from memory.persona import persona_memory
-from memory.policy import PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.requests import MAX_SELECTED, layout_of, principal_of

@@ -20,7 +20,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from memory.models import Fact, SearchItem
 from memory.persona import PersonaMemory, persona_memory
-from memory.policy import KNOWN_CATEGORIES
+from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES

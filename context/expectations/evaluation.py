@@ -1,0 +1,175 @@
+"""Evaluate an expectation against a prompt. Pure: all inputs are passed in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from context.engine.record import OWN_WORDS, ContextRecord
+from context.expectations.failure_reasons import memory_name, missing_outcome
+from context.expectations.outcome import EvaluationContext, Outcome, State, error_outcome
+from context.expectations.policy import IDENTITY_PARTS
+from context.expectations.target_memories import Key
+from context.models import Expectation
+from nousweb.lib.fencing import plain_text
+
+Requirement, Target = Expectation.Requirement, Expectation.Target
+Item = Mapping[str, Any]
+
+MAX_NAMED = 5
+"""Memories that the reason of a failure names."""
+
+
+def outcome_of(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    """Evaluate one prompt. A prompt that is incomplete because something failed to load gives an error."""
+    if record.failed_sections:
+        return error_outcome(f"The prompt is incomplete: {record.failed_sections[0][0]} could not be loaded.")
+    if record.degraded:
+        return error_outcome(f"Vector search was unavailable: {record.degraded}.")
+    match expectation.target:
+        case Target.MEMORY:
+            found = _memory(expectation, record, context)
+        case Target.TEXT:
+            found = _text(expectation, record)
+        case _:
+            return _section(expectation, record)
+    if found.passed and expectation.requirement != Requirement.PRESENT:
+        return _not_weighed(expectation, context) or found
+    return found
+
+
+def _not_weighed(expectation: Expectation, context: EvaluationContext) -> Outcome | None:
+    """An error if absence cannot be concluded: a memory that would break the expectation has no vector yet, so the
+    search could find it only by its words."""
+    unindexed = context.unindexed
+    if unindexed.too_many:
+        return error_outcome("Too many memories have no vector yet, so the check cannot confirm that nothing is found.")
+    own = (expectation.item_type, expectation.item_id)
+    if expectation.requirement == Requirement.ONLY:
+        subject = context.subjects.get(own[1])
+        waiting: Iterable[Key] = (
+            key
+            for key in unindexed.texts
+            if key != own and (other := context.subjects.get(key[1])) and subject and other.is_same(subject)
+        )
+    else:
+        target = context.targets.get(own)
+        sentence = comparable_text(target.content if target else expectation.text)
+        waiting = (
+            key
+            for key, text in unindexed.texts.items()
+            if key == own or (sentence and sentence in comparable_text(text))
+        )
+    key = next(iter(waiting), None)
+    return error_outcome(f"{memory_name(key)} has no vector yet, so the search could not score it.") if key else None
+
+
+def comparable_text(text: str) -> str:
+    """A text for comparison: on one line, case-folded, without invisible characters."""
+    return " ".join(plain_text(text).replace("\\", "").split()).casefold()
+
+
+def items_of(record: ContextRecord) -> list[tuple[str, Item]]:
+    """The items of a prompt that do not repeat the request itself, each with the label of its section."""
+    return [
+        (section["label"], item)
+        for section in record.sections
+        for item in section["items"]
+        if item["type"] not in OWN_WORDS
+    ]
+
+
+def facts_in(record: ContextRecord) -> list[str]:
+    """The ids of the facts in a prompt."""
+    return [item["id"] for _, item in items_of(record) if item["type"] == "fact"]
+
+
+def _memory(expectation: Expectation, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    key = (expectation.item_type, expectation.item_id)
+    if not expectation.item_id:
+        return error_outcome("The expectation names no memory.")
+    section = next((label for label, item in items_of(record) if (item["type"], item["id"]) == key), "")
+    if expectation.requirement == Requirement.ABSENT:
+        return _memory_absent(key, section, record, context)
+    if not section:
+        return missing_outcome(key, record, context)
+    if expectation.requirement == Requirement.PRESENT:
+        return Outcome(State.PASSED, "included", f"It is in {section}.")
+    return _alone(key, record, context)
+
+
+def _memory_absent(key: Key, section: str, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    if section:
+        return Outcome(State.FAILED, "included", f"It is in {section}.", (key,))
+    target = context.targets.get(key)
+    sentence = comparable_text(target.content) if target else ""
+    if sentence:
+        for label, item in items_of(record):
+            if sentence in comparable_text(item["text"]):
+                other = (item["type"], item["id"])
+                return Outcome(
+                    State.FAILED, "same_words", f"{memory_name(other)} in {label} has the same words.", (other,)
+                )
+    return Outcome(State.PASSED, "absent", "It is not in the prompt.")
+
+
+def _alone(key: Key, record: ContextRecord, context: EvaluationContext) -> Outcome:
+    subject = context.subjects.get(key[1])
+    if subject is None or not subject.is_same(subject):
+        return Outcome(
+            State.FAILED, "no_subject", "It has no subject, so it cannot be the only fact of its subject.", (key,)
+        )
+    others: list[Key] = [
+        ("fact", other)
+        for other in facts_in(record)
+        if other != key[1] and (of := context.subjects.get(other)) is not None and of.is_same(subject)
+    ]
+    if others:
+        named = ", ".join(memory_name(other) for other in others[:MAX_NAMED])
+        return Outcome(State.FAILED, "not_alone", f"Its subject also has {named}.", tuple(others[:MAX_NAMED]))
+    return Outcome(State.PASSED, "alone", "It is the only fact of its subject.")
+
+
+def _text(expectation: Expectation, record: ContextRecord) -> Outcome:
+    wanted = comparable_text(expectation.text)
+    holding = [(label, item) for label, item in items_of(record) if wanted in comparable_text(item["text"])]
+    about = tuple((item["type"], item["id"]) for _, item in holding[:MAX_NAMED])
+    if expectation.requirement == Requirement.PRESENT:
+        if holding:
+            return Outcome(State.PASSED, "included", f"{memory_name(about[0])} in {holding[0][0]} contains it.", about)
+        return Outcome(State.FAILED, "text_missing", "Nothing in the prompt contains it.")
+    if holding:
+        return Outcome(State.FAILED, "text_found", f"{memory_name(about[0])} in {holding[0][0]} contains it.", about)
+    return Outcome(State.PASSED, "absent", "Nothing in the prompt contains it.")
+
+
+def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
+    key, part = expectation.section, ""
+    if key in IDENTITY_PARTS:
+        key, part = key.split(".", 1)
+    items = [
+        item
+        for section in record.sections
+        if section["key"] == key
+        for item in section["items"]
+        if not part or item["id"].split(":", 1)[0] == part
+    ]
+    if expectation.requirement == Requirement.ABSENT:
+        if items:
+            return Outcome(State.FAILED, "included", "It is in the prompt.")
+        return Outcome(State.PASSED, "absent", "It is not in the prompt.")
+    cut = _identity_cut(record, part) if key == "identity" else 0
+    if not items:
+        why = "the budget has no room for it" if cut else "the section is empty"
+        return Outcome(State.FAILED, "section_missing", f"It is not in the prompt: {why}.")
+    if cut:
+        return Outcome(State.FAILED, "truncated", f"It is cut: {cut:,} tokens of it are not sent.")
+    return Outcome(State.PASSED, "included", "It is in the prompt, complete.")
+
+
+def _identity_cut(record: ContextRecord, part: str) -> int:
+    """Tokens of the identity, or of one part of it, that the prompt omits."""
+    cuts: Sequence[Mapping[str, Any]] = [one for one in record.truncated if one["key"] == "identity"]
+    if not part:
+        return sum(int(one["tokens_left_out"]) for one in cuts)
+    return sum(
+        int(item["tokens_left_out"]) for one in cuts for item in one["items"] if item["id"].split(":", 1)[0] == part
+    )
