@@ -1,11 +1,10 @@
-"""The sealing of append-only tables, and the sealed tables of identity; `memory/sealed_tables.py` adds those of memory.
+"""The sealed tables of identity; `memory/sealed_tables.py` adds those of memory.
 
 A seal covers every column of a row except those of `open_columns`, each with the reason why it may change.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
@@ -13,23 +12,6 @@ from django.db import models
 
 FORMAT = 1
 """The format of leaves and seals. Other columns or another encoding need a new one; old seals are read by their own."""
-SEAL_ROWS = 1_000
-"""At most so many rows stand in one seal; a chain that has them is sealed at once."""
-SEAL_EVERY = timedelta(minutes=5)
-"""A chain with fewer rows gets a seal so often at most, so that a busy agent does not fill a table with seals."""
-SELECT_ROWS = 20_000
-TRANSACTION_ROWS = 5_000
-"""Erasures wait for a transaction of the sealer, so it seals no more rows than this."""
-ROUND_SECONDS = 40.0
-LATE = timedelta(hours=6)
-"""The maximum age of a transaction whose rows are sealed; rows that claim to be older were inserted later."""
-SETTLED = timedelta(seconds=5)
-"""Between the number that a row is given and its transaction's own there lie microseconds; so long is waited."""
-VERIFY_EVERY = timedelta(days=1)
-VERIFY_SECONDS = 45.0
-"""A part of a verification takes so long, and the next one begins with the next minute."""
-OVERDUE = timedelta(hours=1)
-"""A sealer that was last done so long ago is reported."""
 VIEW = "identity.view_auditevent"
 
 

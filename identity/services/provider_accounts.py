@@ -4,8 +4,6 @@ The groups decide at each log-in. They never take the last owner's role, so that
 out, and do not admit people whose account is deactivated here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -17,12 +15,6 @@ from identity.services.people import is_last_owner, role_give, username_check
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 BY = Principal.of_system("OpenID Connect", channel="console")
-
-
-def role_of_groups(groups: Iterable[str], roles: Mapping[str, str], ranking: Sequence[str]) -> str:
-    """The highest role that `roles` gives to one of `groups`, by the `ranking` from least to most; "" for none."""
-    given = {roles[group] for group in groups if group in roles}
-    return max(given, key=ranking.index, default="")
 
 
 @transaction.atomic

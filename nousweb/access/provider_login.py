@@ -6,6 +6,7 @@ id token. The nonce, which it does not support, is sent and compared here. It do
 """
 
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 import structlog
@@ -25,7 +26,7 @@ from django.views.decorators.http import require_GET
 from requests import RequestException
 
 from identity.models import Invitation
-from identity.services.provider_accounts import provider_account_sign_in, role_of_groups
+from identity.services.provider_accounts import provider_account_sign_in
 from nousweb.access.person_backend import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.access.second_step import PROVIDER, proof_set
@@ -40,6 +41,13 @@ NONCE = "provider_nonce"
 """In the session: the nonce that the id token must carry, so that one of another browser's log-in is useless here."""
 NONCE_BYTES = 16
 RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
+"""Roles from the least to the most."""
+
+
+def role_of_groups(groups: Iterable[str]) -> str:
+    """The highest role that NOUS_OIDC_ROLES gives to one of a person's groups at the provider; "" for none."""
+    given = {settings.OIDC_ROLES[group] for group in groups if group in settings.OIDC_ROLES}
+    return max(given, key=RANKING.index, default="")
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):
@@ -75,7 +83,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
                 issuer=settings.OIDC_ISSUER,
                 subject=str(claims["sub"]),
                 name=str(claims.get("preferred_username") or claims.get("email") or ""),
-                role=role_of_groups(groups, settings.OIDC_ROLES, RANKING),
+                role=role_of_groups(groups),
                 linked_to=linked_to,
             )
         except DomainError as error:

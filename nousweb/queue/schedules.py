@@ -27,7 +27,8 @@ SCHEDULES: dict[str, tuple[str, int]] = {
     "Delete what is left of connections by OAuth": ("identity.tasks.purge_oauth", 60),
     "Delete context runs past their retention": ("context.tasks.purge_context_runs", 24 * 60),
 }
-"""Name to the task's dotted path and its period in minutes."""
+"""Name to the task's dotted path and its period in minutes. The daily e-mail has its hour in
+`context/services/email_digest.py`."""
 SCHEDULE_LABELS: dict[str, str] = {
     "identity.tasks.expire_proposals": "Expire old proposals",
     "identity.tasks.seal_log": "Seal new records",

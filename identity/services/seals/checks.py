@@ -8,7 +8,8 @@ from django.db import transaction
 from django.db.models import Max, Q
 
 from identity.models import LogSeal, LogVerification
-from identity.policy.sealed_tables import VERIFY_EVERY, VERIFY_SECONDS, VIEW
+from identity.policy.seal_limits import VERIFY_EVERY, VERIFY_SECONDS
+from identity.policy.sealed_tables import VIEW
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seals.findings import Report

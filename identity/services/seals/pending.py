@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 from identity.models import LogHorizon
-from identity.policy.sealed_tables import SETTLED, SealedTable
+from identity.policy.seal_limits import SETTLED
+from identity.policy.sealed_tables import SealedTable
 from nousweb.lib import clock
 
 

@@ -13,16 +13,8 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent, LogHorizon, LogLeaves, LogSeal
-from identity.policy.sealed_tables import (
-    FORMAT,
-    ROUND_SECONDS,
-    SEAL_EVERY,
-    SEAL_ROWS,
-    SEALED_TABLES,
-    SELECT_ROWS,
-    TRANSACTION_ROWS,
-    SealedTable,
-)
+from identity.policy.seal_limits import ROUND_SECONDS, SEAL_EVERY, SEAL_ROWS, SELECT_ROWS, TRANSACTION_ROWS
+from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
 from identity.services.seals.pending import horizon_move, horizon_settle, pending_rows
 from identity.services.seals.rows import SALT, leaf_of, node_of, rows_read
 from nousweb.lib import clock

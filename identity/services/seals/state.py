@@ -10,7 +10,8 @@ from django.db.models import Min
 
 from identity.models import LogHorizon, LogSeal, LogVerification, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.policy.sealed_tables import OVERDUE, SEALED_TABLES
+from identity.policy.seal_limits import OVERDUE
+from identity.policy.sealed_tables import SEALED_TABLES
 from identity.services.seals.export import file_last
 from identity.services.seals.pending import pending_rows
 from nousweb.lib import clock

@@ -9,7 +9,8 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from identity.models import LogHole, LogLeaves, LogSeal
-from identity.policy.sealed_tables import FORMAT, LATE, SEALED_TABLES, SealedTable
+from identity.policy.seal_limits import LATE
+from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
 from identity.services.seals.findings import Report, SealFinding, of_row, of_seal
 from identity.services.seals.receipts import holes_of_seal, receipts_check
 from identity.services.seals.rows import (
