@@ -2,7 +2,7 @@
 
 from identity.principal import Principal
 from memory.lifecycle import runner, schedule_control
-from memory.lifecycle.activities import activities_heal
+from memory.lifecycle.activity_log import activities_heal
 from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import reanalyze_tables
 from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal

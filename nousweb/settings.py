@@ -186,7 +186,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "nousweb.middleware.request_id.RequestIdMiddleware",
     "nousweb.middleware.request_metrics.RequestMetricsMiddleware",
-    "nousweb.middleware.statement_timeouts.StatementTimeoutsMiddleware",
+    "nousweb.middleware.work_kind.WorkKindMiddleware",
     "nousweb.middleware.no_store.NoStoreMiddleware",
     "nousweb.middleware.malformed_requests.MalformedRequestMiddleware",
     "django.middleware.security.SecurityMiddleware",

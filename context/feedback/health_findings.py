@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from context.feedback.health_weights import HEALTH_WEIGHTS
 from context.models import ContextRun, MemoryUsage
 from memory.lifecycle.thresholds import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
@@ -86,7 +87,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "held",
             "Quarantined",
-            1.0,
+            HEALTH_WEIGHTS["held"],
             "Facts that read like an instruction or contain a secret. No prompt includes them.",
             "Resolve the review: allow the text, or keep it quarantined.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
@@ -96,7 +97,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "loops",
             "Feedback loops",
-            1.0,
+            HEALTH_WEIGHTS["loops"],
             "Facts that repeat an earlier prompt: the agent has learned its own memory again.",
             "Mark the repetition as wrong, or confirm it if it comes from another source.",
             f"""SELECT fact.id FROM keyed JOIN included USING (words) JOIN {_FACT} AS fact ON fact.id = keyed.id
@@ -117,7 +118,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "span",
             "Expired or in the future",
-            1.0,
+            HEALTH_WEIGHTS["span"],
             "Active facts whose valid time has ended or has not begun.",
             "Supersede facts that have ended; correct valid times that are wrong.",
             condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
@@ -126,7 +127,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "contested",
             "Contested",
-            0.5,
+            HEALTH_WEIGHTS["contested"],
             "Facts with an open review, other than a review of possible duplicates.",
             "Resolve the review.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
@@ -137,7 +138,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "duplicates",
             "Duplicates",
-            0.5,
+            HEALTH_WEIGHTS["duplicates"],
             "Facts with the same words as another fact of the same project and task, or under review as duplicates.",
             "Mark the copy as wrong, or resolve the review with “same”.",
             f"""SELECT copy.id FROM (
@@ -158,7 +159,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "stale",
             "Stale",
-            0.25,
+            HEALTH_WEIGHTS["stale"],
             f"Facts that nobody has confirmed and no prompt has shown for {STALE_AFTER.days} days.",
             "Confirm facts that are still true, and mark the others as wrong.",
             condition="""fact.recorded_at < %(stale)s AND fact.category <> ALL(%(ageless)s)
@@ -169,7 +170,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "unreferenced",
             "Never referenced",
-            0.25,
+            HEALTH_WEIGHTS["unreferenced"],
             f"Facts shown at least {OFTEN_SHOWN} times without any reference in an answer.",
             "Give them a category or a scope that requests ask for, or mark them as wrong.",
             condition=f"shown.times >= {OFTEN_SHOWN} AND NOT shown.referenced",
@@ -178,7 +179,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
         HealthFinding(
             "unshown",
             "Never shown",
-            0.1,
+            HEALTH_WEIGHTS["unshown"],
             f"Facts known for {UNUSED_AFTER.days} days that were in no prompt with a reported answer.",
             "Check whether they are needed. They cost nothing until a prompt includes them.",
             condition="""fact.recorded_at < %(unused)s AND fact.category <> ALL(%(always)s)

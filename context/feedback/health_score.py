@@ -54,9 +54,7 @@ class MemoryHealth:
     def score(self) -> int | None:
         """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down; None without facts.
 
-        A fact in two lists counts in both. The weights are a convention of this product (docs/lifecycle.md): facts that
-        no prompt should show count fully, facts that a person must decide half, facts that may still be useful a
-        quarter or less.
+        A fact in two lists counts in both. `health_weights` has the weights.
         """
         if not self.facts:
             return None

@@ -4,8 +4,6 @@ Called in the transaction of a proposal, behind `proposing_lock`, so that of two
 first.
 """
 
-import re
-import unicodedata
 from datetime import timedelta
 
 from django.db import connection
@@ -19,14 +17,12 @@ from identity.policy.proposal_limits import (
     REJECTION_STANDS,
 )
 from identity.principal import Principal
+from identity.services.proposal_text_equality import bare_words, comparable_content
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, TooMany
-from nousweb.lib.lookalikes import lookalike_fold
 
 Status = ChangeProposal.Status
 MAX_COMPARED = 500
-# All characters except letters and digits, and the fillers of Hangul, which are invisible letters.
-_NO_WORD = re.compile("[\\W_\u115f\u1160]+")
 
 
 def proposing_lock(agent: Agent, by: Principal) -> None:
@@ -111,18 +107,3 @@ def daily_cap_check(*, agent: Agent, by: Principal) -> None:
             f"A token may make {MAX_PROPOSALS_PER_TOKEN_AND_DAY} proposals in 24 hours.",
             retry_after=max(1, int(wait / timedelta(seconds=1)) + 1),
         )
-
-
-def comparable_content(content: str) -> str:
-    """A text as it is compared: without its spacing, its case and other ways to write the same character."""
-    return " ".join(unicodedata.normalize("NFKC", content).casefold().split())
-
-
-def bare_words(content: str) -> str:
-    """A text for comparison with rejected ones: its letters and digits alone, case-folded, with lookalikes as Latin
-    letters.
-
-    A text without any of these is compared by its other characters.
-    """
-    plain = comparable_content(lookalike_fold(content))
-    return _NO_WORD.sub("", plain) or plain

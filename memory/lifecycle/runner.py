@@ -17,7 +17,7 @@ from memory.jobs.messages import messages_waiting
 from memory.jobs.queue import job_notify
 from memory.jobs.retry_policy import JOB_LEASE, KEEP_DONE_JOBS, LOST_AFTER, LOST_IN_BACKLOG, REQUEUE_BATCH
 from memory.judge import JudgeFailed
-from memory.lifecycle.activities import activity_record
+from memory.lifecycle.activity_log import activity_record
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import HANDLERS
 from memory.models import Job

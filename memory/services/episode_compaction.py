@@ -2,9 +2,9 @@
 
 from identity.models import Agent, Persona
 from memory.models import Episode
+from memory.policy.episode_compaction import COMPACT_EPISODES
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
-from memory.types.episodes import COMPACT_EPISODES
 from nousweb.lib import clock
 
 BATCH = 2_000

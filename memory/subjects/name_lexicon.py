@@ -1,6 +1,7 @@
 """Word lists of names of subjects. Entries of the first tables make two names equal, so each must be always right;
 entries of the second part only open a review of whether two names mean the same."""
 
+import re
 from collections.abc import Mapping
 
 USER = frozenset({"user", "the user", "this user", "my user", "me", "i", "myself"})
@@ -118,3 +119,11 @@ GIVEN_NAMES = (
     thomas thorsten tilda tobias tracy ursula uta uwe vera verena veronica viktor viola walter wanda wei wendy
     werner wilhelm xavier yara yasmin yuki yusuf yvonne zoe""")
 )
+ALSO_KNOWN_AS = re.compile(
+    r"(?P<one>.{1,80}?)(?:'s (?:real |full |first |other )?name is|"
+    r" (?:is|are) (?:also )?(?:called|named|known as|short for|an abbreviation (?:of|for)|another name for)|"
+    r",? (?:also known as|a\.?k\.?a\.?|alias)| goes by| stands for)"
+    r" (?P<other>.{1,80}?)(?:[.,;:!?]|$)",
+    re.IGNORECASE,
+)
+"""Sentences that give a subject another name; they open a review of whether both are the same."""

@@ -1,16 +1,14 @@
 """Episodes: search reads the less of a summary, the older it is."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from memory.models import Episode, ItemType
+from memory.policy.episode_compaction import COMPACT_EPISODES
 from memory.types.index_entry import IndexEntry, lines, store_entry
 from memory.types.memory_type import MemoryType
 from nousweb.lib import clock
-
-COMPACT_EPISODES = ((timedelta(days=30), 80), (timedelta(days=90), 40))
-"""From which age on, by how many words of its summary search reads an episode; the summary itself is kept."""
 
 
 def _entry(episode: Episode) -> IndexEntry:

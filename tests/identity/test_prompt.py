@@ -2,7 +2,7 @@
 
 import pytest
 
-from identity.policy.prompt import assemble_prompt
+from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.sections import Section
 from nousweb.lib.errors import Invalid
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory.lifecycle.activities import activities_heal, activity_record
+from memory.lifecycle.activity_log import activities_heal, activity_record
 from memory.lifecycle.handlers import DREAM
 from memory.lifecycle.runner import job_run
 from memory.lifecycle.schedule_control import dream_queue

@@ -26,7 +26,8 @@ from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.pins import Pins
 from identity.models import Agent, IdentityVersion
-from identity.policy.prompt import SECTION_PRIORITY, assemble_prompt
+from identity.policy.identity_prompt import assemble_prompt
+from identity.policy.section_priority import SECTION_PRIORITY
 from identity.policy.sections import SECTION_NAMES
 from identity.policy.sections import Section as IdentitySection
 from memory.models import FactChange, Trust

@@ -6,7 +6,7 @@ from identity.models import Persona
 from memory.lifecycle.handler import Handler
 from memory.models import Fact, Job, Subject, SubjectAlias
 from memory.services.subjects.proposals import open_subject_review
-from memory.subjects.contexts import WORDS, SubjectEvidence, SubjectSentence, shared_contexts
+from memory.subjects.same_subject_evidence import WORDS, SubjectEvidence, SubjectSentence, shared_contexts
 
 MAX_FACTS = 5_000
 """Facts of one memory that are looked at, the latest."""

@@ -1,12 +1,10 @@
 """Side panel of an inbox item: assignee, snoozes, comments, opinions."""
 
 import re
-from dataclasses import dataclass, fields
-from datetime import date, datetime, time, timedelta
+from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -19,43 +17,9 @@ from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
+from nousweb.console.common.snooze_choices import SNOOZE_CHOICES
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotFound
-
-MORNING = time(8)
-"""The time of day when items come back that were snoozed until a day, in the time zone of the console."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnoozeChoice:
-    value: str
-    label: str
-
-
-SNOOZE_CHOICES = (
-    SnoozeChoice("tomorrow", "Until tomorrow"),
-    SnoozeChoice("monday", "Until Monday"),
-    SnoozeChoice("again", "Until something new happens"),
-)
-
-
-def snooze_until(choice: str, day: str = "") -> datetime | None:
-    """The moment that a choice or a day as "2026-03-04" means; None for until it is seen again. Raises Invalid."""
-    today = timezone.localtime(clock.now()).date()
-    if choice == "again":
-        return None
-    if choice == "tomorrow":
-        wanted = today + timedelta(days=1)
-    elif choice == "monday":
-        wanted = today + timedelta(days=7 - today.weekday())
-    else:
-        try:
-            wanted = date.fromisoformat(day)
-        except ValueError as error:
-            raise Invalid(
-                "Snooze until tomorrow, Monday, a date, or until something new happens.", field="until"
-            ) from error
-    return timezone.make_aware(datetime.combine(wanted, MORNING))
+from nousweb.lib.errors import NotFound
 
 
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from context.what_if.identity_delivery import IdentityShortfall
 from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
-from identity.policy.prompt import assemble_prompt
+from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.sections import Risk
 from identity.principal import Principal
 from nousweb.console.common.inbox_filter import InboxFilter, place_among

@@ -7,22 +7,6 @@ from nousweb.lib.fencing import fence_block
 
 LABELS = {section.value: section.label for section in Section}
 
-SECTION_PRIORITY: dict[str, int] = {
-    name: place
-    for place, name in enumerate(
-        (
-            Section.BOUNDARIES,
-            Section.CHARACTER,
-            Section.VALUES,
-            Section.PROTOCOLS,
-            Section.PREFERENCES,
-            Section.ENVIRONMENT,
-        )
-    )
-}
-"""The order in which sections of an identity are included if the budget is short: its boundaries first, since they
-protect others."""
-
 
 def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:
     """Render `sections` (name to text) under headings of `level`, in the fixed order, without the empty ones.

@@ -5,14 +5,13 @@ sentences that are told of either in the same words. Sentences are looked up by 
 number of facts and not with the number of pairs.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from uuid import UUID
 
-from memory.subjects.name_lexicon import ARTICLES
+from memory.subjects.name_lexicon import ALSO_KNOWN_AS, ARTICLES
 from memory.subjects.spelling import key_of, tokens_of
 
 LEAST_SHARED = 2
@@ -21,13 +20,6 @@ MOST_SHARING = 4
 """What is said of more subjects than this says nothing about any two of them."""
 LEAST_WORDS = 2
 NAMING_SCORE, SHARING_SCORE = 0.8, 0.6
-_NAMING = re.compile(
-    r"(?P<one>.{1,80}?)(?:'s (?:real |full |first |other )?name is|"
-    r" (?:is|are) (?:also )?(?:called|named|known as|short for|an abbreviation (?:of|for)|another name for)|"
-    r",? (?:also known as|a\.?k\.?a\.?|alias)| goes by| stands for)"
-    r" (?P<other>.{1,80}?)(?:[.,;:!?]|$)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +58,7 @@ def shared_contexts(sentences: Sequence[SubjectSentence], keys: Mapping[str, UUI
 
 def _named(sentences: Iterable[SubjectSentence], keys: Mapping[str, UUID]) -> Iterator[SubjectEvidence]:
     for each in sentences:
-        match = _NAMING.match(each.content)
+        match = ALSO_KNOWN_AS.match(each.content)
         if match is None:
             continue
         one = keys.get(key_of(match["one"]), each.subject)

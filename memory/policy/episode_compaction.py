@@ -1,0 +1,6 @@
+"""How much of an old episode's summary search reads."""
+
+from datetime import timedelta
+
+COMPACT_EPISODES = ((timedelta(days=30), 80), (timedelta(days=90), 40))
+"""From which age on, by how many words of its summary search reads an episode; the summary itself is kept."""
