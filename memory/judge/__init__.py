@@ -1,9 +1,8 @@
 """Asking a language model about memories: what may be asked, how it answers, and what it may spend."""
 
+from memory.judge.fact_extraction import ExtractedFact, ExtractedFacts
 from memory.judge.protocol import (
     EpisodeSummary,
-    ExtractedFact,
-    ExtractedFacts,
     Judge,
     JudgeFailed,
     JudgeResult,

@@ -15,17 +15,17 @@ from identity.models import Agent
 from memory.comparison.snapshot import FactSnapshot
 from memory.judge import prompts
 from memory.judge.budget import budget_check, call_record
+from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
     EpisodeSummary,
-    ExtractedFacts,
     JudgeFailed,
-    JudgeReply,
     JudgeResult,
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
 )
+from memory.judge.reply import JudgeReply
 from nousweb.lib.tracing import Value, span
 
 MAX_RETRY_AFTER_SECONDS = 10.0

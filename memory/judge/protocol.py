@@ -6,22 +6,16 @@ It is independent of the model. A judge is called outside of transactions, and e
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
 from identity.models import Agent
 from memory.comparison.snapshot import FactSnapshot
+from memory.judge.fact_extraction import ExtractedFacts
+from memory.judge.reply import JudgeReply, Share, Text
 from memory.models.relation import Relation
-from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
-from nousweb.lib.validation import unstorable_reason
-
-MAX_EXTRACTED_FACTS = 5
-"""Source: seed 009.1, fact extraction."""
-
-EXTRACTABLE_CATEGORIES = tuple(name for name in KNOWN_CATEGORIES if name not in CATEGORY_PERMISSIONS)
-"""A model cannot assign a category that has a permission of its own."""
 
 
 class JudgeFailed(Exception):
@@ -46,35 +40,6 @@ class JudgeUnavailable(JudgeFailed):
         self.retry_at = retry_at
 
 
-def _stripped(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
-
-
-def _storable(text: str) -> str:
-    if reason := unstorable_reason(text):
-        raise ValueError(reason)
-    return text
-
-
-def _at_most_five(value: Any) -> Any:
-    return value[:MAX_EXTRACTED_FACTS] if isinstance(value, list) else value
-
-
-def _known_category(value: Any) -> Any:
-    # A model invents a category now and then; the fact is still worth keeping.
-    return value if value in EXTRACTABLE_CATEGORIES else DEFAULT_CATEGORY
-
-
-Text = Annotated[str, BeforeValidator(_stripped), AfterValidator(_storable)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class JudgeReply(BaseModel):
-    """Base of all replies. Additional fields are rejected."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class RelationVerdict(JudgeReply):
     relation: Relation
     confidence: Share
@@ -86,19 +51,6 @@ class EpisodeSummary(JudgeReply):
 
     title: Annotated[Text, Field(min_length=1, max_length=200)]
     summary: Annotated[Text, Field(min_length=1, max_length=4000)]
-
-
-class ExtractedFact(JudgeReply):
-    subject: Annotated[Text, Field(max_length=200)]
-    content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
-    category: Annotated[str, BeforeValidator(_known_category)]
-    confidence: Share
-
-
-class ExtractedFacts(JudgeReply):
-    """At most five; what a model adds beyond them is dropped."""
-
-    facts: Annotated[list[ExtractedFact], BeforeValidator(_at_most_five)]
 
 
 class MergedFact(JudgeReply):

@@ -16,7 +16,19 @@ from typing import Any
 
 from rapidfuzz import fuzz, utils
 
-from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
+from memory.models import EventKind
+
+STM_DEFAULTS = {
+    "half_life_seconds": 24 * 3600.0,
+    "w_similarity": 0.7,
+    "w_recency": 0.3,
+    "window": 50,
+    "kind_boosts": {EventKind.ERROR.value: 1.1, EventKind.SYSTEM_EVENT.value: 0.8},
+    "visibility_boosts": {"public": 1.0, "internal": 0.9, "private": 0.8},
+}
+"""Short-term search, where an agent's `config["stm"]` says nothing else. A boost that is not named is 1."""
+MAX_STM_WINDOW = 500
+MAX_STM_BOOST = 10.0
 
 
 @dataclass(frozen=True, slots=True)

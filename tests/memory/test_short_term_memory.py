@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import Agent
-from memory.layers.event_policy import STM_DEFAULTS
-from memory.layers.short_term_scoring import StmConfig, normalise, stm_score
+from memory.layers.short_term_scoring import STM_DEFAULTS, StmConfig, normalise, stm_score
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import GLOBAL

@@ -10,7 +10,7 @@ from context.engine.analysis.plan import MAX_TOTAL, SECTION_BUDGETS
 from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy.sections import MAX_REASON_CHARACTERS
-from memory.layers.event_policy import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
+from memory.layers.short_term_scoring import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models.events import EventKind
 from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.languages import LANGUAGES
