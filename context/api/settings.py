@@ -8,7 +8,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from context.engine.analysis.contested_policy import MAX_CATEGORIES, ContestedOrder, ContestedPolicy
-from context.engine.analysis.plan import MAX_TOTAL
+from context.engine.section_budgets import MAX_TOTAL
 from context.services.agent_settings import (
     BUDGETS,
     settings_get,

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+DEFAULT_TOTAL = 3_000
+"""Tokens of a prompt, where neither the request nor the settings of the agent say otherwise."""
+MAX_TOTAL = 200_000
+
 DEFAULT_THRESHOLD = 0.3
 
 

@@ -3,7 +3,6 @@
 Source: seed 008, part A and "Self-Evolution Guardrails".
 """
 
-from collections import Counter
 from dataclasses import dataclass
 
 from django.db import models
@@ -61,26 +60,6 @@ SECTION_POLICY: dict[str, SectionPolicy] = {
     ),
     Section.ENVIRONMENT: SectionPolicy(Risk.MEDIUM, False, "Where it runs and what it can access. Optional."),
 }
-
-LARGE_CHANGE = 1_000
-"""From this many characters of added or removed lines on, the risk of a change rises by one step; from `HUGE_CHANGE`
-on, by two."""
-HUGE_CHANGE = 4_000
-
-
-def change_size(before: str, after: str) -> int:
-    """The characters of the lines that come or go, in whichever order they stand."""
-    old, new = Counter(before.split("\n")), Counter(after.split("\n"))
-    return sum(len(line) for line in ((old - new) + (new - old)).elements())
-
-
-def change_risk(section: str, before: str, after: str) -> Risk:
-    """The risk of a change: that of its section, raised where more changes than a person takes in at a glance."""
-    size = change_size(before, after)
-    steps = (size >= LARGE_CHANGE) + (size >= HUGE_CHANGE)
-    ladder = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
-    return ladder[min(ladder.index(SECTION_POLICY[section].risk) + steps, 2)]
-
 
 MAX_SECTION_CHARACTERS = 20_000
 MAX_REASON_CHARACTERS = 2_000

@@ -5,14 +5,9 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
+from identity.policy.change_risk import change_risk, change_size
 from identity.policy.proposal_limits import AGENT_UPDATE_WINDOW, AGENT_UPDATES_PER_WINDOW, REJECTION_STANDS
-from identity.policy.sections import (
-    MAX_REASON_CHARACTERS,
-    MAX_SECTION_CHARACTERS,
-    SECTION_POLICY,
-    change_risk,
-    change_size,
-)
+from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, SECTION_POLICY
 from identity.principal import Principal
 from identity.services.proposal_checks import lately_refused
 from nousweb.lib import clock

@@ -16,7 +16,8 @@ from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
-from identity.policy.sections import change_risk, section_check
+from identity.policy.change_risk import change_risk
+from identity.policy.sections import section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, list_page, principal
 from memory.api.events import personas_narrow
-from memory.layers.event_policy import MAX_LOOP_ID_CHARACTERS
+from memory.layers.event_limits import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_scoring import MAX_STM_WINDOW, StmConfig
 from memory.layers.short_term_search import stm_search
 from memory.models import LoopSummary

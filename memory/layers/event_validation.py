@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.layers.event_policy import (
-    DEFAULT_VISIBILITY,
-    KIND_PERSONAS,
+from memory.layers.event_limits import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENT_LEAD,
     MAX_EVENTS_PER_CALL,
@@ -18,6 +16,7 @@ from memory.layers.event_policy import (
     MAX_METADATA_BYTES,
     MAX_METADATA_DEPTH,
 )
+from memory.layers.event_policy import DEFAULT_VISIBILITY, KIND_PERSONAS
 from memory.models import Event, EventKind
 from memory.models.project_scope import key_check
 from nousweb.lib.errors import Invalid

@@ -1,4 +1,5 @@
-"""Categories of facts: which are always in the prompt, and which need a permission of their own."""
+"""Categories of facts: which are always in the prompt, which need a permission of their own, which kind of subject they
+make."""
 
 PROFILE_CATEGORIES = ("person", "preference", "rule")
 """Facts of these are always on (tier 1) and are left out of searched facts. Source: seed 008, part B."""
@@ -13,3 +14,6 @@ CATEGORY_PERMISSIONS = {"rule": "memory.add_rule_fact"}
 
 BINDING_CATEGORIES = tuple(CATEGORY_PERMISSIONS)
 """Among facts that are always on, these come first: of people's, and of agents' own."""
+
+SUBJECT_KIND_OF_CATEGORY = {"person": "person", "project": "project", "tool": "system"}
+"""The kind of a new subject, by the category of the fact that names it; others are of the kind "other"."""

@@ -19,3 +19,7 @@ MAX_PENDING_QUARANTINE_REVIEWS = 500
 
 MAX_ITEMS_PER_QUARANTINE_REVIEW = 1_000
 """Memories with the same words in one review."""
+
+MAX_RELEARNED_REVIEWS = 3
+RELEARNED_WINDOW = timedelta(days=30)
+"""Maximum number of reviews of one invalidated fact in this time, whatever the sources."""

@@ -13,10 +13,10 @@ from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, MemoryReview
 from memory.models.project_scope import ProjectScope
 from memory.persona import VIEWS
+from memory.policy.reviews import MAX_RELEARNED_REVIEWS
 from memory.search.contested_facts import contested_facts
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.facts.invalidated_facts import MAX_RELEARNED_REVIEWS
 from memory.services.reviews.opening import review_open
 from memory.services.reviews.undo import supersession_undo
 from nousweb.lib import clock

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.intent import IntentSignals
-from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
+from context.engine.section_budgets import DEFAULT_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
 
 DEFAULT_LIMIT = 5
 DOMINANT_LIMIT = 8
@@ -26,8 +26,6 @@ SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     }
 )
 SEARCHED_SECTIONS = tuple(one.key for one in MEMORY_SECTIONS.values())
-MAX_TOTAL = 200_000
-DEFAULT_TOTAL = 3_000
 
 
 @dataclass(frozen=True, slots=True)

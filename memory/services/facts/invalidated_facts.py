@@ -6,7 +6,6 @@ pending, nor for a source that an earlier resolution knew, and at most MAX_RELEA
 
 import hashlib
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import scopes_overlap_sql
+from memory.policy.reviews import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.opening import review_open
@@ -32,10 +32,6 @@ NEAREST = 8
 REPEATING_KINDS = (Kind.SAME, Kind.CLOSE)
 """Comparisons by which a new fact repeats an invalidated one: the same words, or others without a named difference. One
 sentence of several is enough."""
-
-MAX_RELEARNED_REVIEWS = 3
-RELEARNED_WINDOW = timedelta(days=30)
-"""Maximum number of reviews of one invalidated fact in this time, whatever the sources."""
 
 
 def invalidated_match(fact: Fact, *, vector: Vector | None, sentences: bool = True) -> tuple[Fact, FactMatch] | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.policy.categories import SUBJECT_KIND_OF_CATEGORY
 from memory.services.search_index.languages import dictionary_of
 from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
@@ -19,8 +20,6 @@ from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepar
 Kind = Subject.Kind
 Origin = SubjectAlias.Origin
 
-KIND_OF_CATEGORY: Mapping[str, Subject.Kind] = {"person": Kind.PERSON, "project": Kind.PROJECT, "tool": Kind.SYSTEM}
-"""The kind of a new subject, by the category of the fact that names it."""
 MAX_ALIASES_PER_SPELLING = 20
 
 
@@ -114,7 +113,7 @@ class AliasWriter:
             agent=self.agent,
             persona=self.persona,
             name=spelling,
-            kind=Kind.PERSON if user else KIND_OF_CATEGORY.get(category, Kind.OTHER),
+            kind=Kind.PERSON if user else SUBJECT_KIND_OF_CATEGORY.get(category, Kind.OTHER),
             is_user=user,
         )
         if user:

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.plan import MAX_TOTAL
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
+from context.engine.section_budgets import MAX_TOTAL
 from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation
 from identity.models import Persona
