@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.dedup import _embedded, duplicates_of
+from context.engine.retrieval.conversation_duplicates import _embedded, duplicates_of
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.database import as_the_owner
@@ -66,7 +66,7 @@ def test_conversation_duplicate_is_detected_with_and_without_embeddings(embedder
         def refuse(name):
             raise EmbeddingFailed("The embedder is down.")
 
-        monkeypatch.setattr("context.engine.retrieval.dedup.embedder_named", refuse)
+        monkeypatch.setattr("context.engine.retrieval.conversation_duplicates.embedder_named", refuse)
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Hello."), Message("assistant", text)]
     assert duplicates_of([text, "Something wholly different."], said, 5) == {0: 2}
@@ -90,7 +90,7 @@ def test_conversation_paraphrase_is_detected_by_meaning(monkeypatch):
     assert duplicates_of([text], said, 5) == {0: 1}
     assert duplicates_of([text], other, 5) == {}
     # Words alone leave it in: too few of them are the same.
-    monkeypatch.setattr("context.engine.retrieval.dedup.embedder_named", refusing)
+    monkeypatch.setattr("context.engine.retrieval.conversation_duplicates.embedder_named", refusing)
     _embedded.cache_clear()
     assert duplicates_of([text], said, 5) == {}
 

@@ -14,7 +14,7 @@ from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
-from context.engine.retrieval.dedup import duplicates_of, repeated_by_input
+from context.engine.retrieval.conversation_duplicates import duplicates_of, repeated_by_input
 from context.engine.retrieval.pins import Pins
 from context.engine.retrieval.usage import UsageStats, usage_stats
 from context.engine.section_budgets import MEMORY_SECTIONS

@@ -4,11 +4,12 @@ from typing import Any
 
 from django import forms
 
-from memory.models import Censor, Decision, Episode, Scope
+from memory.models import Censor, Decision, Episode, ItemType, Scope
 from memory.policy.categories import DEFAULT_CATEGORY, KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.selectors.filters import MomentInput
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.console.common.shortcut_keys import SHORTCUTS
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 
 
 def _scope() -> forms.ChoiceField:
@@ -260,3 +261,17 @@ class ProcedureForm(forms.Form):
     task = _task()
     importance = _importance()
     tags = TagsPreparedField(required=False, max_length=1200, help_text="Separate with commas.")
+
+
+class SearchForm(forms.Form):
+    """A search of an agent's memory by hand."""
+
+    q = forms.CharField(
+        max_length=MAX_QUERY_CHARACTERS,
+        label="Question or words",
+        widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off", "data-key": SHORTCUTS["search"].key}),
+    )
+    type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
+    project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")
+    task = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Task")
+    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")

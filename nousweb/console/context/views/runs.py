@@ -1,31 +1,27 @@
 """The log of the prompts that were sent: the list, one run, and its outcome."""
 
-from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import prefetch_related_objects
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from context.engine.analysis.frames import FRAMES
 from context.engine.record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.reference_detector import REFERENCED_AT
 from context.history.session_runs import prompt_step, session_place
-from context.models import REPORT, VIEW_RUN, ContextProfile, ContextRun
+from context.models import REPORT, VIEW_RUN, ContextRun
 from context.selectors import run_get
 from context.services.response import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
-from identity.selectors.filters import DateInput
 from identity.services.demo_tour import demo_tour_look
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
@@ -35,62 +31,16 @@ from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView
 from nousweb.console.context.recall_rows import recall_rows
+from nousweb.console.context.run_filter_form import RunFilterForm
 from nousweb.lib.errors import Invalid
 from nousweb.lib.token_estimate import estimate_tokens
 
-OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 SHOWN_COLUMNS = (
     "id", "agent_id", "persona", "session_id", "tokens", "counted_tokens", "counted_by", "budget_tokens", "frame",
     "profile", "outcome", "as_of", "responded_at", "duration_ms", "principal_name", "fingerprint_id", "created_at",
     "failed_sections", "censors",
 )  # fmt: skip
 RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
-
-
-class RunFilterForm(forms.Form):
-    """Filters of the list of logged runs."""
-
-    q = forms.CharField(required=False, label="Words in the input", max_length=200)
-    frame = forms.ChoiceField(
-        required=False, choices=[("", "Any frame"), *((key, frame.label) for key, frame in FRAMES.items())]
-    )
-    profile = forms.ChoiceField(required=False)
-    session = forms.CharField(required=False, max_length=200)
-    outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
-    since = forms.DateField(required=False, label="From", widget=DateInput())
-    until = forms.DateField(required=False, label="To", widget=DateInput())
-    min_tokens = forms.IntegerField(required=False, min_value=0, max_value=10**6, label="Minimum tokens")
-    fingerprint = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        slugs = ContextProfile.objects.values_list("slug", "name")[:200]
-        self.fields["profile"] = forms.ChoiceField(
-            required=False, choices=[("", "Any profile"), *slugs], label="Profile"
-        )
-
-    def apply(self, runs: QuerySet[ContextRun]) -> QuerySet[ContextRun]:
-        """The runs that pass; none while a filter cannot be read."""
-        if not self.is_valid():
-            return runs.none()
-        given = self.cleaned_data
-        exact = {"frame": "frame", "profile": "profile", "session": "session_id", "fingerprint": "fingerprint_id"}
-        runs = runs.filter(**{column: given[name] for name, column in exact.items() if given[name]})
-        if given["outcome"]:
-            runs = runs.filter(outcome="" if given["outcome"] == "none" else given["outcome"])
-        if given["since"]:
-            runs = runs.filter(created_at__date__gte=given["since"])
-        if given["until"]:
-            runs = runs.filter(created_at__date__lte=given["until"])
-        if given["min_tokens"]:
-            runs = runs.filter(tokens__gte=given["min_tokens"])
-        if given["q"]:
-            runs = runs.filter(input__icontains=given["q"])
-        return runs
-
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self.is_valid() and any(self.cleaned_data.values()))
 
 
 @require_safe

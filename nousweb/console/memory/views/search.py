@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -11,15 +10,13 @@ from memory.embedding.thresholds import thresholds_of
 from memory.models import EmbeddingModel, ItemType
 from memory.models.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
-from memory.selectors.filters import MomentInput
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without
 from nousweb.console.common.requests import form_refuse
-from nousweb.console.common.shortcut_keys import SHORTCUTS
+from nousweb.console.memory.forms import SearchForm
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Invalid
 
 LIMIT = 25
@@ -31,18 +28,6 @@ TIMING_LABELS = {
     "scoring": "Score",
     "loading": "Load",
 }
-
-
-class SearchForm(forms.Form):
-    q = forms.CharField(
-        max_length=MAX_QUERY_CHARACTERS,
-        label="Question or words",
-        widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off", "data-key": SHORTCUTS["search"].key}),
-    )
-    type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
-    project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")
-    task = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Task")
-    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")
 
 
 @require_safe
