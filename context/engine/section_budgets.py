@@ -1,4 +1,4 @@
-"""The section, budget and threshold of each type of memory, and the words that request it.
+"""The budget of a prompt; the section, budget and threshold of each type of memory, and the words that request it.
 
 Intent, plan, budgets and candidates derive from `MEMORY_SECTIONS`.
 """

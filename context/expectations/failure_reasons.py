@@ -25,7 +25,7 @@ _VERDICTS: Mapping[str, str] = {
 
 
 def missing_outcome(key: Key, record: ContextRecord, context: EvaluationContext) -> Outcome:
-    """Why a memory that should be in the prompt is not."""
+    """The failed outcome for a memory that should be in the prompt and is not, with the reason."""
     target = context.targets.get(key)
     if target is None:
         return Outcome(State.FAILED, "gone", "The memory was erased.", (key,))
@@ -54,4 +54,5 @@ def missing_outcome(key: Key, record: ContextRecord, context: EvaluationContext)
 
 
 def memory_name(key: Key) -> str:
+    """A memory as a sentence names it: its type and id."""
     return f"{key[0]} {key[1]}"

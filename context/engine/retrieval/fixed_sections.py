@@ -24,8 +24,8 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
+from context.engine.retrieval.memory_notice import MEMORY_NOTICE
 from context.engine.retrieval.pins import Pins
-from context.engine.retrieval.prompt_sentences import MEMORY_NOTE
 from identity.models import Agent, IdentityVersion
 from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.section_priority import SECTION_PRIORITY
@@ -219,7 +219,7 @@ def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
 
 def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
     """Tier 2: the frame in which the agent sees the input, and a note about memories."""
-    text = f"{frame.label}: {frame.focus}\n{MEMORY_NOTE}"
+    text = f"{frame.label}: {frame.focus}\n{MEMORY_NOTICE}"
     return FixedSection("frame", "Current Frame", 2, budget.of("frame"), [Item("frame", frame.id, text)])
 
 
