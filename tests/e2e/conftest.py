@@ -93,6 +93,12 @@ def log_in(open_page: OpenPage, live_server: LiveServer) -> Callable[..., Page]:
     return log_in
 
 
+def press_key(page: Page, key: str) -> None:
+    """Presses a key once the page's scripts hear keys: its heading is there before them."""
+    page.wait_for_load_state("load")
+    page.keyboard.press(key)
+
+
 AXE = (
     AXE_SCRIPT
     + """;(() => {

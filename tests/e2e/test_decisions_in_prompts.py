@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from memory.services.search_index.embedding import embed_pending_rows
+from tests.e2e.conftest import press_key
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -40,8 +41,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
     page.goto("/review/")
     page.get_by_role("link", name="Start reviewing").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Preferences of Ada")
-    page.wait_for_load_state("load")
-    page.keyboard.press("a")
+    press_key(page, "a")
     expect(page.get_by_text("Approved Preferences of Ada")).to_be_visible()
     found = prompt(agent, QUESTION)
     assert PREFERENCES in found["system_prompt"]
@@ -63,8 +63,7 @@ def test_one_key_each_decides_what_the_next_prompt_says(
     page.goto("/review/memory/")
     page.get_by_role("link", name="Start reviewing").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("billing database")
-    page.wait_for_load_state("load")
-    page.keyboard.press("2")
+    press_key(page, "2")
     expect(page.locator(".review-undo")).to_contain_text("New replaces old")
     (left,) = facts_of(prompt(agent, QUESTION))
     assert left.endswith(NEW)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.demo_tour import demo_tour_begin
-from tests.e2e.conftest import assert_accessible
+from tests.e2e.conftest import assert_accessible, press_key
 from tests.factories import make_fact, make_proposal, make_review, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -28,20 +28,20 @@ def test_the_guided_demo_is_done_by_keyboard_and_follows_to_a_phone(
 
     def go_on(action: str, heading: str) -> None:
         tour.get_by_role("link", name=action).focus()
-        page.keyboard.press("Enter")
+        press_key(page, "Enter")
         expect(page.get_by_role("heading", level=1)).to_contain_text(heading)
 
     page.goto("/")
     assert_accessible(page)
     go_on("Open the change", "Preferences of Ada")
-    page.keyboard.press("a")
+    press_key(page, "a")
     expect(tour).to_contain_text("2 of 4.")
     go_on("Open the prompt", "Context run")
     page.get_by_label("With the words").fill("Redis")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(tour).to_contain_text("3 of 4.")  # on the same page, without loading it again
     go_on("Open the review", "Tim")
-    page.keyboard.press("5")
+    press_key(page, "5")
     expect(tour).to_contain_text("4 of 4.")
 
     phone = log_in(bob, width=390, height=844)

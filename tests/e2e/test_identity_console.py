@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
-from tests.e2e.conftest import OpenPage, assert_accessible
+from tests.e2e.conftest import OpenPage, assert_accessible, press_key
 from tests.factories import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -89,18 +89,18 @@ def test_identity_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada:
     page = log_in(alice)
     page.goto("/agents/ada/identity/values/")
     page.get_by_label("From version 1").check()
-    page.keyboard.press("d")
+    press_key(page, "d")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 3")
     expect(page.locator("del")).to_have_text("First")
     expect(page.locator("ins")).to_have_text("Third")
-    page.keyboard.press("v")
+    press_key(page, "v")
     page.wait_for_url("**layout=unified**")
     expect(page.locator(".diff.is-unified")).to_be_visible()
-    page.keyboard.press("f")
+    press_key(page, "f")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 3 → version 1")
-    page.keyboard.press("k")
+    press_key(page, "k")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: empty → version 1")
-    page.keyboard.press("j")
+    press_key(page, "j")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values: version 1 → version 2")
     page.goto("/agents/ada/identity/values/compare/")
     expect(page.locator(".diff.is-unified")).to_be_visible()

@@ -13,6 +13,7 @@ from identity.models import Agent
 from memory.lifecycle.runner import job_run
 from memory.models import Fact, ImportRun, Job
 from nousweb.console.memory.views import imports
+from tests.e2e.conftest import press_key
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -38,7 +39,7 @@ def test_a_file_is_uploaded_checked_and_imported(
     page.goto("/agents/ada/imports/")
     page.get_by_label("File", exact=True).set_input_files(file)
     page.get_by_role("button", name="Upload and check").focus()
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("lights.jsonl")
     expect(page.get_by_text("Being checked")).to_be_visible()
     work()

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from identity.models import Agent, ItemComment, ItemSnooze, Notification
 from identity.principal import Principal
+from tests.e2e.conftest import press_key
 from tests.factories import make_proposal, make_review
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -24,33 +25,28 @@ def test_item_is_talked_about_snoozed_and_gone_on_from_by_key(
     page.goto("/inbox/")
     expect(page.get_by_text("3 left, about 1 minute")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.wait_for_load_state("load")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
-    page.wait_for_load_state("load")
-    page.keyboard.press("C")
+    press_key(page, "C")
     page.keyboard.type("Is this so, @ch")
     expect(page.get_by_role("listbox", name="People to mention").get_by_text("charlie")).to_be_visible()
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.keyboard.type("?")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
+    press_key(page, "Tab")
+    press_key(page, "Enter")
     expect(page.locator(".item-comments .mention")).to_have_text("@charlie")
     assert ItemComment.objects.get().text == "Is this so, @charlie ?"
     assert Notification.objects.get(kind="mention").person == charlie
-    page.wait_for_load_state("load")
-    page.keyboard.press("Z")
+    press_key(page, "Z")
     expect(page.get_by_role("button", name="Until tomorrow")).to_be_focused()
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
     assert ItemSnooze.objects.get().item_id == high.pk
-    page.wait_for_load_state("load")
-    page.keyboard.press("5")
+    press_key(page, "5")
     # The next one is of another kind, and after the last one the inbox says so.
     expect(page.get_by_role("heading", level=1)).to_have_text("Protocols of Ada")
-    page.wait_for_load_state("load")
-    page.keyboard.press("a")
+    press_key(page, "a")
     expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
     low.refresh_from_db()
     assert low.status == "approved"

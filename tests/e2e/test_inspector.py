@@ -16,6 +16,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
+from tests.e2e.conftest import press_key
 from tests.factories import EXPORT, make_fact, make_facts, make_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -65,7 +66,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     page.get_by_role("button", name="Pin").click()
     expect(page.get_by_role("button", name="Remove the pin")).to_be_visible()
     assert ContextPin.objects.get().item_id == str(fact.pk)
-    page.keyboard.press("o")
+    press_key(page, "o")
     page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
     expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
@@ -334,7 +335,7 @@ def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: 
     for name, shown in (("Low importance", "verdict=low_importance"), ("Cosine", "sort=cosine")):
         button = considered.get_by_role("button", name=name)
         button.focus()
-        page.keyboard.press("Enter")
+        press_key(page, "Enter")
         page.wait_for_url(f"**{shown}*")
         expect(button).to_be_focused()
     expect(page.locator("#inspector-status")).to_contain_text("memories considered")

@@ -12,6 +12,7 @@ from memory.models import Censor, Fact
 from memory.services.censors import censor_create
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from tests.e2e.conftest import press_key
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -52,13 +53,11 @@ def test_fact_is_found_marked_as_wrong_and_restored(
 def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, facts: list[Fact]) -> None:
     page = log_in(bob)
     page.goto("/agents/ada/facts/?sort=subject")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "j")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Sea")
-    # The heading is there before the script that hears keys.
-    page.wait_for_load_state()
-    page.keyboard.press("+")
+    press_key(page, "+")
     page.get_by_role("button", name="Confirm fact").click()
     expect(page.get_by_text("The fact was confirmed.")).to_be_visible()
     assert Fact.objects.get(subject="Sea").confirmation_count == 1

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from memory.models import Fact, MemoryReview
+from tests.e2e.conftest import press_key
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -27,15 +28,14 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     page.goto("/review/memory/")
     expect(page.get_by_role("link", name="Inbox 1 pending")).to_be_visible()
     expect(page.get_by_role("link", name="Reviews 1")).to_be_visible()
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Possible contradiction")
-    page.wait_for_load_state("load")
-    page.keyboard.press("?")
+    press_key(page, "?")
     for words in ("New replaces old", "Both are true", "Merge into one text"):
         expect(page.locator("#keyhelp")).to_contain_text(words)
-    page.keyboard.press("Escape")
-    page.keyboard.press("2")
+    press_key(page, "Escape")
+    press_key(page, "2")
     expect(page.locator(".review-undo")).to_contain_text("New replaces old")
     assert [fact.content for fact in Fact.objects.active()] == [NEW]
 
@@ -70,15 +70,12 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page = log_in(bob)
     page.goto("/review/memory/")
     page.get_by_role("link", name="Start reviewing").click()
-    page.wait_for_load_state("load")
-    page.keyboard.press("5")
+    press_key(page, "5")
     expect(page.get_by_role("heading", level=1)).to_contain_text("ledger job")
-    page.wait_for_load_state("load")
-    page.keyboard.press("u")
+    press_key(page, "u")
     expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
     expect(page.get_by_text("The resolution was undone")).to_be_visible()
-    page.wait_for_load_state("load")
-    page.keyboard.press("m")
+    press_key(page, "m")
     page.get_by_label("Merged text").fill("The archive job rarely fails at night.")
     page.get_by_role("button", name="Save merged text").click()
     expect(page.locator(".review-undo")).to_contain_text("Merged")

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from identity.models import Agent
 from identity.principal import Principal
-from tests.e2e.conftest import assert_accessible
+from tests.e2e.conftest import assert_accessible, press_key
 from tests.factories import make_fact, make_proposal
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -18,8 +18,7 @@ LogIn = Callable[..., Page]
 
 def opened(page: Page, address: str) -> None:
     page.goto(address)
-    page.wait_for_load_state("load")
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
     expect(page.locator("#palette")).to_be_visible()
 
 
@@ -32,10 +31,10 @@ def test_pages_agents_and_recent_places_by_keyboard(log_in: LogIn, ada: Agent, b
     expect(page.locator("#palette")).to_contain_text("Facts · Ada")
     assert_accessible(page)
     page.keyboard.type("background")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url("**/lifecycle/")
-    page.keyboard.press("Control+k")
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
+    press_key(page, "Control+k")
     expect(page.locator("#palette")).to_be_hidden()
 
 
@@ -45,7 +44,7 @@ def test_memory_of_another_agent_is_found_and_opened(log_in: LogIn, ada: Agent, 
     opened(page, "/")
     page.keyboard.type("paraffin")
     expect(page.locator("#palette-found")).to_contain_text("lit by paraffin")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.wait_for_url("**/facts/**")
 
@@ -56,7 +55,7 @@ def test_action_of_the_page_is_pressed_from_the_palette(log_in: LogIn, ada: Agen
     opened(page, f"/review/{proposal.pk}/")
     page.keyboard.type("comment")
     expect(page.locator("#palette-here")).to_contain_text("Comment on the decision")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.locator("#comment")).to_be_focused()
     page.keyboard.type("a rather early jump")
     expect(page.locator("#comment")).to_have_value("a rather early jump")
@@ -69,15 +68,14 @@ def test_palette_decides_about_no_row_that_is_not_selected(
     page = log_in(bob)
     opened(page, "/review/")
     expect(page.locator("#palette-here")).not_to_contain_text("Reject")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url(lambda address: not address.endswith("/review/"))
     assert type(proposal).objects.get(pk=proposal.pk).status == "pending"
     page.goto("/review/")
-    page.wait_for_load_state("load")
-    page.keyboard.press("j")
-    page.keyboard.press("Control+k")
+    press_key(page, "j")
+    press_key(page, "Control+k")
     page.keyboard.type("approve the selected")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.locator(".review-undo")).to_contain_text("Approved Protocols of Ada")
 
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from tests.e2e.conftest import press_key
 from tests.factories import make_proposal
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -39,23 +40,21 @@ def queue(log_in: LogIn, user: User, query: str = "", **how: object) -> Page:
 
 
 def arrive(page: Page, heading: str) -> None:
-    """Waits for the page under `heading`, and until its scripts hear the keys."""
     expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-    page.wait_for_load_state("load")
 
 
 def test_approval_by_keyboard_advances_and_can_be_undone(
     log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User
 ) -> None:
     page = queue(log_in, bob)
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     arrive(page, "Values of Ada")
-    page.keyboard.press("a")
+    press_key(page, "a")
     arrive(page, "Boundaries of Ada")
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == TEXTS["values"]
-    page.keyboard.press("u")
+    press_key(page, "u")
     arrive(page, "Values of Ada")
     expect(page.get_by_text("The decision on")).to_be_visible()
     assert status(waiting["values"]) == "pending"
@@ -67,10 +66,10 @@ def test_next_and_previous_stay_in_the_filtered_queue(
     page = queue(log_in, bob, "?risk=high")
     page.get_by_role("link", name="Start reviewing").click()
     arrive(page, "Values of Ada")
-    page.keyboard.press("j")
+    press_key(page, "j")
     arrive(page, "Boundaries of Ada")
     expect(page.get_by_text("2 of 2")).to_be_visible()
-    page.keyboard.press("k")
+    press_key(page, "k")
     arrive(page, "Values of Ada")
 
 
@@ -79,12 +78,12 @@ def test_keys_are_silent_while_typing_and_the_comment_is_kept(
 ) -> None:
     page = log_in(bob)
     page.goto(f"/review/{waiting['values'].pk}/")
-    page.keyboard.press("c")
+    press_key(page, "c")
     page.keyboard.type("a rather early jump, keep it out")
     expect(page.locator("#comment")).to_have_value("a rather early jump, keep it out")
     assert status(waiting["values"]) == "pending"
-    page.keyboard.press("Tab")
-    page.keyboard.press("r")
+    press_key(page, "Tab")
+    press_key(page, "r")
     arrive(page, "Boundaries of Ada")
     expect(page.locator(".review-undo")).to_contain_text("Rejected Values of Ada")
     decided = ChangeProposal.objects.get(pk=waiting["values"].pk)
@@ -94,7 +93,7 @@ def test_keys_are_silent_while_typing_and_the_comment_is_kept(
 def test_edit_shows_its_difference_while_typing(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
     page = log_in(bob)
     page.goto(f"/review/{waiting['values'].pk}/")
-    page.keyboard.press("e")
+    press_key(page, "e")
     page.get_by_label("Text to approve").fill("Truth first, kindly.")
     expect(page.locator("#edit-diff .diff-text.is-added").last).to_contain_text("Truth first, kindly.")
     page.get_by_role("button", name="Approve edited text").click()
@@ -108,30 +107,29 @@ def test_bulk_approval_has_one_undo(
     more = make_proposal(ada, actor, "preferences", "Tables.")
     page = queue(log_in, bob, "?risk=low")
     expect(page.get_by_role("button", name="Approve selected")).to_be_hidden()
-    page.keyboard.press("j")
-    page.keyboard.press("x")
-    page.keyboard.press("j")
-    page.keyboard.press("x")
+    press_key(page, "j")
+    press_key(page, "x")
+    press_key(page, "j")
+    press_key(page, "x")
     expect(page.get_by_text("2 selected")).to_be_visible()
     # Enter in the comment must not press any button.
     page.get_by_label("Comment on all selected").fill("Both are fine.")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.get_by_role("button", name="Approve selected").click()
     expect(page.locator(".review-undo")).to_contain_text("2 proposals")
-    page.wait_for_load_state("load")
     assert [status(proposal) for proposal in waiting.values()] == ["pending", "pending", "approved"]
     assert status(more) == "approved"
-    page.keyboard.press("u")
+    press_key(page, "u")
     expect(page.get_by_text("2 decisions were undone")).to_be_visible()
     assert {status(proposal) for proposal in (*waiting.values(), more)} == {"pending"}
 
 
 def test_keys_decide_about_the_selected_row_only(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
     page = queue(log_in, bob)
-    page.keyboard.press("a")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("r")
+    press_key(page, "a")
+    press_key(page, "j")
+    press_key(page, "j")
+    press_key(page, "r")
     expect(page.locator(".review-undo")).to_contain_text("Rejected Boundaries of Ada")
     assert [status(proposal) for proposal in waiting.values()] == ["pending", "rejected", "pending"]
 
@@ -141,22 +139,20 @@ def test_list_shows_what_it_approves_and_goes_on(
 ) -> None:
     more = make_proposal(ada, actor, "preferences", "Tables.")
     page = queue(log_in, bob)
-    page.wait_for_load_state("load")
     expect(page.get_by_text("Truth first.")).to_be_hidden()
-    page.keyboard.press("j")
+    press_key(page, "j")
     expect(page.get_by_text("Truth first.")).to_be_visible()
     expect(page.get_by_role("button", name="Approve Values of Ada")).to_have_count(0)
-    page.keyboard.press("a")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
+    press_key(page, "a")
+    press_key(page, "j")
+    press_key(page, "j")
     expect(page.get_by_text("Truth first.")).to_be_hidden()
     expect(page.get_by_text("Ask first.")).to_be_visible()
-    page.keyboard.press("a")
+    press_key(page, "a")
     expect(page.locator(".review-undo")).to_contain_text("Approved Protocols of Ada")
-    page.wait_for_load_state("load")
     # The row that took its place is selected and shown: the same key decides and goes on.
     expect(page.get_by_text("Tables.")).to_be_visible()
-    page.keyboard.press("a")
+    press_key(page, "a")
     expect(page.locator(".review-undo")).to_contain_text("Approved Preferences of Ada")
     assert [status(proposal) for proposal in (*waiting.values(), more)] == [
         "pending",
@@ -190,7 +186,7 @@ def test_queue_without_javascript_can_be_worked_through(
 def test_help_lists_the_keys(log_in: LogIn, waiting: dict[str, ChangeProposal], bob: User) -> None:
     page = log_in(bob)
     page.goto(f"/review/{waiting['values'].pk}/")
-    page.keyboard.press("?")
+    press_key(page, "?")
     for word in ("Approve", "Reject", "Next proposal", "Edit before approving"):
         expect(page.locator("#keyhelp")).to_contain_text(word)
 

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from memory.models import Subject, SubjectAlias
+from tests.e2e.conftest import press_key
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -26,34 +27,30 @@ def test_subjects_are_merged_undone_and_split_by_key(log_in: Callable[..., Page]
         agent.post("/facts", {"content": said, "subject": name})
     page = log_in(bob)
     page.goto("/agents/ada/subjects/")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("the captain")
-    page.wait_for_load_state("load")
 
-    page.keyboard.press("m")
+    press_key(page, "m")
     expect(page.get_by_role("combobox", name="Same subject as")).to_be_focused()
     page.keyboard.type("Tim")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.get_by_text("It can be undone below.")).to_be_visible()
     assert named() == [("Tim", ["Tim", "the captain"])]
-    page.wait_for_load_state("load")
     expect(page.get_by_text("2 facts over time")).to_be_visible()
 
-    page.keyboard.press("u")
+    press_key(page, "u")
     expect(page.get_by_text("Undone:")).to_be_visible()
     assert named() == [("Tim", ["Tim"]), ("the captain", ["the captain"])]
-    page.wait_for_load_state("load")
 
-    page.keyboard.press("n")
+    press_key(page, "n")
     page.keyboard.type("Timmy")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     expect(page.get_by_text("is now a name of “Tim”")).to_be_visible()
-    page.wait_for_load_state("load")
-    page.keyboard.press("l")
+    press_key(page, "l")
     expect(page.get_by_role("checkbox", name="Tim", exact=True)).to_be_focused()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Space")
-    page.keyboard.press("Enter")
+    press_key(page, "Tab")
+    press_key(page, "Space")
+    press_key(page, "Enter")
     expect(page.get_by_text("It can be undone below.")).to_be_visible()
     assert named() == [("Tim", ["Tim"]), ("the captain", ["the captain"]), ("Timmy", ["Timmy"])]
