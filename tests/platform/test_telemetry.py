@@ -19,6 +19,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 from django_q.models import OrmQ
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.trace import SpanKind
 
 from context.models import ContextRun
 from memory.tasks import embed_pending, lifecycle_run
@@ -26,6 +27,7 @@ from nousweb.lib import tracing
 from nousweb.lib.otel_variables import obstacle, signals_exported, signals_wanted
 from nousweb.monitoring.telemetry.exporting import telemetry_start, telemetry_stop
 from nousweb.monitoring.telemetry.statements import described
+from nousweb.monitoring.telemetry.tracer import CurrentSpan
 from tests.factories import make_fact, make_token
 from tests.judge_server import JudgeServer, Reply
 
@@ -167,6 +169,18 @@ def test_collector_gets_the_span_tree_of_a_context(exporting, ada, system):
     assert "INSERT INTO" in attributes(kept)["db.query.text"]
     for word in (secret, "heliotrope", "lighthouse", "vault"):
         assert word.encode() not in collector.raw, word
+
+
+def test_span_of_a_thread_that_begins_late_is_kept(exporting):
+    collector = exporting()
+    with CurrentSpan(tracing.configured_tracer().begun("request", SpanKind.SERVER, {}, {})):
+        with tracing.span("step"):
+            work = tracing.carried(lambda: tracing.span("work"))
+        with work():
+            pass
+    stop_when_taken(collector, "request")
+    below, _ = collector.tree()
+    assert below == {"request": {"step"}, "step": {"work"}}
 
 
 def test_trace_goes_on_in_the_task_and_in_the_judge(exporting, ada, system):

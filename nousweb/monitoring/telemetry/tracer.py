@@ -25,7 +25,9 @@ class OtelTracer:
         return self._tracer.start_span(name, propagate.extract(carrier), kind, dict(attributes))
 
     def span(self, name: str, kind: Kind, attributes: Mapping[str, Value]) -> AbstractContextManager[AnySpan]:
-        if not trace.get_current_span().is_recording():
+        # Of a span that has ended too: a thread may begin its work after the step that gave it.
+        around = trace.get_current_span().get_span_context()
+        if not (around.is_valid and around.trace_flags.sampled):
             return NOTHING
         return CurrentSpan(self._tracer.start_span(name, kind=KINDS[kind], attributes=dict(attributes)))
 
