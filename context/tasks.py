@@ -3,7 +3,7 @@
 from context.services.context import context_runs_purge
 from context.services.email_digest import mails_send
 from context.services.inbox_notices import high_risk_notify, snoozes_return
-from context.services.token_counting import context_runs_count
+from context.services.prompt_token_counts import context_runs_count
 from identity.principal import Principal
 
 

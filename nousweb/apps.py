@@ -26,7 +26,7 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, pre_enqueue
 
-        from nousweb.access.sign_ins import sign_ins_watch
+        from nousweb.access.login_sessions import sign_ins_watch
         from nousweb.queue.allowed_tasks import task_check
 
         sign_ins_watch()

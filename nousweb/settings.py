@@ -25,8 +25,8 @@ from nousweb.lib.env import (
     words,
 )
 from nousweb.lib.installation import RESOURCES, default_data_folder
+from nousweb.lib.installation_secret import FileSecret, former_secrets
 from nousweb.lib.otel_variables import signals_exported, signals_wanted
-from nousweb.lib.secret import FileSecret, former_secrets
 
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)

@@ -22,7 +22,7 @@ from context.engine.retrieval.censors import ActiveCensor, active_censors, censo
 from context.engine.retrieval.contested_facts import contested_load
 from context.engine.retrieval.fixed_sections import fixed_sections
 from context.engine.retrieval.pins import pins_of
-from context.engine.retrieval.retired import with_retired
+from context.engine.retrieval.retired_memories import with_retired
 from memory.persona import PersonaMemory
 from memory.search.result import SearchResult
 from nousweb.lib.stopwatch import Stopwatch

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from context.expectations.check_outcome import Outcome
 from context.expectations.check_runner import check_as_of
-from context.expectations.outcome import Outcome
 from context.history.prompt_events import (
     NOT_REBUILT,
     SAME_MOMENT,

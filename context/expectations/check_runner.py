@@ -15,8 +15,8 @@ from context.engine.analysis.resolved_request import ResolvedRequest, request_re
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import ContextInputs, build_record, context_inputs_load, context_inputs_with
 from context.engine.record import ContextRecord
+from context.expectations.check_outcome import EvaluationContext, Outcome, error_outcome
 from context.expectations.evaluation import facts_in, outcome_of
-from context.expectations.outcome import EvaluationContext, Outcome, error_outcome
 from context.expectations.policy import LOOKED_AHEAD
 from context.expectations.target_memories import (
     NOTHING_UNINDEXED,

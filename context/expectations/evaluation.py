@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from context.engine.record import OWN_WORDS, ContextRecord
+from context.expectations.check_outcome import EvaluationContext, Outcome, State, error_outcome
 from context.expectations.failure_reasons import memory_name, missing_outcome
-from context.expectations.outcome import EvaluationContext, Outcome, State, error_outcome
 from context.expectations.policy import IDENTITY_PARTS
 from context.expectations.target_memories import Key
 from context.models import Expectation
-from nousweb.lib.fencing import plain_text
+from nousweb.lib.prompt_escaping import plain_text
 
 Requirement, Target = Expectation.Requirement, Expectation.Target
 Item = Mapping[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from context.engine.assembly import VerdictCode
 from context.engine.record import ContextRecord
-from context.expectations.outcome import EvaluationContext, Outcome, State
+from context.expectations.check_outcome import EvaluationContext, Outcome, State
 from context.expectations.target_memories import Key
 
 _VERDICTS: Mapping[str, str] = {

@@ -16,7 +16,7 @@ from context.expectations.policy import (
     VECTORS_RETRY,
     VECTORS_WAIT,
 )
-from context.expectations.results import CheckRun, expectations_run, results_record
+from context.expectations.result_history import CheckRun, expectations_run, results_record
 from context.history.prompt_events import IGNORED_KINDS
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change

@@ -9,7 +9,7 @@ from context.engine.analysis.request import ContextRequest
 from context.expectations import policy
 from context.expectations.evaluation import comparable_text
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.results import expectations_run, results_record
+from context.expectations.result_history import expectations_run, results_record
 from context.expectations.selectors import expectations_of, personas_of
 from context.models import ContextRun, Expectation, ExpectationResult
 from context.services.pins import item_check

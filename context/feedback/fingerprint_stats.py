@@ -10,7 +10,7 @@ from django.db.models import Avg, Count, Max, Q
 from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
-from nousweb.lib.intervals import wilson
+from nousweb.lib.confidence_intervals import wilson
 
 SHOWN = 100
 FEW = 10

@@ -12,7 +12,7 @@ from identity.selectors import agent_for
 from identity.services.change_bodies import changes_json
 from identity.services.change_cursor import cursor_decode, cursor_encode
 from identity.services.change_feed import kinds_of, streams_of
-from identity.services.change_wait import changes_await
+from identity.services.change_long_poll import changes_await
 from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.schemas import Problem
 

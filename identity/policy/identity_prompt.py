@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from identity.policy.sections import SECTION_NAMES, Section, section_check
-from nousweb.lib.fencing import fence_block
+from nousweb.lib.prompt_escaping import fence_block
 
 LABELS = {section.value: section.label for section in Section}
 

@@ -21,7 +21,7 @@ from identity.services.proposals import identity_propose
 from identity.services.versions import agent_lock, version_activate
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
-from nousweb.lib.fencing import fence_line
+from nousweb.lib.prompt_escaping import fence_line
 
 ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
 profile_sources: list[ProfileSource] = []

@@ -12,7 +12,7 @@ from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable
 from memory.embedding.query_batches import QueryText
-from memory.embedding.traced import TracedEmbedder
+from memory.embedding.tracing import TracedEmbedder
 from nousweb.lib.tracing import traced
 
 DEFAULT_MODELS = {

@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 from rapidfuzz.distance import DamerauLevenshtein
 
-from memory.embedding.known_words import known_words
+from memory.embedding.vocabulary import known_words
 from memory.persona import PersonaMemory
 from memory.search.index_tables import AGENT_UNINDEXED, source_of
 from memory.search.languages import dictionary_sql

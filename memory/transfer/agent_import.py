@@ -18,7 +18,7 @@ from memory.services.event_ids import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
 from memory.services.search_index.languages import dictionary_of
 from memory.services.search_index.writer import index_put
-from memory.subjects.likeness import blocks_offered
+from memory.subjects.name_similarity import blocks_offered
 from memory.subjects.registry_backfill import registry_fill
 from memory.subjects.spelling import key_of, meaning_of
 from memory.transfer.export_tables import (

@@ -20,6 +20,7 @@ from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.search_index.embedding import active_model
+from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.import_provenance import (
     KeyedEntry,
     imported_hashes,
@@ -31,7 +32,6 @@ from memory.transfer.import_provenance import (
     provenance_put,
     source_text,
 )
-from memory.transfer.import_survey import ImportRequest
 from nousweb.lib.errors import Conflict, Invalid
 
 BATCH = 100

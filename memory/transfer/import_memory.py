@@ -18,6 +18,7 @@ from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
 from memory.models import ImportedMemory, ItemType
 from memory.services.events import events_record
+from memory.transfer.import_dry_run import WATCHED, ImportRequest, Survey, entries_read, file_survey, request_check
 from memory.transfer.import_facts import BATCH, FactImport
 from memory.transfer.import_provenance import (
     KeyedEntry,
@@ -30,7 +31,6 @@ from memory.transfer.import_provenance import (
     provenance_draft,
     provenance_put,
 )
-from memory.transfer.import_survey import WATCHED, ImportRequest, Survey, entries_read, file_survey, request_check
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, REFUSED, SKIPPED, Entry
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 

@@ -9,7 +9,7 @@ from django.db import models
 
 from identity.models import Agent
 from memory.models import ImportedMemory
-from memory.transfer.import_survey import ImportRequest
+from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.json_values import place_shown
 from memory.transfer.readers.entry import FACT, Entry, content_id
 from nousweb.lib.errors import DomainError

@@ -23,6 +23,7 @@ from memory.jobs.queue import job_queue
 from memory.models import ImportRun
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
+from memory.transfer.import_dry_run import ImportRequest, Survey, choices_check
 from memory.transfer.import_files import delete_orphaned_files, file_delete, part_write, run_path
 from memory.transfer.import_memory import (
     ImportPaused,
@@ -33,7 +34,6 @@ from memory.transfer.import_memory import (
     memories_preview,
     survey_check,
 )
-from memory.transfer.import_survey import ImportRequest, Survey, choices_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotAllowed
 from nousweb.lib.validation import text_check

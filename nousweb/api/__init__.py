@@ -15,7 +15,7 @@ from identity.api import router as identity_router
 from identity.api.changes import router as change_router
 from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
-from nousweb.access.auth import PersonAuth, TokenAuth, authenticated_caller
+from nousweb.access.api_authentication import PersonAuth, TokenAuth, authenticated_caller
 from nousweb.api import errors as api_errors
 
 

@@ -14,7 +14,7 @@ from nousweb.lib import clock
 from nousweb.lib.characters import invisible_characters, plain_text, position_of
 from nousweb.lib.constrained_types import MAX_TAGS, WORD
 from nousweb.lib.errors import Invalid
-from nousweb.lib.fencing import chat_mark_indices, mark_at
+from nousweb.lib.prompt_escaping import chat_mark_indices, mark_at
 
 _NAMED = 3
 """Maximum number of hidden characters that a reason names."""

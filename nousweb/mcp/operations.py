@@ -14,7 +14,7 @@ from django.urls import URLPattern
 from pydantic_core import from_json, to_json
 
 from identity.principal import Principal
-from nousweb.access.auth import AUTHENTICATED_CALLER
+from nousweb.access.api_authentication import AUTHENTICATED_CALLER
 from nousweb.api import api
 
 SCHEMAS = "#/components/schemas/"

@@ -13,7 +13,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic_core import from_json
 
 from identity.principal import acting
-from nousweb.access.auth import TokenAuth
+from nousweb.access.api_authentication import TokenAuth
 from nousweb.access.oauth.metadata import challenge, resource_of
 from nousweb.lib.problem_documents import problem
 from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion

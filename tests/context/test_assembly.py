@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from context.engine import assembly
 from context.engine.assembly import Assembly, FixedSection, Item, list_item
-from nousweb.lib.fencing import fence_block, fence_line
+from nousweb.lib.prompt_escaping import fence_block, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 from tests.context.engine_inputs import resolved_request
 

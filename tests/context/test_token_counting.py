@@ -7,7 +7,7 @@ import pytest
 from django.core.cache import cache
 
 from context.models import ContextRun
-from context.services.token_counting import TRIED_FOR, context_runs_count
+from context.services.prompt_token_counts import TRIED_FOR, context_runs_count
 from nousweb.lib import clock
 from nousweb.queue.schedules import SCHEDULES
 from tests.factories import EXPORT, make_fact, make_run

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.retrieval.usage import UsageStats, usage_stats
+from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.models import ContextRun, MemoryUsage
 from context.services.context import context_assemble
 from context.services.response import context_respond

@@ -222,8 +222,8 @@ def scopes_hold(world, words):
         assert words in answer.content.decode()
         assert not ImportRun.objects.exists()
     elif world.interface in IMPORTS:
+        from memory.transfer.import_dry_run import ImportRequest
         from memory.transfer.import_memory import memories_import
-        from memory.transfer.import_survey import ImportRequest
 
         path = world.folder / "scopes.jsonl"
         path.write_text('{"record": "fact", "content": "Tea is hot."}\n')

@@ -19,9 +19,9 @@ from identity.services.proposals import proposal_reject
 from memory.models import Event, Fact, ImportedMemory, MemoryReview
 from memory.services.erasure import fact_erase, project_erase
 from memory.services.facts import fact_invalidate
+from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.import_facts import import_facts_learn as learn
 from memory.transfer.import_memory import BATCHES, memories_import
-from memory.transfer.import_survey import ImportRequest
 from memory.transfer.json_stream import records_read
 from memory.transfer.json_values import BadEntry
 from nousweb.lib.errors import NotAllowed

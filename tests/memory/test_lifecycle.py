@@ -15,7 +15,7 @@ from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary,
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.procedure_flags import flag_of
-from memory.lifecycle.handlers.review_notice import review_notice_signature
+from memory.lifecycle.handlers.review_webhook import review_notice_signature
 from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
 from memory.lifecycle.schedule_control import (
     dream_queue,

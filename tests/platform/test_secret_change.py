@@ -35,7 +35,7 @@ from identity.services.webhook_delivery import deliveries_purge, headers_of, web
 from identity.services.webhooks import webhook_create, webhook_secrets, webhook_update
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
-from nousweb.lib.secret import former_secrets, load_secret
+from nousweb.lib.installation_secret import former_secrets, load_secret
 from nousweb.queue.broker import allowed_only
 from tests.factories import PASSWORD
 from tests.http import browser

@@ -36,7 +36,7 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create
 from identity.services.webhooks import webhook_create
 from memory.transfer.import_memory import memories_import
-from memory.transfer.import_survey import ImportRequest
+from memory.transfer.import_dry_run import ImportRequest
 asked = json.loads(sys.argv[1])
 charlie = User.objects.create_user("keeper", password="correct horse battery staple")
 charlie.groups.set([Group.objects.get(name="Administrator")])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from context.engine.analysis.agent_rows import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
+from context.engine.analysis.agent_data_loader import PROFILE_COLUMNS, PreloadedRows, base_profile_query, profile_query
 from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.profiles import Profile, profile_of
 from context.models import ContextProfileVersion

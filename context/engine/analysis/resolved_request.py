@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from context.engine.analysis.active_profile import active_profile, profile_named
-from context.engine.analysis.agent_rows import (
+from context.engine.analysis.agent_data_loader import (
     NO_SESSION,
     PreloadedRows,
     SessionState,

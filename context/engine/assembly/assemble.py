@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
+from context.engine.assembly.candidate_filters import candidates_filter
 from context.engine.assembly.contested import ContestedCandidate, ContestedGroups, contested_layout
-from context.engine.assembly.filters import candidates_filter
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
     promised_length,

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 from context.engine.analysis.contested_policy import ContestedOrder
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
-from context.engine.assembly.filters import shortened
+from context.engine.assembly.candidate_filters import shortened
 from context.engine.assembly.item import ContestAnnotation, Item
 from context.engine.assembly.section import FixedSection
 from context.engine.assembly.verdict import Verdict, VerdictCode

@@ -28,7 +28,7 @@ from context.engine.assembly.section import (
     Truncation,
     heading_of,
 )
-from nousweb.lib.fencing import truncate_block
+from nousweb.lib.prompt_escaping import truncate_block
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SESSION_TIER = 2

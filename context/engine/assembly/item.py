@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory.models.project_scope import carried_keys
-from nousweb.lib.fencing import fence_label, fence_line
 from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.prompt_escaping import fence_label, fence_line
 from nousweb.lib.token_estimate import estimate_tokens
 
 _MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word)\b", re.IGNORECASE)
@@ -35,7 +35,7 @@ class ContestAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a section, already fenced for a prompt (see nousweb.lib.fencing).
+    """One item of a section, already fenced for a prompt (see nousweb.lib.prompt_escaping).
 
     If a budget is short, items of a lower `priority` are chosen first; they are shown in their own order.
     """

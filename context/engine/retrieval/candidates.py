@@ -16,7 +16,7 @@ from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedReque
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
 from context.engine.retrieval.conversation_duplicates import duplicates_of, repeated_by_input
 from context.engine.retrieval.pins import Pins
-from context.engine.retrieval.usage import UsageStats, usage_stats
+from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import EventKind, Scope, SearchItem

@@ -9,7 +9,7 @@ import structlog
 from django.db import DatabaseError
 from django.db.models import Q
 
-from context.engine.analysis.agent_rows import CENSOR_COLUMNS, PreloadedRows, censors_query
+from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
@@ -18,7 +18,7 @@ from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
-from nousweb.lib.fencing import fence_line
+from nousweb.lib.prompt_escaping import fence_line
 
 logger = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Q
 
-from context.engine.analysis.agent_rows import (
+from context.engine.analysis.agent_data_loader import (
     ANYONE,
     CORE_COLUMNS,
     CORE_READ,
@@ -37,8 +37,8 @@ from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy.categories import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of
-from nousweb.lib.fencing import fence_line
 from nousweb.lib.prepared_statements import CachedQuery
+from nousweb.lib.prompt_escaping import fence_line
 from nousweb.lib.token_estimate import truncate_to_tokens
 
 logger = structlog.get_logger(__name__)

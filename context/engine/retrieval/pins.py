@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from context.engine.analysis.agent_rows import PreloadedRows, pins_query
+from context.engine.analysis.agent_data_loader import PreloadedRows, pins_query
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent
 from memory.models import ItemType

@@ -3,18 +3,18 @@
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.handlers.censor_escalate import CENSOR_ESCALATE
 from memory.lifecycle.handlers.censor_retire import CENSOR_RETIRE
-from memory.lifecycle.handlers.core_facts import CORE_FACTS
 from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
 from memory.lifecycle.handlers.episode_compact import EPISODE_COMPACT
 from memory.lifecycle.handlers.export_run import EXPORT_RUN
 from memory.lifecycle.handlers.fact_check import FACT_CHECK
 from memory.lifecycle.handlers.fact_compaction import COMPACTION
+from memory.lifecycle.handlers.fact_confidence_decay import STALENESS
+from memory.lifecycle.handlers.fact_importance import CORE_FACTS
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
 from memory.lifecycle.handlers.import_run import IMPORT_RUN
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
-from memory.lifecycle.handlers.review_notice import WEBHOOK
-from memory.lifecycle.handlers.staleness import STALENESS
-from memory.lifecycle.handlers.subject_contexts import SUBJECT_CONTEXTS
+from memory.lifecycle.handlers.review_webhook import WEBHOOK
+from memory.lifecycle.handlers.same_subject_questions import SUBJECT_CONTEXTS
 
 HANDLERS: dict[str, Handler] = {
     "fact_check": FACT_CHECK,

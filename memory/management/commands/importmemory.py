@@ -8,8 +8,8 @@ from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.management.progress import ProgressBar
+from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.import_memory import ImportReport, Progress, memories_import, memories_preview
-from memory.transfer.import_survey import ImportRequest
 from memory.transfer.readers import FORMATS
 from nousweb.lib.errors import DomainError
 

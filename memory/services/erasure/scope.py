@@ -11,7 +11,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent
 from memory.models import Document, Fact, FactChange, ItemType
 from nousweb.lib.characters import plain_text
-from nousweb.lib.fencing import escape_markup, fence_line
+from nousweb.lib.prompt_escaping import escape_markup, fence_line
 
 NEEDLE_CHARACTERS = 60
 """Only so many characters from the beginning of a text are searched for, since quotes may be truncated."""

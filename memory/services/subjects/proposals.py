@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.models import MemoryReview, Subject, SubjectAlias
 from memory.search.index_tables import AGENT_UNINDEXED
 from memory.services.reviews.opening import reviews_open
-from memory.subjects.likeness import Likeness, blocks_wanted, likeness
+from memory.subjects.name_similarity import Likeness, blocks_wanted, likeness
 
 BY = Principal.of_system("subjects")
 MAX_COMPARED = 60

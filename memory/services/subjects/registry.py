@@ -13,7 +13,7 @@ from memory.policy.categories import SUBJECT_KIND_OF_CATEGORY
 from memory.services.search_index.languages import dictionary_of
 from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
-from memory.subjects.likeness import blocks_offered
+from memory.subjects.name_similarity import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 

@@ -34,10 +34,10 @@ from identity.services.people import (
 )
 from identity.services.provider_accounts import provider_linked
 from identity.services.second_factors import recovery_codes_left, second_factor_roles
+from nousweb.access.login_sessions import sign_in_note
 from nousweb.access.person_backend import BACKEND, people_with_access
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
-from nousweb.access.sign_ins import sign_in_note
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.requests import form_refuse, principal_of

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN
 from context.selectors import run_get
+from context.services.anthropic_token_counter import CountFailed, counts_exactly, tokens_count
 from context.services.context import context_assemble
-from context.services.token_counter import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

@@ -22,7 +22,7 @@ SYSTEMS = (
 
 def sign_ins_watch() -> None:
     """Begin to note; called once when the apps are ready."""
-    user_logged_in.connect(_noted, dispatch_uid="nousweb.access.sign_ins")
+    user_logged_in.connect(_noted, dispatch_uid="nousweb.access.login_sessions")
 
 
 def sign_in_note(request: HttpRequest, person: User) -> None:

@@ -6,7 +6,7 @@ import structlog
 from django.conf import settings
 
 from context.models import ContextRun
-from context.services.token_counter import CountFailed, counts_exactly, tokens_count
+from context.services.anthropic_token_counter import CountFailed, counts_exactly, tokens_count
 from nousweb.lib import clock
 
 logger = structlog.get_logger(__name__)

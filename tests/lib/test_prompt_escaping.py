@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.sections import Section
 from nousweb.lib.characters import hidden_indices, plain_text
-from nousweb.lib.fencing import chat_mark_indices, fence_block, fence_label, fence_line, truncate_block
+from nousweb.lib.prompt_escaping import chat_mark_indices, fence_block, fence_label, fence_line, truncate_block
 from nousweb.lib.token_estimate import estimate_tokens
 
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
