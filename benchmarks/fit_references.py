@@ -74,7 +74,7 @@ def answered_all(running: System, samples: Sequence[dict[str, Any]]) -> list[Ans
     """Every prompt of benchmarks/references.py that holds a memory, answered in each way."""
     from context.feedback.answer_references import meaning_of, rarity_of
     from context.models import ContextRun
-    from context.services.response import memories_shown
+    from context.services.agent_response import memories_shown
     from memory.persona import VIEWS
 
     found: list[AnsweredPrompt] = []

@@ -20,7 +20,7 @@ from memory.services.erasure import fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from memory.services.procedures import procedure_create, procedure_update
 from memory.services.reviews.resolve import review_resolve
-from memory.services.working import working_item_add
+from memory.services.working_memory import working_item_add
 
 Named = tuple[str, str]
 """Kind and object of a change."""

@@ -12,7 +12,7 @@ class MemoryConfig(AppConfig):
         from identity.policy.permissions import scope_extend
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.services.change_bodies import bodies
-        from identity.services.seeding import profile_sources
+        from identity.services.initial_identity import profile_sources
         from memory.lifecycle.reaper import reaper_start
         from memory.schemas.change_bodies import memory_bodies
         from memory.sealed_tables import SEALED_TABLES as memory_tables

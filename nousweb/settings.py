@@ -186,8 +186,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "nousweb.middleware.request_id.RequestIdMiddleware",
     "nousweb.middleware.request_metrics.RequestMetricsMiddleware",
-    "nousweb.middleware.work_kind.WorkKindMiddleware",
-    "nousweb.middleware.no_store.NoStoreMiddleware",
+    "nousweb.middleware.statement_timeout.StatementTimeoutMiddleware",
+    "nousweb.middleware.cache_headers.NoStoreMiddleware",
     "nousweb.middleware.malformed_requests.MalformedRequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -253,7 +253,7 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     # Where the background worker reports its state, for /readyz in another process.
     "heartbeat": {
-        "BACKEND": "nousweb.monitoring.heartbeat.HeartbeatCache",
+        "BACKEND": "nousweb.monitoring.worker_heartbeat.HeartbeatCache",
         "LOCATION": DATA_DIR / "heartbeat",
     },
 }

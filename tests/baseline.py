@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from psycopg import sql
 
-from nousweb.lib.retrying import transaction_retried
+from nousweb.lib.transaction_retry import transaction_retried
 
 MAX_DELETED = 1_000
 """Rows of a table up to which deleting them is faster than truncating all tables."""

@@ -51,8 +51,8 @@ def main() -> int:
 
 def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> dict[str, dict[str, int]]:
     """Print the table of one split; returns what of GROUPS became wrong, and how many changed facts were confirmed."""
-    from memory.comparison.compare import Outcome, compare_facts
-    from memory.comparison.snapshot import FactSnapshot
+    from memory.comparison.compare_facts import Outcome, compare_facts
+    from memory.comparison.fact_snapshot import FactSnapshot
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 

@@ -165,8 +165,9 @@ def _observations(conversations: list[Any], embedder: Any) -> Iterator[dict[str,
 
 
 def _table(pairs: list[dict[str, Any]], embedder: Any) -> Table:
-    from memory.comparison import change_score, compare
-    from memory.comparison.snapshot import FactSnapshot
+    from memory.comparison import change_score
+    from memory.comparison import compare_facts as compare
+    from memory.comparison.fact_snapshot import FactSnapshot
     from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
     thresholds, learned = thresholds_of(DEFAULT_MODEL), datetime(2026, 1, 1, tzinfo=UTC)

@@ -89,7 +89,7 @@ def main() -> int:
 def _pairs(locomo: Path, vectors: Path | None, random: np.random.Generator) -> tuple[list[Any], list[Any]]:
     """What is learned from and what is held out: tokens, segments, label and weight of each pair, and its split."""
     from memory.comparison.cross_encoder import sentence_of
-    from memory.comparison.snapshot import FactSnapshot
+    from memory.comparison.fact_snapshot import FactSnapshot
     from memory.embedding.local import tokenizer
     from memory.embedding.registry import embedder_named
     from memory.embedding.thresholds import DEFAULT_MODEL

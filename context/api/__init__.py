@@ -19,11 +19,11 @@ from context.api.schemas import (
     ResponseOut,
     TriggeredCensorOut,
 )
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
 from context.selectors import run_called
+from context.services.agent_response import context_outcome, context_respond
 from context.services.context import context_assemble
-from context.services.response import context_outcome, context_respond
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug

@@ -10,10 +10,10 @@ from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.plan import SECTION_BUDGETS
 from context.engine.analysis.profiles import ItemCount, Labels, Layers, LeastTrust
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
-from context.engine.assembly.section import LOGGED_LEFT_OUT
+from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
+from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from memory.policy.size_limits import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from context.engine.record import OWN_WORDS, ContextRecord
+from context.engine.context_record import OWN_WORDS, ContextRecord
 from context.expectations.check_outcome import EvaluationContext, Outcome, State, error_outcome
 from context.expectations.failure_reasons import memory_name, missing_outcome
 from context.expectations.policy import IDENTITY_PARTS

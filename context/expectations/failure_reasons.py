@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from context.engine.assembly import VerdictCode
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.expectations.check_outcome import EvaluationContext, Outcome, State
 from context.expectations.target_memories import Key
 

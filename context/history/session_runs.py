@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
-from context.engine.record import OWN_WORDS
+from context.engine.context_record import OWN_WORDS
 from context.models import ContextRun
 from identity.principal import Principal
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from context.engine.analysis.contested_policy import ContestedPolicy
-from context.engine.analysis.plan import SECTION_BUDGETS
+from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.profiles import profile_get
 from identity.models import Agent, AuditEvent

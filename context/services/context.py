@@ -11,11 +11,11 @@ from django.db import transaction
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.assembly import RETIRED_VERDICTS, VerdictCode
+from context.engine.context_record import ContextRecord
 from context.engine.pipeline import context_build
-from context.engine.record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
 from context.models import ASSEMBLE, ContextRun
-from context.services.censoring import INPUT, counts, triggers_count
+from context.services.censor_checks import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload
@@ -27,8 +27,8 @@ from nousweb.lib import clock
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
-from nousweb.lib.retrying import transaction_retried
 from nousweb.lib.tracing import Value, span, trace_id, traced
+from nousweb.lib.transaction_retry import transaction_retried
 
 logger = structlog.get_logger(__name__)
 

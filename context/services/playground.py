@@ -11,12 +11,12 @@ from typing import Any
 from django.db import transaction
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.engine.retrieval.censors import active_censors, censors_check, check_blocks
 from context.models import ContextRun
-from context.services.censoring import INPUT
+from context.services.agent_response import context_respond
+from context.services.censor_checks import INPUT
 from context.services.context import context_assemble
-from context.services.response import context_respond
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record

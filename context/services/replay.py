@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.models import ContextRun
 from context.services.context import context_assemble
 from identity.principal import Principal

@@ -11,9 +11,9 @@ from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.active_profile import active_profiles
 from context.engine.analysis.frames import FRAMES
-from context.engine.analysis.plan import ContextBudget, budget_for
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.resolved_request import agent_budgets
+from context.engine.analysis.retrieval_plan import ContextBudget, budget_for
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides

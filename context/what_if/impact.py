@@ -7,9 +7,9 @@ from uuid import UUID
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import request_resolve
+from context.engine.context_record import ContextRecord
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import build_record, context_inputs_load, context_inputs_with
-from context.engine.record import ContextRecord
 from context.models import ASSEMBLE, ContextRun
 from context.what_if.expectations import NO_EXPECTATIONS, ExpectationImpact, expectation_impact
 from identity.models import Agent

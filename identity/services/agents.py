@@ -10,7 +10,7 @@ from identity.models import SLUG_PATTERN, Agent, AgentKind, validate_slug
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.seeding import facts_source_check, identity_seed
+from identity.services.initial_identity import facts_source_check, identity_seed
 from identity.services.versions import agent_lock
 from nousweb.lib.characters import invisible_characters
 from nousweb.lib.errors import Conflict, Invalid

@@ -21,7 +21,7 @@ from rapidfuzz.distance import Prefix
 from memory.comparison import lexicon as w
 from memory.comparison.cross_encoder import CHARACTERS, cross_scores, sentence_of
 from memory.comparison.differences import words_before_verb
-from memory.comparison.snapshot import STEM, FactSnapshot
+from memory.comparison.fact_snapshot import STEM, FactSnapshot
 from memory.comparison.tokenizer import base_form
 from memory.embedding.thresholds import Thresholds
 from nousweb.lib.boosted_trees import BoostedTrees

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding.local import MODEL_FILE, MODEL_SHA256, tokenizer, verified_file
 from memory.embedding.model_weights import model_weights
 

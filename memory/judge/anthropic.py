@@ -12,7 +12,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from identity.models import Agent
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import prompts
 from memory.judge.budget import budget_check, call_record
 from memory.judge.fact_extraction import ExtractedFacts

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge.fact_extraction import EXTRACTABLE_CATEGORIES, MAX_EXTRACTED_FACTS, ExtractedFacts
 from memory.judge.protocol import EpisodeSummary, MergedFact, Relation, RelationVerdict
 from memory.judge.reply import JudgeReply

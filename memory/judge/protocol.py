@@ -11,10 +11,10 @@ from typing import Annotated, Generic, Protocol, TypeVar
 from pydantic import Field
 
 from identity.models import Agent
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.reply import JudgeReply, Share, Text
-from memory.models.relation import Relation
+from memory.models.fact_relation import Relation
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
 
 

@@ -23,8 +23,8 @@ from memory.lifecycle.handlers import HANDLERS
 from memory.models import Job
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError
-from nousweb.lib.retrying import transaction_retried
 from nousweb.lib.tracing import span
+from nousweb.lib.transaction_retry import transaction_retried
 
 log = structlog.get_logger(__name__)
 Status = Job.Status

@@ -25,7 +25,7 @@ from memory.models.search import (
     SearchStatistics,
 )
 from memory.models.subjects import Subject, SubjectAlias, SubjectChange
-from memory.models.working import WorkingMemory
+from memory.models.working_memory import WorkingMemory
 
 __all__ = [
     "UNIT_INTERVAL",

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from memory.comparison.compare import Kind, compare_facts
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.compare_facts import Kind, compare_facts
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS

@@ -56,7 +56,7 @@ def post_worker_init(worker: Any) -> None:
     from django.urls import get_resolver
 
     if settings.TELEMETRY:
-        from nousweb.monitoring.telemetry.exporting import telemetry_start
+        from nousweb.monitoring.telemetry.exporter import telemetry_start
 
         telemetry_start()
     get_resolver().url_patterns  # noqa: B018
@@ -85,7 +85,7 @@ def worker_exit(server: Any, worker: Any) -> None:
     from django.conf import settings
 
     if settings.TELEMETRY:
-        from nousweb.monitoring.telemetry.exporting import telemetry_stop
+        from nousweb.monitoring.telemetry.exporter import telemetry_stop
 
         telemetry_stop()
 

@@ -32,7 +32,7 @@ from memory.services.documents import document_put
 from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
-from memory.services.working import working_item_add, working_thread_open
+from memory.services.working_memory import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start
 from memory.transfer.import_runs import run_create
 from nousweb.api import api as the_api

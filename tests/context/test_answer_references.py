@@ -13,7 +13,7 @@ from context.feedback.content_words import content_words, windows_of
 from context.feedback.reference_detector import Meaning, references_of
 from context.feedback.reference_features import ShownMemories
 from context.models import MemoryUsage
-from context.services.response import context_respond
+from context.services.agent_response import context_respond
 from memory.embedding import EmbeddingUnavailable
 from memory.persona import ActorMemory
 from memory.search.word_rarity import word_rarity

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.assembly import ContestedCandidate, FixedSection, Item, SearchedSection, assemble, list_item
-from context.engine.assembly.contested import ContestedGroups
+from context.engine.assembly.contested_pairs import ContestedGroups
 from tests.context.engine_inputs import NOW, candidate, resolved_request
 
 ORDERS = list(ContestedOrder)

@@ -34,7 +34,7 @@ from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from memory.services.search_index.embedding import embed_pending_rows
 from memory.services.subjects.split import subject_split
-from memory.services.working import working_clear, working_item_add
+from memory.services.working_memory import working_clear, working_item_add
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_fact, make_principal, make_run

@@ -25,7 +25,7 @@ from memory.services.events import OtherProject, events_record
 from memory.services.facts import fact_edit, fact_learn
 from memory.services.loops import loop_close, loop_summarise
 from memory.services.procedures import procedure_create, procedure_update
-from memory.services.working import working_item_add, working_set
+from memory.services.working_memory import working_item_add, working_set
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 

@@ -3,7 +3,7 @@
 import pytest
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.replay import context_replay

@@ -10,7 +10,7 @@ from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
 from memory.services.search_index.embedding import embed_pending_rows
-from memory.services.working import working_set
+from memory.services.working_memory import working_set
 
 CHARACTER = """\
 You are Nous, a cognitive AI agent. You think before you act, you keep a record of what you decide and why, and you

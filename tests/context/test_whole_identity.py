@@ -9,7 +9,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn
-from memory.services.working import working_thread_open
+from memory.services.working_memory import working_thread_open
 from nousweb.lib import clock
 from tests.factories import make_facts
 from tests.http import browser

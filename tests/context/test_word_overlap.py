@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context.engine.assembly.compression import compress
+from context.engine.assembly.text_compression import compress
 from nousweb.lib.token_estimate import estimate_tokens
 from nousweb.lib.word_overlap import containment, share_within, words_of
 

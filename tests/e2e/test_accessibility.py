@@ -45,8 +45,8 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
-from memory.services.reviews.opening import escalation_announce
-from memory.services.working import working_item_add, working_thread_open
+from memory.services.reviews.open_review import escalation_announce
+from memory.services.working_memory import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start, export_work
 from memory.transfer.import_runs import run_create, run_receive, run_work
 from nousweb.access.second_step import CODE, PROOF

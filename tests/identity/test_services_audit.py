@@ -9,6 +9,7 @@ from django.utils import timezone
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create, agent_update
+from identity.services.initial_identity import agent_reinitiate
 from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,
@@ -19,7 +20,6 @@ from identity.services.proposals import (
     proposal_withdraw,
     proposals_expire,
 )
-from identity.services.seeding import agent_reinitiate
 from identity.services.tokens import token_create, token_revoke
 from memory.services.facts import fact_learn
 from tests.http import ApiClient

@@ -9,6 +9,7 @@ from django.utils import timezone
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from identity.principal import Principal
+from identity.services.initial_identity import agent_reinitiate
 from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,
@@ -20,7 +21,6 @@ from identity.services.proposals import (
     proposals_batch,
     proposals_expire,
 )
-from identity.services.seeding import agent_reinitiate
 from identity.services.tokens import token_create
 from identity.services.versions import StaleBase
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound

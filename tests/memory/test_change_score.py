@@ -9,8 +9,8 @@ import pytest
 from benchmarks.fact_pairs.slots import CHANGED, SAME, TRUE, Maker
 from benchmarks.fact_pairs.stories import MORE, stories, story_pairs
 from memory.comparison.change_score import EMBEDDING_FEATURES, UNKNOWN, change_features, change_model
-from memory.comparison.compare import Outcome, compare_facts
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.compare_facts import Outcome, compare_facts
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding.registry import embedder_named
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 from memory.models import Fact

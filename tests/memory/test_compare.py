@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory.comparison import lexicon as w
-from memory.comparison.compare import Comparison, Kind, Outcome, compare_facts
-from memory.comparison.resolution import MAX_FAINT_REVIEWS, FactMatch, decide_learning
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.compare_facts import Comparison, Kind, Outcome, compare_facts
+from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.learning_decision import MAX_FAINT_REVIEWS, FactMatch, decide_learning
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)

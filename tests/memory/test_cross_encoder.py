@@ -5,9 +5,9 @@ import pytest
 
 from memory.comparison import cross_encoder as c
 from memory.comparison.change_score import both_true
-from memory.comparison.compare import Outcome, compare_facts
+from memory.comparison.compare_facts import Outcome, compare_facts
 from memory.comparison.cross_encoder import build_encoder, cross_scores
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding import embedder_named
 from memory.embedding.local import tokenizer
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of

@@ -9,12 +9,12 @@ from django.db import DatabaseError, connection, transaction
 from django.test import override_settings
 
 from identity.models import Agent
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
 from memory.judge.budget import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.models import JudgeCall
-from memory.models.relation import Relation
+from memory.models.fact_relation import Relation
 from nousweb.lib import clock
 from tests.database import as_the_owner
 from tests.judge_server import KEY, JudgeServer, Reply

@@ -20,7 +20,7 @@ from memory.services.facts import (
 )
 from memory.services.loops import loop_close, loop_summarise
 from memory.services.reviews.resolve import review_resolve
-from memory.services.working import working_set
+from memory.services.working_memory import working_set
 from memory.transfer.agent_export import agent_export
 from memory.transfer.agent_import import agent_import
 from memory.transfer.import_conversation import conversation_import

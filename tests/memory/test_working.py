@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from identity.models import AuditEvent
 from memory.models import WorkingMemory
-from memory.services.working import _evict, working_item_add, working_thread_open
+from memory.services.working_memory import _evict, working_item_add, working_thread_open
 from tests.api.problems import assert_problem
 
 

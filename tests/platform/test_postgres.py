@@ -17,7 +17,7 @@ import pytest
 from nousweb.runtime.postgres import EmbeddedServer, Lease, PostgresProblem, check_requirements
 from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
 from nousweb.runtime.postgres.server import STOP_SECONDS
-from nousweb.runtime.postgres.sharing import MAX_REVIVALS
+from nousweb.runtime.postgres.shared_server import MAX_REVIVALS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

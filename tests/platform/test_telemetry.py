@@ -25,7 +25,7 @@ from context.models import ContextRun
 from memory.tasks import embed_pending, lifecycle_run
 from nousweb.lib import tracing
 from nousweb.lib.otel_variables import obstacle, signals_exported, signals_wanted
-from nousweb.monitoring.telemetry.exporting import telemetry_start, telemetry_stop
+from nousweb.monitoring.telemetry.exporter import telemetry_start, telemetry_stop
 from nousweb.monitoring.telemetry.statements import described
 from nousweb.monitoring.telemetry.tracer import CurrentSpan
 from tests.factories import make_fact, make_token

@@ -17,7 +17,7 @@ from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
-from memory.services.working import working_set
+from memory.services.working_memory import working_set
 from nousweb.console.template_loader import visible_source
 from nousweb.lib.characters import hidden_indices
 from tests.http import signed_in

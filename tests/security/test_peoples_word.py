@@ -17,7 +17,7 @@ from memory.policy.reviews import MAX_RELEARNED_REVIEWS
 from memory.search.contested_facts import contested_facts
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.reviews.opening import review_open
+from memory.services.reviews.open_review import review_open
 from memory.services.reviews.undo import supersession_undo
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
@@ -329,11 +329,11 @@ class TestQuestions:
         assert said("Tim lives in Riga.")["action"] != "refused", "people learn as before"
 
     def test_review_limit_of_waiting_per_token(self, monkeypatch, agent, learn):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_PENDING_REVIEWS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.open_review.MAX_PENDING_REVIEWS_PER_TOKEN", 2)
         self._refused_after_two(agent, learn)
 
     def test_review_limit_per_day_and_token(self, monkeypatch, agent, learn, person):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_REVIEWS_PER_TOKEN_AND_WINDOW", 2)
+        monkeypatch.setattr("memory.services.reviews.open_review.MAX_REVIEWS_PER_TOKEN_AND_WINDOW", 2)
         self._refused_after_two(agent, learn)
         for review in MemoryReview.objects.all():
             resolve(person, review.pk, "both")
@@ -343,7 +343,7 @@ class TestQuestions:
         assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
 
     def test_review_limit_ignores_other_tokens(self, monkeypatch, ada, agent, learn, bob):
-        monkeypatch.setattr("memory.services.reviews.opening.MAX_PENDING_REVIEWS_PER_TOKEN", 2)
+        monkeypatch.setattr("memory.services.reviews.open_review.MAX_PENDING_REVIEWS_PER_TOKEN", 2)
         old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
         for place in range(3):
             review_open(

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, connections
 
 from context.models import ContextRun
-from context.services.response import context_outcome, context_respond
+from context.services.agent_response import context_outcome, context_respond
 from identity.services.proposals import identity_propose
 from memory.models import Decision, Episode
 from memory.services.censors import censor_check, censor_create
@@ -20,7 +20,7 @@ from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.loops import loop_close
 from memory.services.procedures import procedure_create
-from memory.services.working import working_item_add
+from memory.services.working_memory import working_item_add
 from memory.tasks import embed_pending
 from tests.factories import make_principal
 from tests.http import ApiClient

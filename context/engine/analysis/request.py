@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.plan import SECTION_BUDGETS
 from context.engine.analysis.profiles import override_check
+from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
 from memory.models.project_scope import ProjectScope
 from memory.policy.size_limits import MAX_SESSION_CHARACTERS

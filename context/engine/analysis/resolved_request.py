@@ -18,9 +18,9 @@ from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import FrameSelection, frame_select
 from context.engine.analysis.intent import IntentSignals, intent_read
 from context.engine.analysis.mode_weights import compression_of, tier_weights
-from context.engine.analysis.plan import ContextBudget, RetrievalPlan, budget_for, plan_retrieval
 from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, profile_overridden
 from context.engine.analysis.request import ContextRequest
+from context.engine.analysis.retrieval_plan import ContextBudget, RetrievalPlan, budget_for, plan_retrieval
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of

@@ -3,10 +3,10 @@ reconstruction agree."""
 
 from context.engine.assembly.assemble import Assembly, assemble
 from context.engine.assembly.candidate import THE_INPUT, Candidate
-from context.engine.assembly.contested import ContestedCandidate
-from context.engine.assembly.item import Item, list_item
-from context.engine.assembly.section import FixedSection, SearchedSection, Section, Truncation
-from context.engine.assembly.verdict import RETIRED_VERDICTS, Verdict, VerdictCode
+from context.engine.assembly.candidate_verdict import RETIRED_VERDICTS, Verdict, VerdictCode
+from context.engine.assembly.contested_pairs import ContestedCandidate
+from context.engine.assembly.prompt_line import Item, list_item
+from context.engine.assembly.prompt_section import FixedSection, SearchedSection, Section, Truncation
 
 __all__ = [
     "RETIRED_VERDICTS",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.candidate_filters import candidates_filter
-from context.engine.assembly.contested import ContestedCandidate, ContestedGroups, contested_layout
+from context.engine.assembly.candidate_selection import select
+from context.engine.assembly.candidate_verdict import Verdict
+from context.engine.assembly.contested_pairs import ContestedCandidate, ContestedGroups, contested_layout
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
     promised_length,
@@ -14,9 +16,7 @@ from context.engine.assembly.fixed_sections_fit import (
     session_expand,
     truncations_of,
 )
-from context.engine.assembly.section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
-from context.engine.assembly.select import select
-from context.engine.assembly.verdict import Verdict
+from context.engine.assembly.prompt_section import SECTION_BREAK, FixedSection, SearchedSection, Section, Truncation
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from context.engine.assembly.item import ContestAnnotation, list_item
+from context.engine.assembly.prompt_line import ContestAnnotation, list_item
 from memory.search.result import SearchHit
 
 THE_INPUT = 0

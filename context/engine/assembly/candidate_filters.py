@@ -5,8 +5,8 @@ from datetime import UTC
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import THE_INPUT, Candidate
+from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.relevance_factors import score_of
-from context.engine.assembly.verdict import Verdict, VerdictCode
 from memory.models import ItemType
 from memory.models.project_scope import scope_label
 from memory.search.result import Retirement

@@ -17,9 +17,9 @@ budget is left out.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context.engine.assembly.contested import contested_grouped
-from context.engine.assembly.item import Item
-from context.engine.assembly.section import (
+from context.engine.assembly.contested_pairs import contested_grouped
+from context.engine.assembly.prompt_line import Item
+from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
     FixedSection,

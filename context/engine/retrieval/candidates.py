@@ -9,10 +9,10 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q
 
-from context.engine.analysis.plan import ContextBudget
 from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
+from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
 from context.engine.retrieval.conversation_duplicates import duplicates_of, repeated_by_input
 from context.engine.retrieval.pins import Pins

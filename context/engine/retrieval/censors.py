@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
-from context.engine.analysis.plan import ContextBudget
+from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
 from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors

@@ -13,9 +13,9 @@ import numpy as np
 
 from context.engine.analysis.intent import is_question
 from context.engine.analysis.request import Message
-from memory.comparison.compare import compare_facts
+from memory.comparison.compare_facts import compare_facts
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.lexicon import MODALS
-from memory.comparison.snapshot import FactSnapshot
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.embedding.registry import configured_name
 from memory.embedding.thresholds import UNKNOWN

@@ -18,10 +18,10 @@ from context.engine.analysis.agent_data_loader import (
     identity_query,
 )
 from context.engine.analysis.frames import FRAMES, Frame
-from context.engine.analysis.plan import ContextBudget
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.memory_notice import MEMORY_NOTICE

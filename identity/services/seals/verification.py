@@ -13,7 +13,7 @@ from identity.policy.seal_limits import LATE
 from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
 from identity.services.seals.findings import Report, SealFinding, of_row, of_seal
 from identity.services.seals.receipts import holes_of_seal, receipts_check
-from identity.services.seals.rows import (
+from identity.services.seals.row_hashes import (
     HASH,
     NUMBER,
     SALT,
@@ -27,7 +27,7 @@ from identity.services.seals.rows import (
 )
 from identity.services.seals.seal import seal_values, values_hash
 from identity.services.seals.unsealed import unsealed_check
-from nousweb.lib.merkle import tree_root
+from nousweb.lib.merkle_tree import tree_root
 
 BATCH = 50
 Chain = tuple[str, int | None, str]

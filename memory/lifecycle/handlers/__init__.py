@@ -7,10 +7,10 @@ from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
 from memory.lifecycle.handlers.episode_compact import EPISODE_COMPACT
 from memory.lifecycle.handlers.export_run import EXPORT_RUN
 from memory.lifecycle.handlers.fact_check import FACT_CHECK
-from memory.lifecycle.handlers.fact_compaction import COMPACTION
 from memory.lifecycle.handlers.fact_confidence_decay import STALENESS
 from memory.lifecycle.handlers.fact_importance import CORE_FACTS
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
+from memory.lifecycle.handlers.fact_merge_proposals import COMPACTION
 from memory.lifecycle.handlers.import_run import IMPORT_RUN
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
 from memory.lifecycle.handlers.review_webhook import WEBHOOK

@@ -6,7 +6,7 @@ from identity.principal import Principal
 from memory.lifecycle.handler import Handler
 from memory.models import Censor, Job
 from memory.services.censors import censor_update
-from memory.services.reviews.opening import escalation_announce
+from memory.services.reviews.open_review import escalation_announce
 
 BY = Principal.of_system("lifecycle")
 

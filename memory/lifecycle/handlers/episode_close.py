@@ -20,7 +20,7 @@ from memory.services.decisions import decisions_link
 from memory.services.episode_texts import episode_transcript, episode_words
 from memory.services.episodes import episode_describe
 from memory.services.facts import Precheck, fact_learn, fact_precheck
-from memory.services.reviews.opening import review_open
+from memory.services.reviews.open_review import review_open
 
 BY = Principal.of_system("lifecycle")
 Kind = Episode.SummaryKind

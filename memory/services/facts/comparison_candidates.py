@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from identity.models import Agent
-from memory.comparison.compare import OPPOSING, Comparison, Kind, compare_facts, facts_compare
-from memory.comparison.resolution import FactMatch
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.compare_facts import OPPOSING, Comparison, Kind, compare_facts, facts_compare
+from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.learning_decision import FactMatch
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS

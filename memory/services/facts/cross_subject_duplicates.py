@@ -11,7 +11,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, SubjectAlias
-from memory.services.reviews.opening import review_open
+from memory.services.reviews.open_review import review_open
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db import connection
 
 from identity.principal import Principal
-from memory.comparison.compare import Comparison, Kind, compare_facts
-from memory.comparison.resolution import FactMatch, reasons_of
+from memory.comparison.compare_facts import Comparison, Kind, compare_facts
+from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
@@ -21,7 +21,7 @@ from memory.models.project_scope import scopes_overlap_sql
 from memory.policy.reviews import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
-from memory.services.reviews.opening import review_open
+from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.mentions import names_subject, subjects_clash
 from nousweb.lib import clock

@@ -21,8 +21,8 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.censoring.injection import InjectionMatch
-from memory.comparison.compare import REASONS, Comparison
-from memory.comparison.resolution import FactMatch, decide_learning, reasons_of
+from memory.comparison.compare_facts import REASONS, Comparison
+from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check, tier_of
@@ -38,7 +38,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
-from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock

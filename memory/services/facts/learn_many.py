@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_transaction
-from memory.comparison.resolution import FactMatch, decide_learning
+from memory.comparison.learning_decision import FactMatch, decide_learning
 from memory.models import Fact, MemoryReview, SubjectAlias
 from memory.models.project_scope import scope_contains, scopes_overlap
 from memory.services.facts.candidate_index import (
@@ -55,7 +55,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.store import facts_store
 from memory.services.quarantine.memories import scan_memory
-from memory.services.reviews.opening import PairReviewDraft, pair_reviews_open
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import AliasLookup, AliasWriter, alias_find
 from memory.subjects.mentions import KnownSubject

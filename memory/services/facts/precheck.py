@@ -7,7 +7,7 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
-from memory.comparison.resolution import needs_judge
+from memory.comparison.learning_decision import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
 from memory.models import Fact

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.comparison.compare import compare_facts
+from memory.comparison.compare_facts import compare_facts
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
@@ -17,7 +17,7 @@ from memory.services.facts.endorsement import oldest_pending_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock
 from memory.services.facts.supersede import fact_supersede, successor_scope_check
-from memory.services.reviews.opening import PairReviewDraft, pair_review_key, pair_reviews_open
+from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check

@@ -9,14 +9,14 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.comparison.compare import Kind as ComparisonKind
-from memory.comparison.compare import compare_facts
-from memory.comparison.resolution import auto_resolution
+from memory.comparison.compare_facts import Kind as ComparisonKind
+from memory.comparison.compare_facts import compare_facts
+from memory.comparison.learning_decision import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Censor, Fact, MemoryReview, Subject
+from memory.models.fact_relation import Relation
 from memory.models.project_scope import same_keys
-from memory.models.relation import Relation
 from memory.policy.censors import ESCALATES_TO
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
@@ -26,7 +26,7 @@ from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
-from memory.services.reviews.opening import verdict_of
+from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.subjects.fact_snapshots import pair_snapshots

@@ -7,7 +7,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.models import Fact
 from memory.subjects.mentions import KnownSubject
 from nousweb.lib.prepared_statements import rows_prepared

@@ -10,7 +10,7 @@ from django.db import connection
 from identity.principal import Principal
 from memory.models import MemoryReview, Subject, SubjectAlias
 from memory.search.index_tables import AGENT_UNINDEXED
-from memory.services.reviews.opening import reviews_open
+from memory.services.reviews.open_review import reviews_open
 from memory.subjects.name_similarity import Likeness, blocks_wanted, likeness
 
 BY = Principal.of_system("subjects")

@@ -19,7 +19,7 @@ from django.utils.text import slugify
 
 from identity.models import Agent
 from identity.services.list_export import list_export_record
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import keyset_page
 

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
-from context.engine.analysis.plan import SECTION_BUDGETS
+from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
 from context.models import ContextProfile
 from context.services.agent_settings import TOTAL, AgentSettings

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from context.feedback.reference_detector import references_of
 from context.models import ContextRun, MemoryUsage
-from context.services.response import memories_shown
+from context.services.agent_response import memories_shown
 
 JOINED_CHARACTERS = 12
 """Marks of one memory with no more than this between them, on one line, are one."""

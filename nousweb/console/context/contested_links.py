@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.urls import reverse
 
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

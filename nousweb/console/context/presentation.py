@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.what_if.identity_delivery import identity_section_label
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.context.contested_links import ContestedLink

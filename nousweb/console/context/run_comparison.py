@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.links import memory_item_url
 from nousweb.lib.textdiff import TextDiff, diff_texts

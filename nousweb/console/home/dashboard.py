@@ -14,7 +14,6 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from nousweb.console.home.activity import AgentActivityRow, Changes, agents_activity, changes_since_yesterday
 from nousweb.console.home.context_calls import Calls, context_calls
-from nousweb.console.home.health import SEVERITY, Health, embedder_health, index_health, judge_health, worker_health
 from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
 from nousweb.console.home.needs_attention import (
     AttentionItem,
@@ -26,6 +25,14 @@ from nousweb.console.home.needs_attention import (
 )
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
 from nousweb.console.home.reference_shares import NAME as USAGE
+from nousweb.console.home.system_health import (
+    SEVERITY,
+    Health,
+    embedder_health,
+    index_health,
+    judge_health,
+    worker_health,
+)
 from nousweb.lib import clock
 
 VIEW_AGENT = "identity.view_agent"

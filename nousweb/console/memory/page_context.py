@@ -12,7 +12,7 @@ from memory.models import Episode, IndexStatus, Procedure, SearchItem
 from memory.selectors.filters import MemoryFilter
 from nousweb.console.common.memory_types import TYPE_PAGES
 from nousweb.console.common.pagination import query_without
-from nousweb.console.common.requests import form_refuse
+from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
 from nousweb.lib.errors import Conflict, Invalid
 

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from nousweb.console.common.pagination import query_without
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib.errors import NotFound
 
 Row = TypeVar("Row", bound=Model)

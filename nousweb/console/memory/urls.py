@@ -22,7 +22,7 @@ from nousweb.console.memory.views import (
     search,
     subjects,
     supersessions,
-    working,
+    working_memory,
 )
 
 AGENT = "agents/<slug:slug>/"
@@ -81,7 +81,7 @@ urlpatterns = [
         censors.agent_censor_false_positive,
         name="agent_censor_false_positive",
     ),
-    path(f"{AGENT}working/", working.agent_working, name="agent_working"),
+    path(f"{AGENT}working/", working_memory.agent_working, name="agent_working"),
     path(f"{AGENT}index/", index.agent_index, name="agent_index"),
     path(f"{AGENT}index/retry/", index.agent_index_retry, name="agent_index_retry"),
     path(f"{AGENT}imports/", imports.agent_imports, name="agent_imports"),

@@ -40,7 +40,7 @@ from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.people.forms import (
     AcceptForm,
     AgentsForm,

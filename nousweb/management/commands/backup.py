@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from nousweb.runtime.backup import BackupProblem, backup_take
-from nousweb.runtime.postgres.sharing import owner_url
+from nousweb.runtime.postgres.shared_server import owner_url
 
 
 class Command(BaseCommand):

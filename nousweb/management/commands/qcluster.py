@@ -28,7 +28,7 @@ class Command(qcluster.Command):
 
 def _telemetry_of_worker(**signal: Any) -> None:
     """Called in each process that runs tasks: threads do not outlive the fork that made it."""
-    from nousweb.monitoring.telemetry.exporting import telemetry_start, telemetry_stop
+    from nousweb.monitoring.telemetry.exporter import telemetry_start, telemetry_stop
 
     telemetry_start(gauges=True)
     Finalize(None, telemetry_stop, exitpriority=10)

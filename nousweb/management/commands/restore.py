@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from nousweb.runtime.backup import BackupProblem, backup_restore
-from nousweb.runtime.postgres.sharing import owner_url
+from nousweb.runtime.postgres.shared_server import owner_url
 
 
 class Command(BaseCommand):

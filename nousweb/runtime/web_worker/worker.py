@@ -22,9 +22,9 @@ from gunicorn.workers.gthread import ThreadWorker
 from nousweb.lib.caller_identity import caller_of, network_of
 from nousweb.lib.recorded_metrics import observe_request
 from nousweb.lib.shutdown import stopping
-from nousweb.runtime.web_worker.admission import Admission
 from nousweb.runtime.web_worker.connection import Connection, State
 from nousweb.runtime.web_worker.direct_responses import health, refusal
+from nousweb.runtime.web_worker.request_admission import Admission
 from nousweb.runtime.web_worker.request_heads import Head, RequestRejected, head_of
 from nousweb.runtime.web_worker.request_limits import Limits, limits_read
 from nousweb.runtime.web_worker.warm_threads import WarmThreadPool

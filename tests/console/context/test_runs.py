@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 
 from context.models import ContextPin, ContextRun
-from context.services.response import context_respond
+from context.services.agent_response import context_respond
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact
@@ -191,7 +191,7 @@ def test_run_timings_are_listed_in_order(ada, actor, alice):
 
 
 def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
-    from context.engine.record import ContextRecord
+    from context.engine.context_record import ContextRecord
     from nousweb.console.context.run_comparison import compare_runs
 
     def side(*ids, verdicts=()):

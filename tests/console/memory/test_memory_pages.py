@@ -27,7 +27,7 @@ from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create, procedure_report
 from memory.services.search_index.embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put
-from memory.services.working import working_item_add, working_thread_open
+from memory.services.working_memory import working_item_add, working_thread_open
 from memory.types import IndexEntry
 from tests.factories import make_copies
 from tests.http import browser, markup

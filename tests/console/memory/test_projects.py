@@ -7,7 +7,7 @@ from memory.models import Fact
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_open
 from memory.services.procedures import procedure_create
-from memory.services.working import working_set
+from memory.services.working_memory import working_set
 from tests.factories import make_events, make_fact
 from tests.http import browser, markup
 

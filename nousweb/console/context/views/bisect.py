@@ -23,7 +23,7 @@ from identity.selectors import agent_get
 from identity.services.change_feed import kinds_of
 from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.links import memory_item_url
 from nousweb.lib import clock

@@ -13,14 +13,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from context.engine.analysis.frames import FRAMES
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.models import ASSEMBLE, VIEW_RUN, ContextProfile, ContextRun
 from context.selectors import run_get
 from context.services.replay import context_replay
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.common.requests import layout_of, principal_of
+from nousweb.console.common.view_helpers import layout_of, principal_of
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.presentation import PromptView
 from nousweb.console.context.run_comparison import compare_runs

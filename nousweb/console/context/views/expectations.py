@@ -36,7 +36,7 @@ from identity.selectors import agent_get
 from memory.persona import VIEWS
 from nousweb.console.common.list_export import ListExport, export_format, key_rows, list_export
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.memory_choice import memories_named

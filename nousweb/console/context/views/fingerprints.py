@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.models import VIEW_RUN
 from identity.selectors import agent_get
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib import clock
 
 PERIODS = {"": "Whole log", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}

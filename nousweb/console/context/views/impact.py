@@ -38,7 +38,7 @@ from memory.persona import persona_memory
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common.requests import MAX_SELECTED, layout_of, principal_of
+from nousweb.console.common.view_helpers import MAX_SELECTED, layout_of, principal_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts

@@ -21,7 +21,7 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView

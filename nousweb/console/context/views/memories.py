@@ -24,7 +24,7 @@ from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.context.forms import InspectorForm
 from nousweb.console.context.links import memory_item_url
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS

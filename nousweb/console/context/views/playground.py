@@ -15,7 +15,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.playground_form import PlaygroundForm, conversation_json, session_new
 from nousweb.console.context.presentation import CheckView, PromptView

@@ -20,7 +20,7 @@ from context.services.profiles import (
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.profile_forms import ProfileCopyForm, ProfileForm
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound

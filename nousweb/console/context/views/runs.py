@@ -13,19 +13,19 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from context.engine.record import ContextRecord
+from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.reference_detector import REFERENCED_AT
 from context.history.session_runs import prompt_step, session_place
 from context.models import REPORT, VIEW_RUN, ContextRun
 from context.selectors import run_get
-from context.services.response import context_outcome, memories_shown
+from context.services.agent_response import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from identity.services.demo_tour import demo_tour_look
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.context.answer_marks import answer_pieces
 from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.labels import VERDICTS

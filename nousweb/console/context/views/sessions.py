@@ -11,7 +11,7 @@ from context.history.session_runs import PromptStep, prompt_step, session_place
 from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from identity.selectors import agent_get
 from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib.errors import NotFound
 
 RUNS_PER_PAGE = 20

@@ -5,7 +5,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from identity.services.demo_tour import demo_tour_leave, demo_tour_resume
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib.page_addresses import page_sending
 
 

@@ -19,8 +19,8 @@ from nousweb.console.common.inbox_filter import VIEWS, InboxFilter, inbox_tabs
 from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxEntry
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
-from nousweb.console.common.requests import principal_of
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.home.inbox_export import INBOX, inbox_items
 from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
 from nousweb.console.identity.review_decisions import decision_undo_offer

@@ -22,8 +22,8 @@ from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import VIEWS, InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL
 from nousweb.console.common.item_panel import inbox_item
-from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.snooze_choices import snooze_until
+from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of
 from nousweb.console.identity.review_queue import QueueFilter
 from nousweb.console.memory.review_queue import ReviewQueue, uuids_of
 from nousweb.lib.errors import DomainError, Invalid, NotFound

@@ -13,12 +13,12 @@ from identity.models import ChangeProposal, Notification
 from identity.policy.inbox import ITEM_PAGES
 from identity.services.inbox_items import person_of
 from identity.services.notifications import notifications_read
-from identity.services.saved_filters import saved_filter_delete, saved_filter_save
+from identity.services.saved_inbox_filters import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
 from nousweb.console.common.inbox_filter import InboxFilter
 from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.identity.review_queue import proposal_title
 from nousweb.console.memory.review_queue import review_title, reviews_of, uuids_of
 from nousweb.lib.errors import DomainError

@@ -15,7 +15,7 @@ from identity.selectors.filters import AuditFilter
 from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.list_export import export_format, keyset_rows, list_export
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.identity.list_exports import AUDIT
 from nousweb.lib.errors import NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts

@@ -15,7 +15,7 @@ from identity.services.change_feed import changes_latest, kinds_of, stream_publi
 from nousweb.console.common.change_kinds import change_details, kind_choices, kind_title
 from nousweb.console.common.object_links import change_links
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 
 MAX_DIGITS = 18
 

@@ -10,7 +10,7 @@ from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.tokens import token_create
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.connect_snippets import connect_snippets, environment_lines
 from nousweb.console.identity.token_forms import TokenForm
 from nousweb.lib.errors import Invalid, NotFound

@@ -30,7 +30,7 @@ from identity.services.proposals import ChangeResult, identity_propose, identity
 from identity.services.versions import StaleBase, version_current
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.common.pagination import page_of, query_without
-from nousweb.console.common.requests import applied_offer, form_refuse, layout_of, principal_of, section_named
+from nousweb.console.common.view_helpers import applied_offer, form_refuse, layout_of, principal_of, section_named
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.lookalikes import warnings_of

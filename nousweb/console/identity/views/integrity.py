@@ -21,7 +21,7 @@ from identity.services.seals.seal import HASHED
 from identity.services.seals.state import findings_seen, log_problem, sealed_until, sees_all, unsealed_rows_count
 from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.lib.errors import Conflict
 from nousweb.lib.keyset_page import keyset_page
 

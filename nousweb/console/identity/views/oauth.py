@@ -20,7 +20,7 @@ from identity.selectors import agent_get
 from identity.services.oauth_clients import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.metadata import issuer_of, resource_of
 from nousweb.access.oauth.server import OAuthServer
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.redirect_uris import redirect_place

@@ -16,7 +16,7 @@ from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
 from nousweb.console.common.item_panel import item_panel
-from nousweb.console.common.requests import layout_of, principal_of
+from nousweb.console.common.view_helpers import layout_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
     decision_undo_offer,

@@ -25,8 +25,8 @@ from nousweb.console.common.inbox_query import QUEUE_LIMIT
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.requests import MAX_SELECTED, principal_of
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of
 from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,

@@ -27,7 +27,7 @@ from identity.services.webhooks import (
 )
 from nousweb.console.common.change_kinds import kind_choices
 from nousweb.console.common.list_export import export_format, keyset_rows, list_export
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.list_exports import DELIVERIES
 from nousweb.console.identity.token_forms import SCOPE_MEANING
 from nousweb.lib.errors import Conflict, Invalid, NotFound

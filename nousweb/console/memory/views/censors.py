@@ -18,7 +18,7 @@ from memory.models import Censor
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.common.pagination import BoundedPaginator
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.list_exports import CENSORS, memory_export
 from nousweb.console.memory.page_context import base_context, list_context

@@ -12,7 +12,7 @@ from memory.models import Decision, ItemType
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.requests import form_refuse
+from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import OUTCOME_KINDS, base_context, index_state, list_context

@@ -33,7 +33,7 @@ from memory.services.erasure import (
     subject_erase,
 )
 from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid, NotFound

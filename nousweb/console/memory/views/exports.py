@@ -15,7 +15,7 @@ from identity.selectors import agent_get
 from memory.models import ExportRun
 from memory.transfer.export_runs import export_discard, export_file, export_start, export_stop
 from memory.transfer.import_runs import IMPORT
-from nousweb.console.common.requests import change_and_tell, principal_of
+from nousweb.console.common.view_helpers import change_and_tell, principal_of
 from nousweb.console.memory.export_forms import ExportForm, export_page
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 

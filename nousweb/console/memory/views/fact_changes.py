@@ -21,7 +21,7 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
-from nousweb.console.common.requests import form_refuse
+from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope

@@ -15,7 +15,7 @@ from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
 from nousweb.console.common.pagination import BoundedPaginator, query_without
-from nousweb.console.common.requests import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export

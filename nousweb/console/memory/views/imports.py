@@ -25,7 +25,7 @@ from memory.transfer.import_runs import (
     run_stop,
 )
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.requests import change_and_tell, form_refuse, principal_of
+from nousweb.console.common.view_helpers import change_and_tell, form_refuse, principal_of
 from nousweb.console.memory.export_forms import ExportForm, latest_exports
 from nousweb.console.memory.import_forms import ImportForm, import_page, latest_imported
 from nousweb.lib.errors import DomainError, Invalid, NotFound

@@ -24,7 +24,7 @@ from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
-from nousweb.console.common.requests import principal_of
+from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.memory.job_labels import handler_label, result_text
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents

@@ -13,7 +13,7 @@ from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without
-from nousweb.console.common.requests import form_refuse
+from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.forms import SearchForm
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller
-from memory.schemas.working import (
+from memory.schemas.working_memory import (
     WorkingIn,
     WorkingItemIn,
     WorkingItemOut,
@@ -15,7 +15,7 @@ from memory.schemas.working import (
     WorkingThreadIn,
     WorkingThreadOut,
 )
-from memory.services.working import (
+from memory.services.working_memory import (
     working_clear,
     working_item_add,
     working_item_remove,

@@ -14,7 +14,7 @@ from memory.judge import JudgeFailed, configured_judge
 from memory.lifecycle.handler import Handler
 from memory.lifecycle.thresholds import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, Job, MemoryReview
-from memory.services.reviews.opening import review_open
+from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import snapshot_of
 
 BY = Principal.of_system("lifecycle")

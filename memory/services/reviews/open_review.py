@@ -12,12 +12,12 @@ from django.conf import settings
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
-from memory.comparison.compare import Comparison, Kind
-from memory.comparison.resolution import reasons_of
+from memory.comparison.compare_facts import Comparison, Kind
+from memory.comparison.learning_decision import reasons_of
 from memory.jobs.queue import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Censor, Fact, MemoryReview
-from memory.models.relation import Relation
+from memory.models.fact_relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.policy.reviews import (
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,

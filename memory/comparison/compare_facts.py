@@ -14,7 +14,7 @@ from typing import cast
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
 from memory.comparison.change_score import Pair, both_true, change_scores
-from memory.comparison.snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form
 from memory.embedding.thresholds import Thresholds

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from nousweb.database.statement_timeouts import work, work_of
 
 
-class WorkKindMiddleware:
+class StatementTimeoutMiddleware:
     """Before everything that may ask the database."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -14,11 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from context.engine.analysis.resolved_request import ResolvedRequest
-from context.engine.assembly.compression import compress
-from context.engine.assembly.contested import contested_grouped
-from context.engine.assembly.item import Item
-from context.engine.assembly.section import HEADING_BREAK, SECTION_BREAK, LeftOut, SearchedSection, Section, heading_of
-from context.engine.assembly.verdict import Verdict, VerdictCode
+from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
+from context.engine.assembly.contested_pairs import contested_grouped
+from context.engine.assembly.prompt_line import Item
+from context.engine.assembly.prompt_section import (
+    HEADING_BREAK,
+    SECTION_BREAK,
+    LeftOut,
+    SearchedSection,
+    Section,
+    heading_of,
+)
+from context.engine.assembly.text_compression import compress
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"

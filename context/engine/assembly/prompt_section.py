@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from context.engine.assembly.item import Item
+from context.engine.assembly.prompt_line import Item
 from nousweb.lib.token_estimate import estimate_tokens
 
 LOGGED_LEFT_OUT = 20

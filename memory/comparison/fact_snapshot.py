@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.comparison import lexicon as w
-from memory.comparison.canonical import canonical
+from memory.comparison.sentence_normalization import canonical
 from memory.comparison.statements import Statement, statements_of
 from memory.comparison.tokenizer import VERBS, Token, base_form, number_free, tokens_of
 from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.db import connection, models
 
 from identity.policy.sealed_tables import FORMAT, SealedTable
-from nousweb.lib.merkle import encode, leaf_hash
+from nousweb.lib.merkle_tree import encode, leaf_hash
 
 HASH, SALT = 32, 16
 """Bytes of a hash, and of the salt of a leaf."""
@@ -21,7 +21,7 @@ EMPTY = re.compile(r"(-|0:|2:\{\}|2:\[\]|4:null)*")
 
 
 class Row(NamedTuple):
-    """A row by its key: its columns as the database encodes them, as `nousweb.lib.merkle.encode` does, those apart
+    """A row by its key: its columns as the database encodes them, as `nousweb.lib.merkle_tree.encode` does, those apart
     that an erasure may empty, and when it says it was written where only the product says so."""
 
     key: str

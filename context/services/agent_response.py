@@ -7,7 +7,7 @@ from typing import Any
 from context.feedback.answer_references import answer_references
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference
 from context.models import REPORT, ContextRun, MemoryUsage
-from context.services.censoring import ANSWER, answer_check, triggers_count
+from context.services.censor_checks import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record

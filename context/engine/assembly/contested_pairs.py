@@ -15,9 +15,9 @@ from context.engine.analysis.contested_policy import ContestedOrder
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.candidate_filters import shortened
-from context.engine.assembly.item import ContestAnnotation, Item
-from context.engine.assembly.section import FixedSection
-from context.engine.assembly.verdict import Verdict, VerdictCode
+from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
+from context.engine.assembly.prompt_line import ContestAnnotation, Item
+from context.engine.assembly.prompt_section import FixedSection
 from memory.policy.categories import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memory.comparison.compare import REASONS, Comparison, Kind
-from memory.models.relation import Relation, RelationOpinion
+from memory.comparison.compare_facts import REASONS, Comparison, Kind
+from memory.models.fact_relation import Relation, RelationOpinion
 
 MAX_REVIEWS, MAX_FAINT_REVIEWS = 5, 2
 """Maximum number of old facts that are reviewed with one new fact, and of those related by the change score only.
