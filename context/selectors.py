@@ -1,4 +1,4 @@
-"""Reading the log of the contexts sent to agents."""
+"""Selectors of the log of contexts sent to agents."""
 
 from collections.abc import Mapping
 from typing import Any

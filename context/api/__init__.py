@@ -1,4 +1,4 @@
-"""Context over HTTP: the prompt to think with, and what became of it."""
+"""The API of contexts: assemble a prompt, record the answer and its outcome."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""How tasks that are alike ended, over HTTP. Source: seed "Context Profiles and Retrieval Policies", section 8."""
+"""The API of task fingerprints: outcomes of similar tasks.
+
+Source: seed "Context Profiles and Retrieval Policies", section 8.
+"""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Searching memory over HTTP, by itself or in the middle of a turn."""
+"""The API of recall: search memory, independently of a prompt or within a turn."""
 
 from typing import Annotated, Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What the context API takes and gives."""
+"""Request and response schemas of the context API."""
 
 from collections.abc import Mapping
 from datetime import datetime

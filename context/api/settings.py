@@ -1,4 +1,4 @@
-"""The settings of an agent's prompts over HTTP. People only."""
+"""The API of an agent's prompt settings, for people only."""
 
 from datetime import datetime
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Expectations over HTTP: people write them, tokens with the scope read them and have them checked."""
+"""The API of expectations: people write them, tokens with the scope read them and request checks."""
 
 from typing import Any, Literal
 from uuid import UUID

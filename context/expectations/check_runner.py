@@ -1,4 +1,4 @@
-"""Checking expectations: each question is asked of the real engine, and leaves no trace."""
+"""Run the checks of expectations: each question is answered by the real engine, without being logged."""
 
 import json
 from collections import deque

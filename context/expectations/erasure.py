@@ -1,4 +1,4 @@
-"""Erasing what expectations quote."""
+"""Erase quotes of erased memories from expectations and their results."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Checking expectations in the background: after changes, at most one check of an agent's persona at a time."""
+"""Background checks of expectations after changes, at most one at a time for each persona of an agent."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

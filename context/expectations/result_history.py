@@ -1,4 +1,4 @@
-"""Keeping what checks came to: a row for as long as it stays the same, with the change that led to it."""
+"""The history of check results: a row for each period with the same result, and the change that led to it."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the API of expectations takes and gives."""
+"""Request and response schemas of the API of expectations."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Writing expectations, which only people do, and having them checked."""
+"""Create, change and retire expectations (people only), and request their checks."""
 
 import json
 from collections.abc import Sequence

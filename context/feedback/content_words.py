@@ -1,4 +1,4 @@
-"""The words of a text that say something, as answers and memories are compared by them."""
+"""The content words of a text (without stop words), by which answers are compared with memories."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Figures of large memories, kept by the worker with the moment that they are of."""
+"""Snapshots of figures about large memories, computed by the worker and stored with their time."""
 
 from collections.abc import Collection
 from typing import Any

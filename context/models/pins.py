@@ -1,4 +1,4 @@
-"""Memories that a person wants included whenever they can be."""
+"""Pins: memories that prompts include before all others."""
 
 from django.db import models
 from django.urls import reverse

@@ -1,4 +1,4 @@
-"""The log of an agent's look-ups in the middle of a turn."""
+"""The log of recalls: an agent's searches within a turn."""
 
 import uuid
 

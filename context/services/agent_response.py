@@ -1,4 +1,4 @@
-"""Hearing back: the answer that a prompt led to, and how it ended."""
+"""Record an agent's response to a prompt: the answer, its references to memories, and the outcome."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Exact numbers of tokens, asked of Anthropic's counting endpoint where the settings name it.
+"""Exact token counts from Anthropic's counting endpoint, if the settings name it.
 
 Nothing that an agent waits for asks it: prompts are made by the estimate and counted afterwards.
 """

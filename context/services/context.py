@@ -1,4 +1,4 @@
-"""Building the context of an agent, and logging it."""
+"""Assemble a context for an agent, and log it."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Pinning a memory, so that it comes before all others of its section."""
+"""Pin and unpin memories: a pinned memory comes before all others of its section."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Making, copying and changing profiles; context/engine/analysis/profiles.py checks their settings."""
+"""Create, copy and change profiles; context/engine/analysis/profiles.py checks their settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

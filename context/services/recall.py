@@ -1,4 +1,4 @@
-"""Looking up more in the middle of a turn: a search or an expansion that belongs to a context and is logged with it.
+"""Recall within a turn: a search or an expansion that belongs to a context and is logged with it.
 
 What it gives counts as shown, like the memories of the prompt, so that the answer is judged by it.
 Source: seed 005.1, D6 (`recall_context`).

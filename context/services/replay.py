@@ -1,4 +1,4 @@
-"""Asking again: a logged request against today's memory, or with something otherwise. Leaves no trace."""
+"""Replay a logged request against the current memory or with changed parameters, without logging it."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Identity over HTTP: what an agent is, how it came to be so, and wishes to change it."""
+"""The API of identity: sections, their versions, and proposals to change them."""
 
 import re
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""The change feed over HTTP."""
+"""The API of the change feed."""
 
 from typing import Any
 

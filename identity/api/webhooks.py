@@ -1,4 +1,4 @@
-"""Webhooks over HTTP; people only, whatever a token's scopes say."""
+"""The API of webhooks, for people only, whatever a token's scopes say."""
 
 from typing import Any, Literal
 from uuid import UUID

@@ -1,1 +1,1 @@
-"""What the API of identity, its change feed and its webhooks takes and gives."""
+"""Request and response schemas of the API of identity, its change feed and its webhooks."""

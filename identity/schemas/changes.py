@@ -1,4 +1,4 @@
-"""What the API of the change feed gives."""
+"""Response schemas of the API of the change feed."""
 
 from datetime import datetime
 from typing import Any

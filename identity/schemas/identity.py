@@ -1,4 +1,4 @@
-"""What the identity API takes and gives."""
+"""Request and response schemas of the identity API."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What the API of webhooks takes and gives."""
+"""Request and response schemas of the API of webhooks."""
 
 from datetime import datetime
 from typing import Literal

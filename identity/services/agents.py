@@ -1,4 +1,4 @@
-"""Making and changing agents."""
+"""Create and change agents."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Waiting for changes: so many readers of a process at a time, and none inside a transaction."""
+"""Long polling of the change feed: a bounded number of waiting readers per process, none inside a transaction."""
 
 import time
 from collections import Counter

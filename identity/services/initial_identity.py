@@ -1,4 +1,4 @@
-"""The first identity of an agent, from the environment and from facts about its people.
+"""Seed the initial identity of an agent, from the environment and from facts about its people.
 
 Source: seed 008, A3. Other apps supply the facts through `profile_sources`, so that identity depends on none of them.
 """

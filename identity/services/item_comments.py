@@ -1,4 +1,4 @@
-"""Comments of people on an item of the inbox."""
+"""Comments on inbox items."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Putting an item of the inbox off, and passing it by."""
+"""Snooze and skip inbox items."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

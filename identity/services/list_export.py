@@ -1,4 +1,4 @@
-"""The record that a person took a list of the console away as a file."""
+"""The audit record of a list that a person exported as a file."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Clients of OAuth: those that register themselves, bounded in number, and those that a person makes."""
+"""OAuth clients: those that register themselves, limited in number, and those that a person creates."""
 
 import secrets
 from collections.abc import Sequence

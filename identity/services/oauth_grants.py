@@ -1,4 +1,4 @@
-"""From a person's consent to the token of a client, its renewal, and its end (OAuth 2.1)."""
+"""OAuth 2.1 grants: consent, authorization codes, access and refresh tokens, revocation."""
 
 import secrets
 from collections.abc import Mapping

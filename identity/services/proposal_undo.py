@@ -1,4 +1,4 @@
-"""Taking back: a change that an agent applied itself, and a decision about a proposal."""
+"""Undo a change that an agent applied itself, or a decision about a proposal."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Parts of the inbox that a person keeps under a name."""
+"""Saved filters of the inbox, by name, one person's own."""
 
 from django.db import transaction
 

@@ -1,4 +1,4 @@
-"""Another secret for a token, while the former one goes on for a time: so that no agent stands still meanwhile."""
+"""Rotate the secret of a token; the former secret stays valid for a time, so that no agent is interrupted."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Making a version current. Internal to the identity services: callers have checked rights and guardrails."""
+"""Make a version of an identity current. Internal: callers have checked rights and guardrails."""
 
 from django.db import transaction
 

@@ -1,4 +1,4 @@
-"""Sending changes to webhooks: in order, signed, at least once, tried again with growing pauses, given up visibly.
+"""Deliver changes to webhooks: in order, signed, at least once, retried with growing pauses, given up visibly.
 
 One worker at a time has a webhook, by a lease on its row. It turns all that is new in the feed into a message, and
 sends the oldest that waits, again and again for a turn; one that fails ends the turn and holds back those after it. A

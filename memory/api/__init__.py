@@ -1,4 +1,4 @@
-"""Memory over HTTP: one router per store."""
+"""The API of memory: one router per store."""
 
 from ninja import Router
 

@@ -1,4 +1,4 @@
-"""Censors over HTTP."""
+"""The API of censors."""
 
 from typing import Any, Literal
 from uuid import UUID

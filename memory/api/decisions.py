@@ -1,4 +1,4 @@
-"""Decisions over HTTP."""
+"""The API of decisions."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Documents over HTTP: a store by key, of which each change is a version."""
+"""The API of documents: a key-value store in which each change is a version."""
 
 from typing import Any
 from uuid import UUID

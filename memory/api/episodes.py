@@ -1,4 +1,4 @@
-"""Episodes over HTTP."""
+"""The API of episodes."""
 
 from typing import Any, Literal
 from uuid import UUID

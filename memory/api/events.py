@@ -1,4 +1,4 @@
-"""Events over HTTP: the perfect log."""
+"""The API of events: the append-only log."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Facts over HTTP."""
+"""The API of facts."""
 
 from typing import Any, Literal
 from uuid import UUID

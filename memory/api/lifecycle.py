@@ -1,4 +1,4 @@
-"""The jobs of the memory lifecycle over HTTP."""
+"""The API of the jobs of the memory lifecycle."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Loops and short-term memory over HTTP."""
+"""The API of loops and short-term memory."""
 
 from typing import Any, Literal
 

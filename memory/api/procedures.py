@@ -1,4 +1,4 @@
-"""Procedures over HTTP."""
+"""The API of procedures."""
 
 from typing import Any, Literal
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The user's profile over HTTP: what is always on of the people that an agent serves. Source: seed 008, A2 and B2."""
+"""The API of the user's profile: the facts about people that every prompt includes. Source: seed 008, A2 and B2."""
 
 from typing import Any, cast
 

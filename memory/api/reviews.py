@@ -1,4 +1,4 @@
-"""Reviews of memories over HTTP: agents may read their own, people resolve them."""
+"""The API of reviews of memories: agents may read their own, people resolve them."""
 
 from typing import Any, Literal
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The state of the search index over HTTP."""
+"""The API of the state of the search index."""
 
 from typing import Any
 

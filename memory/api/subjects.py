@@ -1,4 +1,4 @@
-"""Subjects over HTTP: agents read their own, people name, merge and split them."""
+"""The API of subjects: agents read their own, people rename, merge and split them."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Working memory over HTTP."""
+"""The API of working memory."""
 
 from typing import Any
 

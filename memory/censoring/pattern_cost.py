@@ -1,4 +1,4 @@
-"""What a pattern may cost that an agent makes: measured on texts that are made to wear out exactly this pattern.
+"""The cost limit of a censor pattern that an agent writes, measured on worst-case texts for that pattern.
 
 RE2 never explodes, but a pattern with many states in play takes tens of seconds for a megabyte. People may afford
 such a pattern; an agent, whose patterns run in every check, may not.

@@ -1,4 +1,4 @@
-"""Sentences of different shape that say the same, brought to one shape: passive, fronted phrases, wishes, lists.
+"""Normalise sentences of different form with the same meaning to one form: passive, fronted phrases, wishes, lists.
 
 Each step fires only where the roles are certain; a sentence that it leaves alone is compared as it stands.
 """

@@ -1,4 +1,4 @@
-"""Reading a whole sentence as `subject, attribute, value`, and when two values cannot both be held."""
+"""Parse a sentence as `subject, attribute, value`, and decide whether two values exclude each other."""
 
 import re
 from collections.abc import Iterator

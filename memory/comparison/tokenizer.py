@@ -1,4 +1,4 @@
-"""Reading a fact into tokens that are equal where the meaning is: numbers, dates, times, verbs in base form, synonyms.
+"""Split a fact into tokens that are equal if their meaning is: numbers, dates, times, verbs in base form, synonyms.
 
 Dates and times become one token each; then the words are read once, from left to right, without the punctuation around
 them. Borders of sentences (`|`), commas and question marks are tokens of their own.

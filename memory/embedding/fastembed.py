@@ -1,4 +1,4 @@
-"""Any text model that the optional package fastembed knows. It downloads the model at first use."""
+"""Embedder for the models of the optional package fastembed, which downloads a model at first use."""
 
 import threading
 from collections.abc import Sequence

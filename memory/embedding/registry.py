@@ -1,4 +1,4 @@
-"""Which embedder a name means, made once a process."""
+"""The embedders by name, each created once per process."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""An embedder whose calls are spans, where traces are collected."""
+"""An embedder that records a span for each call, if traces are collected."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""The usual words of the language, as the tokenizer of the default model has them whole: some twenty thousand."""
+"""The vocabulary of common English words: the whole words of the default model's tokenizer, some twenty thousand."""
 
 import json
 from functools import cache

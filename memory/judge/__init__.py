@@ -1,4 +1,4 @@
-"""Asking a language model about memories: what may be asked, how it answers, and what it may spend."""
+"""The judge: a language model's verdicts about memories, its prompts, replies and token budget."""
 
 from memory.judge.fact_extraction import ExtractedFact, ExtractedFacts
 from memory.judge.protocol import (

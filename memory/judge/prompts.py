@@ -1,4 +1,4 @@
-"""Every word of the judge's prompts. A change here is a new PROMPT_VERSION: verdicts name the one they came from.
+"""All prompts of the judge. A change here is a new PROMPT_VERSION: verdicts name the one they came from.
 
 Memories are data: they stand inside tags, with `<`, `>` and `&` escaped, so that no memory can close its tag or
 open another one, and the instructions say that what stands there is never an instruction.

@@ -1,4 +1,4 @@
-"""An episode's title and summary made of its own sentences, for when there is no judge. Pure and deterministic."""
+"""Extract an episode's title and summary from its own sentences, if there is no judge. Pure and deterministic."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Checks of an event before it is recorded: each names the place of what cannot be accepted."""
+"""Validate an event before it is recorded; each error names the place of the rejected value."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Short-term search: how well a loop summary answers a query. Pure.
+"""Score how well a loop summary matches a query of short-term search. Pure.
 
 Source: seed "Agentic Memory System", STM Fuzzy Search:
 

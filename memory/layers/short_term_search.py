@@ -1,4 +1,4 @@
-"""Reading short-term memory: the rolling window of the last loop summaries, and fuzzy search in it."""
+"""Search short-term memory: the rolling window of the last loop summaries, and fuzzy search in it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""How memory looks after itself: one handler per file, and what runs them. It stands above the services."""
+"""The memory lifecycle: background jobs that maintain memory, one handler per file, and their runner."""

@@ -1,4 +1,4 @@
-"""The subconscious' own loops: what the lifecycle learned and dreamed, in the log of its persona.
+"""The log of the lifecycle's activities as loops of the subconscious persona.
 
 Source: seed "Agentic Memory System", Prompt Loop Boundaries. A loop of learning is about one memory; a dream is one day
 of one agent, with an event for each of its jobs. Texts name memories by id and never quote them.

@@ -1,4 +1,4 @@
-"""How far a command has come, on standard error."""
+"""Progress of a management command, on standard error."""
 
 from django.core.management.base import OutputWrapper
 

@@ -1,4 +1,4 @@
-"""Everything an agent's memory is made of."""
+"""The models of an agent's memory."""
 
 from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, Scope, Trust
 from memory.models.censors import Censor

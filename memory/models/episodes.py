@@ -1,4 +1,4 @@
-"""Episodes: stretches of work with a beginning, an end, and what came of them."""
+"""Episodes: periods of work with a beginning, an end and an outcome."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

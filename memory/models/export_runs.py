@@ -1,4 +1,4 @@
-"""Exports of an agent that a person started, and how far each has come."""
+"""Exports of an agent that a person started, with their progress."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Imports of a file that a person uploaded, and how far each has come."""
+"""Imports of a file that a person uploaded, with their progress."""
 
 import uuid
 

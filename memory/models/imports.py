@@ -1,4 +1,4 @@
-"""Where imported memory came from."""
+"""The provenance of imported memories."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

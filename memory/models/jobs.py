@@ -1,4 +1,4 @@
-"""Jobs: what the lifecycle has to run, and has run."""
+"""Jobs of the memory lifecycle: queued, running and finished."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Procedures: ways of doing something."""
+"""Procedures: steps to do something, with their record of success."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

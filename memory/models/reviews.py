@@ -1,4 +1,4 @@
-"""Reviews: what people are asked about memories."""
+"""Reviews: pending decisions of people about memories."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Applying the screening rules to stored texts again."""
+"""Screenings: runs of the screening rules over stored texts."""
 
 from django.db import models
 

@@ -1,5 +1,4 @@
-"""Categories of facts: which are always in the prompt, which need a permission of their own, which kind of subject they
-make."""
+"""Categories of facts: always in the prompt or not, their permissions, and the kind of subject that they imply."""
 
 PROFILE_CATEGORIES = ("person", "preference", "rule")
 """Facts of these are always on (tier 1) and are left out of searched facts. Source: seed 008, part B."""

@@ -1,4 +1,4 @@
-"""How strict censors may be, how long a check may take, and how many there may be."""
+"""Limits of censors: severity by author, duration of a check, number per agent."""
 
 CENSOR_SEVERITIES_BY_AUTHOR: dict[str, tuple[str, ...]] = {
     "person": ("warn", "block", "absolute"),

@@ -1,4 +1,4 @@
-"""How much of an old episode's summary search reads."""
+"""The length of an episode's summary that search reads, by age."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Events over HTTP."""
+"""Schemas of the API of events."""
 
 from datetime import datetime
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Loops and short-term memory over HTTP."""
+"""Schemas of the API of loops and short-term memory."""
 
 from datetime import datetime
 

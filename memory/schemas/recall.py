@@ -1,4 +1,4 @@
-"""Schemas of searches over HTTP."""
+"""Schemas of the API of recall."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Facts about which a question is open: which of an agent's facts contest each other.
+"""Contested facts: which facts of an agent contest each other in a pending review.
 
 Two facts are contested while a review of them has no resolution, also when it expired, since nobody has decided then
 either, and while both are held to be true.

@@ -1,4 +1,4 @@
-"""Which language texts are in: by their script, and where several languages share one by PostgreSQL's stop words.
+"""Detect the language of texts by their script, and among languages that share one by PostgreSQL's stop words.
 
 Whoever writes a language uses its stop words in every sentence, and hardly those of another.
 """

@@ -1,4 +1,4 @@
-"""From rows of the index to the memories themselves, read through the persona's view once more.
+"""Load the memories of index rows through the persona's view.
 
 The index may be behind by a moment; what the view does not show, or what is retired, never leaves here.
 """

@@ -1,4 +1,4 @@
-"""The data that a search computes about its query first."""
+"""Data about a query that a search computes first: vector, lexemes, language."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

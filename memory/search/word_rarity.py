@@ -1,4 +1,4 @@
-"""How rare words are in a persona's memory: what a word proves depends on how much of the store holds it."""
+"""The rarity of words in a persona's memory (inverse document frequency)."""
 
 import math
 from collections.abc import Sequence

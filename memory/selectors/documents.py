@@ -1,4 +1,4 @@
-"""Reading documents as a store by key: one by its key, some by meaning and by what their values hold, and namespaces.
+"""Selectors of documents: by key, by meaning, by values of fields, and the list of namespaces.
 
 A store is one persona's own, of one project and task: what is found here can be read, and changed, by its key.
 """

@@ -1,4 +1,4 @@
-"""What stands around a memory that a search found: the whole of it, and what came before, after, from and to it.
+"""Expand a search hit: its full text and its neighbours (before, after, sources, derived memories).
 
 Source: seed 005.1, D6 (the on-demand `recall_context`, which extends `expand`).
 """

@@ -1,4 +1,4 @@
-"""Censors: made, changed and retired, and the check of a text against them."""
+"""Create, change and retire censors, and check a text against them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

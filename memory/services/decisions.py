@@ -1,4 +1,4 @@
-"""Decisions: recorded with what they were made on, and reviewed by what came of them."""
+"""Record decisions with their evidence, and review them by their outcomes."""
 
 from collections.abc import Sequence
 

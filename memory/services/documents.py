@@ -1,4 +1,4 @@
-"""Documents: kept under a key, each change a version in a chain that people can see, and take back.
+"""Store documents under a key; each change is a version that people can see and undo.
 
 A version that a person wrote, retired or restored is people's: no token supersedes or retires it until a person lets
 the agent change it again.

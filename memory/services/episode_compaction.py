@@ -1,4 +1,7 @@
-"""Letting search read less of old episodes; their summaries are kept whole. Source: seed "Agentic Memory System"."""
+"""Compact old episodes: search reads a shorter part of their summaries, which are kept whole.
+
+Source: seed "Agentic Memory System".
+"""
 
 from identity.models import Agent, Persona
 from memory.models import Episode

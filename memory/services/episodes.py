@@ -1,4 +1,4 @@
-"""Episodes: opened, filled, closed and described."""
+"""Open episodes, add events to them, close and describe them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

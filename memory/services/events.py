@@ -1,4 +1,4 @@
-"""Recording events: the perfect log and, in the same transaction, everything that derives from it at once.
+"""Record events in the append-only log and, in the same transaction, everything that derives from them at once.
 
 Source: seed "Agentic Memory System", Derivation Pipelines.
 """

@@ -1,4 +1,4 @@
-"""Changing some fields of one row, with what they held before, for the audit trail."""
+"""Change fields of a row, and return their former values for the audit trail."""
 
 from collections.abc import Mapping
 from datetime import datetime

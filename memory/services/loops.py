@@ -1,4 +1,4 @@
-"""Loops: closing them, and deriving the one short-term entry of each from its long-term entries.
+"""Close loops, and derive the short-term entry of each from its long-term entries.
 
 Source: seed "Agentic Memory System", Derivation Pipelines.
 """

@@ -1,4 +1,4 @@
-"""A conversation with the model of the settings, for people who try an agent: one try, and what it costs is noted.
+"""Chat with the configured model for people who try an agent: one attempt, with its cost recorded.
 
 It shares the judge's key, address, timeout, daily tokens and record of calls. No transaction is open meanwhile.
 """

@@ -1,4 +1,4 @@
-"""Procedures: written down, used, and judged by how often they helped."""
+"""Create procedures, record their use, and rate them by success."""
 
 from collections.abc import Sequence
 

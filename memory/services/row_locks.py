@@ -1,4 +1,4 @@
-"""Locking one row of memory for a change."""
+"""Lock one row of memory for a change."""
 
 from typing import TypeVar
 

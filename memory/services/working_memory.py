@@ -1,4 +1,4 @@
-"""Working memory: what an agent has in mind during one session.
+"""Working memory: the items of an agent during one session.
 
 Every service locks the session's row first, so that of many calls at once none loses what another wrote.
 """

@@ -1,1 +1,1 @@
-"""What a spelling of a subject tells: its key, what certainly means the same, and what may."""
+"""Names of subjects: the key of a spelling, certain equality and possible equality."""

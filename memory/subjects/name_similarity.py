@@ -1,4 +1,4 @@
-"""Whether two spellings may mean the same thing, and why: what people are asked, and nobody decides alone.
+"""Similarity of two names of subjects, with the reason: candidates for a review, never a decision.
 
 Each way in which names are written otherwise (an acronym, a nickname, a typo, …) has marks: what the one spelling
 offers and the other one looks for. Spellings are compared only where a mark of the one is among those of the other, so

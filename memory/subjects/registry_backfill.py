@@ -1,4 +1,4 @@
-"""Filling the registry from facts that name a subject and point to no spelling: of older versions and older exports.
+"""Backfill the registry of subjects from facts without a registered subject (older versions and exports).
 
 A statement for each thousand spellings, whatever the number of facts. Raises no question: what may be the same thing is
 found when it is named the next time, and by the dream cycle.

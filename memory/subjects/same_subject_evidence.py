@@ -1,4 +1,4 @@
-"""What is said of subjects tells that two of them may be the same thing, however they are called. Pure.
+"""Evidence in facts that two subjects are the same, whatever their names. Pure.
 
 Two kinds of evidence: a sentence that names both ("The user's name is Tim", "Postgres, also known as …"), and several
 sentences that are told of either in the same words. Sentences are looked up by their words, so the cost grows with the

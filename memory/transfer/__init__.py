@@ -1,1 +1,1 @@
-"""Bringing memory in from elsewhere, and taking an agent out and in again whole."""
+"""Import memory from other tools; export and import a whole agent."""

@@ -1,4 +1,4 @@
-"""An agent as lines of JSON: everything that it is and remembers, for another database or a safe place."""
+"""Export an agent with its identity and memory as lines of JSON."""
 
 import json
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""An agent from the lines of its export: all of it, or nothing and the line that is wrong."""
+"""Import an agent from its export: completely, or not at all with the line of the error."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Conversations as other tools keep them, as events: one reader a format, each lazy and with the place of each event.
+"""Readers of conversations of other tools, as events: one lazy reader per format, with the position of each event.
 
 A reader yields `Turn`s in the order in which they were said. The same file gives the same turns and positions, by
 which a repeated import finds what it has stored already.

@@ -1,4 +1,4 @@
-"""Exports that people start in the console: written by the worker, downloaded, deleted.
+"""Exports that people start in the console: created, written by the worker, downloaded, deleted.
 
 What is erased of an agent must not stay in a file of it, so an erasure deletes its files and stops what is being
 written.

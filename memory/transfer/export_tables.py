@@ -1,4 +1,4 @@
-"""What an exported agent consists of, table by table, and how one row is written as JSON."""
+"""The tables of an agent export, and the encoding of a row as JSON."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Importing a conversation: its turns through the one way that events are recorded."""
+"""Import a conversation: its turns are recorded as events."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Reading a file of another tool through, without storing anything: what would come, and what cannot."""
+"""Dry run of an import: counts, examples, skipped and refused entries of a file, without storing anything."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Importing facts: learned as an agent's are, many at once, with their provenance in the same transaction."""
+"""Import facts in bulk: learned like an agent's own, with their provenance in the same transaction."""
 
 import threading
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Importing what another tool exported: facts, events and proposals, through the services that all interfaces use.
+"""Import memory exported by another tool: facts, events and proposals, through the services that all interfaces use.
 
 Each thing that is stored leaves its provenance in the same transaction, so that a run that was stopped, at whatever
 point, is run again and goes on, and a repeated one stores nothing.

@@ -1,4 +1,4 @@
-"""Where what is imported is from: entries with the key by which they are known again, and the rows that keep it."""
+"""Provenance of imported entries: their keys, by which a later import recognises them, and the rows that store it."""
 
 import hashlib
 import re

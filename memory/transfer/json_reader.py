@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: what is no JSON, or none that can be stored, is refused with the reason."""
+"""Parse untrusted JSON: what is invalid or cannot be stored is refused with the reason."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Values of JSON that another tool wrote: each is of the type that is wanted, or the refusal names its place."""
+"""Typed access to values of imported JSON; a value of another type is refused with its place."""
 
 import math
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,4 @@
-"""A file to import from: JSON as it is, or in the zip archive in which the makers of chats send it."""
+"""Open a file to import: plain JSON, or JSON within a zip archive as chat providers send it."""
 
 import io
 import re

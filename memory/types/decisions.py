@@ -1,4 +1,4 @@
-"""Decisions: what became of one is known from its review on."""
+"""The memory type of decisions; their outcome is known from their review on."""
 
 from collections.abc import Collection
 from datetime import datetime

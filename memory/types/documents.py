@@ -1,4 +1,4 @@
-"""Documents: each version is a row of its own, and only the active one is searched."""
+"""The memory type of documents: each version is a row, and only the active one is searched."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Episodes: search reads the less of a summary, the older it is."""
+"""The memory type of episodes: the older a summary, the shorter the part that search reads."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

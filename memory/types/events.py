@@ -1,4 +1,4 @@
-"""Events: searched by the long-term entry of each."""
+"""The memory type of events, searched by their long-term entries."""
 
 import re
 from collections.abc import Mapping

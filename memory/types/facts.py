@@ -1,4 +1,4 @@
-"""Facts: their past stands in a history of their own."""
+"""The memory type of facts, whose former states are in their history."""
 
 from memory.models import Fact, ItemType
 from memory.models.project_scope import tier_of

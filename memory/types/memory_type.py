@@ -1,4 +1,4 @@
-"""What a type of memory declares of itself: everything that lists types below the context and the console reads it."""
+"""The declaration of a memory type, from which everything below context and console that lists types derives."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field

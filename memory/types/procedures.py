@@ -1,4 +1,4 @@
-"""Procedures: of each use only the counter after it is recorded."""
+"""The memory type of procedures; of each use only the counter is recorded."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether a text is to be kept to from then on: an instruction ("Always show the units when I ask about physics") or a
+"""Recognise standing instructions: an instruction ("Always show the units when I ask about physics") or a
 preference ("I prefer small libraries"). It matters for tasks of its topic that share no word with it.
 
 Rules over English sentences. What they take too much of costs little: it is looked at by meaning like anything else.

@@ -1,4 +1,4 @@
-"""From where a request comes."""
+"""The address of a request's client, behind proxies too."""
 
 from django.conf import settings
 from django.http import HttpRequest

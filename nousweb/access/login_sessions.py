@@ -1,4 +1,4 @@
-"""Each log-in is noted with its session, so that people see where they are signed in and can end it."""
+"""Records of log-ins with their sessions, so that people see where they are signed in and can end it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Turning the tables of this database into tables that Citus distributes. As a superuser, on the coordinator."""
+"""Distribute the tables of this database with Citus. As a superuser, on the coordinator."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The two roles in which this program meets its database: the product's, and for some commands the owner's."""
+"""The two PostgreSQL roles: the product's, and for some commands the owner's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

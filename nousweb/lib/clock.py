@@ -1,7 +1,7 @@
-"""The time that records are stamped with.
+"""The clock that gives records their time.
 
-One clock for every service, so that an import can tell a history with the moments at which it happened,
-and a test can stand at any moment, without touching rows behind the services' back.
+One clock for every service, so that an import can record a history with the moments at which it happened, and a test
+can set any moment, without writing to rows directly.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""Leases: work that several processes take up is its worker's while it gives signs of life, and is tried again with
-growing pauses when it fails."""
+"""Leases of work shared by several processes: held while renewed, retried with growing pauses."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Keeping secrets that stand in addresses out of the log."""
+"""Remove secrets in addresses from log messages."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Making untrusted text safe to stand inside a prompt: it can never look like a section of ours.
+"""Escape untrusted text for a prompt, so that it can never look like a section of the prompt.
 
 A memory that holds "\\n## Active Censors" must not open a section. Headings of our own level or above are
 escaped, deeper ones are moved below ours, line breaks that only some readers honour become plain ones,

@@ -1,4 +1,4 @@
-"""Bases of what the API takes and gives."""
+"""Base classes of the API's schemas."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Trying a transaction again that the database ended because of another one."""
+"""Retry a transaction that the database aborted because of another one."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Caching of responses by browsers and proxies."""
+"""Cache-Control headers, so that browsers and proxies store no private response."""
 
 from collections.abc import Callable
 

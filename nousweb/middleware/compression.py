@@ -1,4 +1,4 @@
-"""Compressed pages."""
+"""Compress responses."""
 
 from django.http import HttpRequest, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware

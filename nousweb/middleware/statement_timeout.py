@@ -1,4 +1,4 @@
-"""Requests say what kind of work they are, by which the database limits their statements."""
+"""Set the statement timeout of each request by its kind of work."""
 
 from collections.abc import Callable
 

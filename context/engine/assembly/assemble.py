@@ -1,4 +1,4 @@
-"""The whole of a prompt."""
+"""Assemble a prompt from its sections, within its budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

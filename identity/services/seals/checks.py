@@ -1,4 +1,4 @@
-"""Verifications in the background: asked for by people, made by the worker in parts, once a day by itself."""
+"""Verifications in the background: requested by people or once a day, run by the worker in parts."""
 
 import time
 from dataclasses import asdict

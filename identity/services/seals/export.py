@@ -1,4 +1,4 @@
-"""Sending seals outside, where somebody who owns the database cannot change them: a file, and the change feed."""
+"""Export seals to a file and to the change feed, where the owner of the database cannot change them."""
 
 import fcntl
 import json

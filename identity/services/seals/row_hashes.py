@@ -1,4 +1,4 @@
-"""Rows as leaves: the columns that are read, their encoding, and their hashes."""
+"""Hashes of rows as leaves of a seal: the columns that are read, and their encoding."""
 
 import hashlib
 import re

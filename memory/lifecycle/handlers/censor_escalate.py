@@ -1,4 +1,4 @@
-"""Letting a censor rise that has matched often enough. Source: seed 009.1, part 4."""
+"""Escalate a censor that has matched often enough to a stricter severity. Source: seed 009.1, part 4."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Retiring censors that are mostly mistaken, as people's feedback tells. Source: seed 009.1, part 4."""
+"""Retire censors whose matches people mostly reported as false positives. Source: seed 009.1, part 4."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Giving a closed episode its title, its summary and the facts worth keeping. Source: seed 009.1, part 3.
+"""Complete a closed episode: its title, its summary and the facts extracted from it. Source: seed 009.1, part 3.
 
 Closing it made both of its own sentences, and marked them so. With a judge, title and summary are its own, and at most
 five facts are learned. Without one, or when it fails or takes long, the job's result says that the judge is still to be

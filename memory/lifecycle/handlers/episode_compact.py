@@ -1,4 +1,4 @@
-"""Letting search read less of old episodes."""
+"""Compact old episodes: search reads a shorter part of their summaries."""
 
 from typing import Any
 

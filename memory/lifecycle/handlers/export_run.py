@@ -1,4 +1,4 @@
-"""Writing the file of an agent that a person exports."""
+"""Write the file of an agent export that a person started."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Comparing by meaning, later, a fact that was stored while its embedding could not be had."""
+"""Compare a fact by meaning that was stored while no embedding was available."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lowering the confidence of facts that nobody has confirmed for long, but not of those that do not age."""
+"""Lower the confidence of stale facts, which nobody has confirmed for long; some categories do not age."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Raising the importance of facts that keep being confirmed. Source: seed "Agentic Memory System", dream cycle.
+"""Raise the importance of facts that are confirmed again and again. Source: seed "Agentic Memory System", dream cycle.
 
 Days are counted, not confirmations: an agent that repeats what it was shown a moment ago says nothing new.
 """

@@ -1,4 +1,4 @@
-"""Asking the judge what two facts are to each other, where nobody waits for the answer.
+"""Request the judge's verdict on two facts in the background.
 
 What it says resolves the review only where it may: see `verdict_apply`; else the person who resolves it sees the
 verdict.

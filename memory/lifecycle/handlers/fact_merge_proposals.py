@@ -1,4 +1,4 @@
-"""Proposing to merge the facts of a subject that has gathered many of them, project by project."""
+"""Propose merges of similar facts of subjects with many facts, project by project."""
 
 import hashlib
 import time

@@ -1,4 +1,4 @@
-"""Working on an import that a person started: a slice of it, then the next one, so that other jobs get their turn."""
+"""Run an import that a person started, in slices, so that other jobs run in between."""
 
 from typing import Any
 from uuid import UUID

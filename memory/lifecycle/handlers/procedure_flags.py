@@ -1,4 +1,4 @@
-"""Flagging procedures by how often they helped, as tags that people and plans can filter by."""
+"""Tag procedures by their rate of success; people and plans can filter by these tags."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Asking whether two subjects are one thing because the same is said of both. The names may have nothing in common."""
+"""Open reviews of whether two subjects are the same because their facts agree, whatever their names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What imports keep of memory that is erased: that it was, so that no later import brings it back."""
+"""Erasure in import records: they keep only that a memory was erased, so that no later import restores it."""
 
 from collections.abc import Mapping
 

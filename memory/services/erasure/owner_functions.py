@@ -1,7 +1,7 @@
-"""What of an erasure only the owner of the tables may do, by its functions (memory.migrations.0015_erasure_functions).
+"""Steps of an erasure that only the owner of the tables may do, by database functions.
 
-They decide themselves which rows go, and write the receipt: this side tells who erases and why, and what it has
-erased of ordinary tables.
+Migration 0015_erasure_functions defines them. They decide themselves which rows go, and write the receipt: this side
+tells who erases and why, and what it has erased of ordinary tables.
 """
 
 import json

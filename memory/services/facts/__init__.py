@@ -1,4 +1,4 @@
-"""Facts: learned, and changed in every way a fact can change."""
+"""Services that learn facts and change them."""
 
 from memory.services.facts.confirm import fact_confirm, fact_unconfirm
 from memory.services.facts.edit import fact_edit

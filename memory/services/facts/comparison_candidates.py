@@ -1,4 +1,4 @@
-"""Finding the facts that a new one has to be compared with: by the same words, by meaning, by words, by subject.
+"""Find the facts to compare a new fact with: by equal text, by meaning, by words, by subject.
 
 These are probes: they count as nobody's recall.
 """

@@ -1,4 +1,4 @@
-"""The same sentence learned about another subject: it is not stored, and a review asks whether it is true of both.
+"""Duplicates across subjects: a sentence already learned about another subject is not stored but reviewed.
 
 Until then it belongs to the subject for which it was learned first, and the review keeps the fields of the other fact.
 A resolution also applies when the sentence is learned again, unless people have separated the two subjects since.

@@ -1,4 +1,4 @@
-"""Changing how a fact is categorised and how sure it is."""
+"""Edit a fact's category, confidence, importance and tags."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Learning a fact: stored, confirmed, or stored in the place of an old one, in one transaction.
+"""Learn a fact: store it, confirm an equal one, or supersede an old one, in one transaction.
 
 1. `fact_learn` checks what was given, and the precheck asks the models, which no transaction may wait for.
 2. Those who learn for the same memory wait for each other, so that what two of them learn at once is compared too.

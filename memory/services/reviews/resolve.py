@@ -1,4 +1,4 @@
-"""Resolving a review: by a person, or by a judge's verdict where it may.
+"""Resolve a review, by a person or by a judge's verdict if that is allowed.
 
 What follows is made of the services of facts and censors, so it has its own history and audit records; here is only
 what a resolution says about the review.

@@ -1,4 +1,4 @@
-"""The language of an agent's words: what people set, or what is detected, and reading the index again by it."""
+"""The language of an agent's search index: set by people or detected; a change reindexes it."""
 
 import time
 from typing import Any

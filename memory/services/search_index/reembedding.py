@@ -1,4 +1,4 @@
-"""Moving the search index to another embedding model while searches go on with the old one."""
+"""Migrate the search index to another embedding model while searches use the old one."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Rebuilding the search index from the primary rows."""
+"""Rebuild the search index from the primary rows."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Entering a subject before any fact names it."""
+"""Create a subject before any fact names it."""
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS

@@ -1,4 +1,4 @@
-"""Naming a subject: its name, its kind, whether it is the user, and further spellings."""
+"""Edit a subject: its name, its kind, whether it is the user, and its aliases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The right to change a subject, and its lock."""
+"""Permission to change a subject, and its lock."""
 
 from collections.abc import Collection
 from uuid import UUID

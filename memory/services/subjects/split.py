@@ -1,4 +1,4 @@
-"""Making two subjects of one: some of its spellings, or some of its facts, are another thing."""
+"""Split a subject in two, by some of its aliases or some of its facts."""
 
 from collections.abc import Collection
 from typing import Any

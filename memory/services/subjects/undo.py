@@ -1,4 +1,4 @@
-"""Undoing a change of a subject, as a change of its own."""
+"""Undo a change of a subject, recorded as another change."""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID

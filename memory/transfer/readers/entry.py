@@ -1,4 +1,4 @@
-"""What a reader makes of a record of a file, and what a format is."""
+"""Types of an import format and of the entries that its reader yields."""
 
 import hashlib
 import json

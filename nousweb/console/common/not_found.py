@@ -1,4 +1,4 @@
-"""The answer where there is no page, with ways on."""
+"""The "not found" page, with links to go on."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

@@ -1,4 +1,4 @@
-"""Memories to choose from, found by words."""
+"""Choice of a memory by search words, for forms."""
 
 from identity.models import Agent
 from identity.principal import Principal

@@ -1,4 +1,4 @@
-"""An agent's look-ups in the middle of a turn, for the page of the run."""
+"""Rows of an agent's recalls within a turn, for the page of the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

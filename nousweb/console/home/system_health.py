@@ -1,4 +1,4 @@
-"""Whether the machinery works: the worker, the search index, the embedding model, the judge."""
+"""System health on the home page: the worker, the search index, the embedding model, the judge."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Sending traces and metrics, from threads of their own: no request waits for a collector.
+"""Export traces and metrics from separate threads: no request waits for a collector.
 
 What a collector does not take is kept up to a bound (OTEL_BSP_MAX_QUEUE_SIZE) and then dropped. Each process starts it
 after it was forked.

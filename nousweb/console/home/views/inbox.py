@@ -1,4 +1,4 @@
-"""The inbox: all that waits for a person, in one order."""
+"""The inbox: all pending items of a person, in one order."""
 
 from dataclasses import asdict, replace
 from typing import Any

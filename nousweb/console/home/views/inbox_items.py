@@ -1,4 +1,4 @@
-"""Actions on an item of the inbox besides deciding it."""
+"""Actions on an inbox item besides its decision: assign, snooze, comment."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stretches of work that an agent has lived through."""
+"""Episodes of an agent."""
 
 from uuid import UUID
 

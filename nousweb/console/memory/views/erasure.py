@@ -1,4 +1,4 @@
-"""Erasing for good: pages that say what will go, and ask for its name to be typed."""
+"""Pages of permanent erasure: a preview of what will be erased, confirmed by typing its name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

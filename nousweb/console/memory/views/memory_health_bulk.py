@@ -1,4 +1,4 @@
-"""One change of many facts from a list of the health of the memory."""
+"""Bulk changes of facts from the lists of memory health."""
 
 from typing import Any
 from urllib.parse import urlencode

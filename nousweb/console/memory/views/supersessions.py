@@ -1,4 +1,4 @@
-"""The trail of supersessions: every fact of an agent that took another one's place, and the way back."""
+"""The list of supersessions of an agent's facts, and undoing one."""
 
 from datetime import UTC, datetime, timedelta
 
