@@ -197,7 +197,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "nousweb.access.second_step.SecondStepMiddleware",
+    "nousweb.access.second_factor_step.SecondStepMiddleware",
     "nousweb.middleware.console_login.ConsoleLoginMiddleware",
     "nousweb.middleware.principal.PrincipalMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -205,7 +205,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "nousweb.middleware.domain_errors.DomainErrorMiddleware",
-    "nousweb.access.second_step.FreshCodeMiddleware",
+    "nousweb.access.second_factor_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 

@@ -19,7 +19,7 @@ from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest, search
-from memory.selectors.expansion import memory_expand
+from memory.selectors.memory_expansion import memory_expand
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.errors import NotFound

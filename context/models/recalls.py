@@ -4,7 +4,7 @@ import uuid
 
 from django.db import models
 
-from context.models.runs import ContextRun
+from context.models.context_runs import ContextRun
 from identity.models import Agent, AgentForeignKey, AgentRow, Persona
 from nousweb.lib import clock
 

@@ -16,7 +16,7 @@ from memory.models.project_scope import carried_keys
 from memory.persona import PersonaMemory, memory_of
 from memory.search import SearchRequest, search
 from memory.search.result import SearchHit, SearchResult
-from memory.selectors.expansion import Expansion, MemoryDetail, memory_expand
+from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand
 from nousweb.lib.errors import Conflict
 from nousweb.lib.token_estimate import estimate_tokens
 

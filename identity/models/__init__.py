@@ -25,7 +25,7 @@ from identity.models.second_factors import RecoveryCode, SecondFactor, SecondFac
 from identity.models.tokens import ApiToken, ApiTokenQuerySet
 from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
 from identity.models.webhooks import Webhook, WebhookDelivery
-from identity.models.write_marks import WriteMark
+from identity.models.write_positions import WriteMark
 
 __all__ = [
     "SLUG_PATTERN",

@@ -15,7 +15,7 @@ from memory.api.profile import router as profile_router
 from memory.api.reviews import router as reviews_router
 from memory.api.search_index import router as search_index_router
 from memory.api.subjects import router as subjects_router
-from memory.api.working_memory import router as working_router
+from memory.api.working import router as working_router
 
 router = Router(tags=["memory"])
 router.add_router("", facts_router)

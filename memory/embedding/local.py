@@ -21,8 +21,8 @@ import numpy as np
 from django.conf import settings
 
 from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
+from memory.embedding.quantized_query_model import products_exact, query_session
 from memory.embedding.query_batches import QueryBatches, QueryText
-from memory.embedding.query_model import products_exact, query_session
 
 MODEL = "all-MiniLM-L6-v2-int8"
 DIMENSION = 384

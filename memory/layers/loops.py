@@ -16,7 +16,7 @@ from memory.layers.event_policy import (
     OTHER_VISIBILITY_RANK,
     VISIBILITY_RANK,
 )
-from memory.layers.text_compaction import cut_at_sentence, fold
+from memory.layers.long_term_text import cut_at_sentence, fold
 from memory.models import EventKind
 
 

@@ -8,14 +8,14 @@ from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
 from memory.models.export_runs import ExportRun
 from memory.models.facts import Fact, FactChange
+from memory.models.import_provenance import ImportedMemory
 from memory.models.import_runs import ImportRun
-from memory.models.imports import ImportedMemory
 from memory.models.jobs import Job
-from memory.models.judge import JudgeCall, JudgeTask
+from memory.models.judge_calls import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.reviews import MemoryReview
 from memory.models.screenings import Screening
-from memory.models.search import (
+from memory.models.search_index import (
     EmbeddingModel,
     IndexStatus,
     ItemType,

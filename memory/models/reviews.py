@@ -10,7 +10,7 @@ from django.urls import reverse
 from identity.models import Agent, AgentForeignKey, AgentRow, Persona
 from memory.models.censors import Censor
 from memory.models.facts import Fact
-from memory.models.judge import JudgeCall
+from memory.models.judge_calls import JudgeCall
 from nousweb.lib import clock
 
 

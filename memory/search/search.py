@@ -25,7 +25,7 @@ from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.search.typos import apply_corrections, spelling_corrections, suspected_typos
 from nousweb.lib.prepared_statements import session_settings_set, statement_settings
-from nousweb.lib.stopwatch import Stopwatch
+from nousweb.lib.stage_timing import Stopwatch
 from nousweb.lib.tracing import span
 
 log = structlog.get_logger(__name__)

@@ -17,8 +17,8 @@ from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
+from memory.layers.long_term_text import compact
 from memory.layers.loops import loop_visibility
-from memory.layers.text_compaction import compact
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.event_ids import event_ids_reserve
 from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries

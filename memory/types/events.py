@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memory.layers.text_compaction import indexed_text
+from memory.layers.long_term_text import indexed_text
 from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary, Scope
 from memory.models.project_scope import tier_of
 from memory.types.index_entry import IndexEntry

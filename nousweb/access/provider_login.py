@@ -29,7 +29,7 @@ from identity.models import Invitation
 from identity.services.provider_accounts import provider_account_sign_in
 from nousweb.access.person_backend import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
-from nousweb.access.second_step import PROVIDER, proof_set
+from nousweb.access.second_factor_step import PROVIDER, proof_set
 from nousweb.lib.errors import DomainError
 
 log = structlog.get_logger(__name__)

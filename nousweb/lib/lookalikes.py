@@ -14,7 +14,7 @@ from itertools import groupby
 import re2
 
 from nousweb.lib.characters import character_code, character_name, invisible_characters
-from nousweb.lib.visible import mixes_directions
+from nousweb.lib.visible_text import mixes_directions
 
 MAX_WARNINGS = 20
 """Maximum number of warnings for a text."""

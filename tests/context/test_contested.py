@@ -11,8 +11,8 @@ from context.engine.assembly import list_item
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
+from context.what_if.change_overrides import resolution_overrides
 from context.what_if.impact import impact_of
-from context.what_if.scenarios import resolution_overrides
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview

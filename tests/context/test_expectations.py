@@ -20,8 +20,8 @@ from context.expectations.services import (
 from context.models import Expectation, ExpectationResult, ExpectationWatch
 from context.services.agent_settings import settings_update
 from context.services.pins import context_pin, context_unpin
+from context.what_if.change_overrides import fact_overrides
 from context.what_if.impact import impact_of
-from context.what_if.scenarios import fact_overrides
 from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.change_feed import streams_publish

@@ -15,8 +15,7 @@ from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from context.services.profiles import profile_create
-from context.what_if.impact import impact_of
-from context.what_if.scenarios import (
+from context.what_if.change_overrides import (
     bulk_proposal_overrides,
     bulk_resolution_overrides,
     censor_overrides,
@@ -25,6 +24,7 @@ from context.what_if.scenarios import (
     proposal_overrides,
     resolution_overrides,
 )
+from context.what_if.impact import impact_of
 from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve

@@ -8,8 +8,8 @@ from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.replay import context_replay
+from context.what_if.change_overrides import metadata_overrides
 from context.what_if.impact import impact_of
-from context.what_if.scenarios import metadata_overrides
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_edit
 from memory.services.search_index.embedding import embed_pending_rows

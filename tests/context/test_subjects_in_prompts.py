@@ -7,8 +7,8 @@ from context.expectations.services import expectation_create, expectations_verif
 from context.models import ExpectationResult
 from context.services.context import context_assemble
 from context.services.pins import context_pin
+from context.what_if.change_overrides import bulk_resolution_overrides, resolution_overrides
 from context.what_if.impact import impact_of
-from context.what_if.scenarios import bulk_resolution_overrides, resolution_overrides
 from identity.models import AuditEvent, Change
 from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.services.facts import fact_learn

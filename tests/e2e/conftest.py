@@ -94,8 +94,12 @@ def log_in(open_page: OpenPage, live_server: LiveServer) -> Callable[..., Page]:
 
 
 def press_key(page: Page, key: str) -> None:
-    """Presses a key once the page's scripts hear keys: its heading is there before them."""
+    """Presses a key once the page acts on keys.
+
+    Its heading is there before its scripts, and for a moment after a decision it takes another one for a bounced key.
+    """
     page.wait_for_load_state("load")
+    page.locator("form[data-decide][aria-busy]").wait_for(state="detached")
     page.keyboard.press(key)
 
 

@@ -49,7 +49,7 @@ from memory.services.reviews.open_review import escalation_announce
 from memory.services.working_memory import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start, export_work
 from memory.transfer.import_runs import run_create, run_receive, run_work
-from nousweb.access.second_step import CODE, PROOF
+from nousweb.access.second_factor_step import CODE, PROOF
 from tests.e2e.conftest import AXE, assert_accessible
 from tests.factories import PASSWORD
 

@@ -70,6 +70,7 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     page = log_in(bob)
     page.goto("/review/memory/")
     page.get_by_role("link", name="Start reviewing").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("archive job")
     press_key(page, "5")
     expect(page.get_by_role("heading", level=1)).to_contain_text("ledger job")
     press_key(page, "u")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nousweb.lib.lookalikes import MAX_WARNINGS, lookalike_fold, warnings_of
-from nousweb.lib.visible import direction, visible_html, visible_plain
+from nousweb.lib.visible_text import direction, visible_html, visible_plain
 
 
 def codes(text):

@@ -10,7 +10,7 @@ from memory.layers.event_policy import (
     OUTPUT_HEAD_CHARACTERS,
     OUTPUT_TAIL_CHARACTERS,
 )
-from memory.layers.text_compaction import compact, cut_at_sentence
+from memory.layers.long_term_text import compact, cut_at_sentence
 from memory.models import EventKind
 
 MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2

@@ -208,7 +208,7 @@ def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch
     from django_q.models import OrmQ, Schedule
     from django_q.signals import post_spawn
 
-    from memory.lifecycle import reaper
+    from memory.lifecycle import job_requeuer
 
     rounds, go, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
 
@@ -218,20 +218,20 @@ def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch
             go.acquire()
             return done.is_set()
 
-    monkeypatch.setattr(reaper, "Event", Pause)
+    monkeypatch.setattr(job_requeuer, "Event", Pause)
     # The other receiver of the signal would go on in this process, beside the next tests.
     monkeypatch.setattr("identity.services.webhook_runner._serve_forever", lambda: None)
     handler()
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
     Job.objects.filter(pk=run.pk).update(status="failed", attempts=1)
-    Schedule.objects.filter(func=reaper.REQUEUE_TASK).update(repeats=0)
+    Schedule.objects.filter(func=job_requeuer.REQUEUE_TASK).update(repeats=0)
     post_spawn.send(sender="django_q", proc_name="test")
     rounds.acquire()
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 0
-    Schedule.objects.filter(func=reaper.REQUEUE_TASK).update(repeats=-1)
+    Schedule.objects.filter(func=job_requeuer.REQUEUE_TASK).update(repeats=-1)
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 1

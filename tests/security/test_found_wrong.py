@@ -3,8 +3,8 @@
 import pytest
 
 from context.services.pins import context_pin
+from context.what_if.change_overrides import invalidation_overrides
 from context.what_if.impact import impact_of
-from context.what_if.scenarios import invalidation_overrides
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
 from memory.models import Decision, Fact, MemoryReview

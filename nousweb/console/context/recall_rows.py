@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from context.models import ContextRecall, ContextRun
-from memory.selectors.expansion import Relation
+from memory.selectors.memory_expansion import Relation
 from memory.types import MEMORY_TYPES
 from nousweb.console.context.links import memory_item_url
 

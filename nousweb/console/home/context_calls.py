@@ -10,7 +10,7 @@ from context.models import ContextRun, FigureSnapshot
 from identity.models import Agent
 from nousweb.console.common.charts import Bar, bars, lines, nice_top
 from nousweb.console.home.period import Period, Trend
-from nousweb.console.home.reference_shares import percent, reference_shares
+from nousweb.console.home.referenced_token_share import percent, reference_shares
 
 CHART_HEIGHT = 120.0
 SECTION_WIDTH = 100.0

@@ -24,7 +24,7 @@ from nousweb.console.home.needs_attention import (
     pending_review_items,
 )
 from nousweb.console.home.period import CHOICES, DEFAULT_DAYS, Period
-from nousweb.console.home.reference_shares import NAME as USAGE
+from nousweb.console.home.referenced_token_share import NAME as USAGE
 from nousweb.console.home.system_health import (
     SEVERITY,
     Health,

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 
+from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery
-from context.what_if.scenarios import proposal_overrides
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.proposal_records import REVIEW

@@ -19,7 +19,7 @@ from identity.models import SecondFactor
 from identity.principal import Principal
 from identity.services.second_factors import second_factor_verify
 from nousweb.access.person_backend import BACKEND
-from nousweb.access.second_step import CODE, PENDING, is_fresh, login_held, login_hold, proof_set
+from nousweb.access.second_factor_step import CODE, PENDING, is_fresh, login_held, login_hold, proof_set
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.people.forms import CodeForm
 from nousweb.lib.errors import Invalid, TooMany

@@ -19,7 +19,7 @@ from identity.services.second_factors import (
     second_factor_reset,
     second_factor_secret,
 )
-from nousweb.access.second_step import CODE, proof_set
+from nousweb.access.second_factor_step import CODE, proof_set
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.people.forms import CodeForm, RequirementsForm
 from nousweb.lib.errors import Conflict, Invalid, NotFound

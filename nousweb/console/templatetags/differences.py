@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.textdiff import DiffSpan, Row
-from nousweb.lib.visible import direction
+from nousweb.lib.visible_text import direction
 
 register = template.Library()
 

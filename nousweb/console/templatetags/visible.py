@@ -8,7 +8,7 @@ from django import template
 from django.template import Context, Node, NodeList
 from django.template.base import Parser, Token
 
-from nousweb.lib.visible import is_plain, visible_html, visible_plain
+from nousweb.lib.visible_text import is_plain, visible_html, visible_plain
 
 register = template.Library()
 

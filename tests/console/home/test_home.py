@@ -23,7 +23,7 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from nousweb.console.home.context_calls import RUNS_READ
 from nousweb.console.home.dashboard import Dashboard, dashboard
 from nousweb.console.home.period import Period, Trend
-from nousweb.console.home.reference_shares import usage_refresh
+from nousweb.console.home.referenced_token_share import usage_refresh
 from nousweb.console.home.system_health import ERROR_CHARACTERS
 from nousweb.lib import clock
 from tests.http import browser

@@ -27,7 +27,7 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.facts import fact_learn
-from nousweb.demo.load import demo_load
+from nousweb.demo.identity_load import demo_load
 from tests.http import signed_in
 
 PEOPLE = ("viewer", "reviewer", "admin")

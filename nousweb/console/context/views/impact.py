@@ -15,9 +15,7 @@ from django.views.decorators.http import require_http_methods
 from context.engine.overrides import Overrides
 from context.expectations.check_runner import ImpactCheck
 from context.models import ASSEMBLE, VIEW_RUN
-from context.what_if.expectations import impact_of_expectation
-from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_run
-from context.what_if.scenarios import (
+from context.what_if.change_overrides import (
     bulk_invalidation_overrides,
     bulk_proposal_overrides,
     bulk_resolution_overrides,
@@ -28,6 +26,8 @@ from context.what_if.scenarios import (
     proposal_overrides,
     resolution_overrides,
 )
+from context.what_if.expectations import impact_of_expectation
+from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_run
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

@@ -24,7 +24,7 @@ job_sources: list[Callable[[], int]] = []
 
 def reaper_start(**signal: Any) -> None:
     """Start the thread; receives django-q's signal that a worker process has started."""
-    Thread(target=_requeue_forever, daemon=True, name="job-reaper").start()
+    Thread(target=_requeue_forever, daemon=True, name="job-requeuer").start()
 
 
 def _requeue_forever() -> None:
