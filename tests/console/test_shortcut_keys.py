@@ -60,7 +60,7 @@ def test_tags_print_attributes_and_key() -> None:
 
 @pytest.mark.django_db
 def test_script_has_no_key_of_its_own_and_gets_the_registry(bob: User) -> None:
-    script = (ROOT / "static/js/keys.js").read_text()
+    script = (ROOT / "static/js/shortcut_keys.js").read_text()
     assert re.findall(r'key === "[^"]+"', script) == []
     page = browser(bob).get("/").content.decode()
     assert "&quot;approve&quot;: &quot;a&quot;" in page

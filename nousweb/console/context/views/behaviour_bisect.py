@@ -102,7 +102,7 @@ def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
                 "items": _items(bisect.items, slug),
             }
     status = 422 if asked and form.errors else 200
-    return render(request, "context/bisect.html", context, status=status)
+    return render(request, "context/behaviour_bisect.html", context, status=status)
 
 
 def _difference(

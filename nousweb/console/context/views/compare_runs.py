@@ -105,7 +105,7 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
                 "sides": [("A", a), ("B", b)],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
-    return render(request, "context/compare.html", context, status=status)
+    return render(request, "context/compare_runs.html", context, status=status)
 
 
 def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> tuple[Side, Side]:

@@ -57,7 +57,7 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
     runs = found.annotate(beginning=Left("input", 160))
     return render(
         request,
-        "context/runs.html",
+        "context/context_runs.html",
         {
             "agent": agent,
             "form": form,
@@ -94,7 +94,7 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     return render(
         request,
-        "context/run.html",
+        "context/context_run.html",
         {
             "agent": agent,
             "run": run,

@@ -72,7 +72,7 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
     impact = reverse("agent_context_blast", args=[slug])
     return render(
         request,
-        "context/item.html",
+        "context/memory.html",
         {
             "agent": agent,
             "item_type": item_type,

@@ -31,7 +31,7 @@ def agent_context_fingerprints(request: HttpRequest, slug: str) -> HttpResponse:
     rows = fingerprints(agent, by, since)
     return render(
         request,
-        "context/fingerprints.html",
+        "context/similar_tasks.html",
         {
             "agent": agent,
             "rows": rows,

@@ -60,7 +60,7 @@ def review(request: HttpRequest) -> HttpResponseBase:
     waiting = page.paginator.count if not queue.is_decided else 0
     return render(
         request,
-        "identity/review.html",
+        "identity/review_queue.html",
         {
             "queue": queue,
             "query": queue.query(),

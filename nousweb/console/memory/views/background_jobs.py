@@ -50,7 +50,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     spend = _spend(by)
     return render(
         request,
-        "memory/lifecycle.html",
+        "memory/background_jobs.html",
         {
             "figures": [
                 ("Reviews pending", visible_reviews(by).pending().count(), reverse("memory_review")),

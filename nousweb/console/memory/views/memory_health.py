@@ -42,7 +42,7 @@ def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
     """The score, and how many facts each finding lists."""
     scope = _scope(request, slug)
     health = memory_health(scope.memory, clock.now())
-    return render(request, "memory/health.html", base_context(request, scope, health=health))
+    return render(request, "memory/memory_health.html", base_context(request, scope, health=health))
 
 
 @require_safe
@@ -70,7 +70,7 @@ def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResp
         may_select=(may_change or may_confirm) and any(fact.active for fact in page.rows),
         undo=invalidation_undo_offer(request, scope, finding),
     )
-    return render(request, "memory/health_list.html", context)
+    return render(request, "memory/memory_health_list.html", context)
 
 
 def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
@@ -126,4 +126,4 @@ def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
         sort=sort,
         sorts=[(key, label) for key, (label, _) in SORTS.items()],
     )
-    return render(request, "memory/health_ledger.html", context)
+    return render(request, "memory/memory_token_cost.html", context)

@@ -53,7 +53,7 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         query=query_without(request),
         may_retry=scope.by.may("memory.change_searchitem"),
     )
-    return render(request, "memory/index.html", context)
+    return render(request, "memory/search_index.html", context)
 
 
 def _collections(

@@ -25,7 +25,7 @@ def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
         # The names stay clear of a dict's own "items".
         sessions=[(session, _most_relevant(session), session.open_threads) for session in page.rows],
     )
-    return render(request, "memory/working.html", context)
+    return render(request, "memory/working_memory.html", context)
 
 
 def _most_relevant(session: WorkingMemory) -> list[dict[str, object]]:
