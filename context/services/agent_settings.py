@@ -21,7 +21,7 @@ from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
 from memory.services.search_index.languages import CONFIGURED, language_apply, language_check
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, StaleEdit
 from nousweb.lib.validation import first_unstorable
 
 VIEW = "identity.view_auditevent"
@@ -102,7 +102,7 @@ def settings_update(
     agent = agent_lock(agent)
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
-        raise Conflict(f"This edit is based on version {base_version}, but version {version} is in force.")
+        raise StaleEdit(base_version, version)
     agent = agent_configure_all(agent=agent, entries=entries, reason=reason, by=by)
     if language is not None:
         language_apply(agent)

@@ -15,7 +15,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound, StaleEdit
 
 CHANGE = "context.change_contextprofile"
 
@@ -79,7 +79,7 @@ def profile_update(
     current = profile.versions.filter(is_current=True).first()
     now = current.version if current else 0
     if base_version is not None and base_version != now:
-        raise Conflict(f"This edit is based on version {base_version}, but version {now} is current.", current=now)
+        raise StaleEdit(base_version, now, current=now)
     if current and current.values == checked:
         return current
     version = _version_write(profile, checked, by, reason, current)

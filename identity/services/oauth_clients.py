@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import OAuthClient, OAuthCode
 from identity.policy.oauth import (
@@ -20,12 +20,12 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import token_revoke
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Invalid, NotFound, TooMany
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
 from nousweb.lib.validation import is_blank, unapprovable_reason
 
 MAX_NAME_CHARACTERS = 100
-_LOCK = 0x6F61757468
 
 log = structlog.get_logger(__name__)
 
@@ -39,8 +39,7 @@ def oauth_client_register(*, name: str, redirect_uris: Sequence[str], address: s
     uris = redirect_uris_check(redirect_uris)
     name = name_check(name) if name else f"A program at {redirect_place(uris[0])}"[:MAX_NAME_CHARACTERS]
     # Counted one at a time: the bound would not be one.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    transaction_lock("oauth_clients")
     unconnected_clients_purge()
     waiting = OAuthClient.objects.filter(source=OAuthClient.Source.REGISTERED, tokens__isnull=True)
     since = clock.now() - REGISTRATION_WINDOW

@@ -14,7 +14,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 
 from identity.models import Agent, AgentLimit, Invitation, SignIn
@@ -22,6 +22,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from nousweb.lib.lookalikes import name_skeletons
 from nousweb.lib.validation import text_check, visible_text, visible_text_check, whole_check
@@ -31,7 +32,6 @@ MAX_NAME_CHARACTERS = 150
 MAX_INVITATION_DAYS = 30
 MAX_BROWSER_CHARACTERS = 200
 SECRET_BYTES = 32
-_NAMES_LOCK = 0x6E616D6573
 
 
 def owner_check(by: Principal) -> None:
@@ -299,8 +299,7 @@ def username_check(username: str) -> str:
     if visible_text(username) != username:
         raise Invalid("A name must not contain invisible characters.", field="username")
     # One at a time: of two names that look alike, the second must see the first.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_NAMES_LOCK])
+    transaction_lock("usernames")
     taken = name_skeletons(username)
     if any(taken & name_skeletons(name) for name in User.objects.values_list("username", flat=True)):
         raise Invalid("An account with this name or a similar-looking name exists already.", field="username")

@@ -6,7 +6,6 @@ first.
 
 from datetime import timedelta
 
-from django.db import connection
 from django.db.models import QuerySet
 
 from identity.models import Agent, ChangeProposal, Persona
@@ -19,6 +18,7 @@ from identity.policy.proposal_limits import (
 from identity.principal import Principal
 from identity.services.proposal_text_equality import bare_words, comparable_content
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, TooMany
 
 Status = ChangeProposal.Status
@@ -27,9 +27,7 @@ MAX_COMPARED = 500
 
 def proposing_lock(agent: Agent, by: Principal) -> None:
     """Wait for other proposals of the same persona, until the end of their transaction."""
-    with connection.cursor() as cursor:
-        key = f"propose:{agent.pk}:{by.persona}"
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    transaction_lock(f"propose:{agent.pk}:{by.persona}")
 
 
 def proposal_waiting(

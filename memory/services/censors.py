@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 
 from identity.models import Agent, Persona
@@ -30,6 +30,7 @@ from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.validation import choice_check, text_check, unit_check, unstorable_reason, whole_check, word_check
 
@@ -259,9 +260,7 @@ def _pattern_check(pattern: str, by: Principal) -> str:
 def _room_check(censor: Censor, *, binding: bool | None = None) -> None:
     """Raise Conflict where no further censor of its kind may be in force; those who ask at once wait for each other."""
     binding = censor.binding if binding is None else binding
-    with connection.cursor() as cursor:
-        key = f"censors:{censor.agent_id}:{censor.persona}:{binding}"
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    transaction_lock(f"censors:{censor.agent_id}:{censor.persona}:{binding}")
     active = Censor.objects.active().filter(agent=censor.agent, persona=censor.persona)
     alike = active.binding() if binding else active.filter(author_kind="token", endorsed=False)
     limit = MAX_ACTIVE_CENSORS if binding else MAX_ACTIVE_TOKEN_CENSORS

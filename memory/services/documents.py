@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
-
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
@@ -41,7 +39,8 @@ from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.advisory_lock import transaction_lock
+from nousweb.lib.errors import Conflict, Invalid, StaleEdit
 from nousweb.lib.validation import (
     choice_check,
     depth_check,
@@ -291,15 +290,12 @@ def _base_check(head: Document | None, base_version: int | None) -> None:
         raise Conflict("This document no longer exists.", version=current)
     if base_version == 0:
         raise Conflict("A document with this key already exists.", version=current)
-    raise Conflict(f"This is version {current} now, not {base_version}: read it again.", version=current)
+    raise StaleEdit(base_version, current, version=current)
 
 
 def _address_lock(agent: Agent, persona: str, address: str) -> None:
     """Wait for whoever writes the same key, until the end of their transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"document:{agent.pk}:{persona}:{address}"]
-        )
+    transaction_lock(f"document:{agent.pk}:{persona}:{address}")
 
 
 def _last_version(agent: Agent, persona: str, address: str) -> Document | None:

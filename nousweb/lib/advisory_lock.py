@@ -18,6 +18,12 @@ def advisory_lock(name: str) -> Iterator[bool]:
         yield acquired
 
 
+def transaction_lock(name: str) -> None:
+    """Wait for the advisory lock `name`, which is held until the end of the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+
+
 @contextmanager
 def _of_connection(name: str) -> Iterator[bool]:
     with connection.cursor() as cursor:

@@ -37,6 +37,14 @@ class Conflict(DomainError):
     title = "Conflict with the current state"
 
 
+class StaleEdit(Conflict):
+    """An edit is based on a version that is no longer current."""
+
+    def __init__(self, base_version: int, current_version: int, **extra: Any) -> None:
+        detail = f"This edit is based on version {base_version}, but version {current_version} is current."
+        super().__init__(detail, **extra)
+
+
 class Invalid(DomainError):
     """A value cannot be accepted; `field` names it."""
 

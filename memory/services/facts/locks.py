@@ -3,17 +3,15 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from django.db import connection
-
 from identity.models import Agent
 from memory.models import Fact
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import NotFound
 
 
 def learning_lock(agent: Agent, persona: str) -> None:
     """Take the lock for learning in this memory until the end of the transaction, so that learning is serialised."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"learn:{agent.pk}:{persona}"])
+    transaction_lock(f"learn:{agent.pk}:{persona}")
 
 
 def facts_lock(agent_id: int, keys: Collection[UUID]) -> dict[UUID, Fact]:
