@@ -98,7 +98,7 @@ def loaded(slug: str, size: int) -> dict[str, float]:
     from django.db import connection
 
     from identity.models import Agent
-    from memory.services.search_index.embedding import active_model
+    from memory.services.search_index.row_embedding import active_model
     from nousweb.database.postgres_roles import as_owner
 
     agent = Agent.objects.get(slug=slug).pk

@@ -160,7 +160,7 @@ def vectors_borrowed(base: np.ndarray, seed: int) -> np.ndarray:
     """Write vectors for all pending rows: those of `base` with noise. Returns them in the order of the rows."""
     from django.db import connection
 
-    from memory.services.search_index.embedding import active_model, vector_literal
+    from memory.services.search_index.row_embedding import active_model, vector_literal
 
     dice = np.random.default_rng(seed)
     model = active_model().name

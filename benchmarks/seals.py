@@ -27,7 +27,7 @@ def events_post(client: Client, texts: list[str], a_call: int) -> None:
 
 def written_and_sealed(running: System, write: Callable[[], None]) -> dict[str, Any]:
     """CPU of what `write` does, of sealing what it left, and of verifying all that is sealed."""
-    from identity.services.seals.seal import log_seal
+    from identity.services.seals.sealer import log_seal
     from identity.services.seals.verification import Verification
 
     log_seal(at_once=True)

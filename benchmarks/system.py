@@ -92,7 +92,7 @@ class System:
 
     def embed_all(self) -> int:
         """Do the worker's part of indexing here and now; returns how many rows became ready."""
-        from memory.services.search_index.embedding import embed_pending_rows
+        from memory.services.search_index.row_embedding import embed_pending_rows
 
         made = 0
         while done := embed_pending_rows(seconds=3600):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memory.censoring.matching import STRICTNESS, Match
+from memory.censoring.censor_matching import STRICTNESS, Match
 
 
 @dataclass(frozen=True, slots=True)

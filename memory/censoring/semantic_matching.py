@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memory.censoring.matching import SimilarityFailed
+from memory.censoring.censor_matching import SimilarityFailed
 from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
 from memory.embedding.protocol import Embedder, Vectors
 from memory.embedding.registry import configured_name

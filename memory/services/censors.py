@@ -11,7 +11,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.censoring.matching import CensorOutcome, CensorRule, Similarities, match_censors
+from memory.censoring.censor_matching import CensorOutcome, CensorRule, Similarities, match_censors
 from memory.censoring.pattern_cost import pattern_cost_check
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.censoring.semantic_matching import default_threshold, semantic_similarities

@@ -19,7 +19,7 @@ from memory.services.facts.candidate_index import MAX_INDEXED_FACTS, CandidateIn
 from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
 from memory.services.facts.locks import learning_lock
-from memory.services.search_index.embedding import active_model
+from memory.services.search_index.row_embedding import active_model
 from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.import_provenance import (
     KeyedEntry,

@@ -12,7 +12,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.services.censors import censor_create
 from memory.services.loops import loops_close_idle
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.demo import memory_story as story
 from nousweb.lib import clock
 

@@ -10,7 +10,7 @@ from nous_client import AsyncNous, Conflict, Nous
 from nous_client.mem0 import AsyncMemory, Memory
 
 from memory.models import Document
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.event_loops import to_its_end
 
 pytestmark = pytest.mark.django_db(transaction=True)

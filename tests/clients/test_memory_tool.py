@@ -7,7 +7,7 @@ import pytest
 from nous_client import AsyncNous, Nous
 
 from memory.models import Document
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.event_loops import to_its_end
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.late_imports import Late

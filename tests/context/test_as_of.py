@@ -37,7 +37,7 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_edit, fact_invalidate, fact_restore, fact_supersede
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.database import as_the_owner
 from tests.factories import make_fact, make_facts

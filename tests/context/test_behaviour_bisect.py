@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.persona import ActorMemory
 from memory.services.facts import fact_supersede
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.working_memory import working_set
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed

@@ -21,7 +21,7 @@ from memory.services.facts import fact_learn
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.factories import make_principal, make_token
 

@@ -19,7 +19,7 @@ from memory.models import Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.api.problems import assert_problem, rows
 from tests.factories import make_fact, make_facts, make_token

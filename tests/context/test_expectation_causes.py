@@ -8,7 +8,7 @@ from context.models import ExpectationResult
 from identity.models import Agent
 from identity.principal import Principal
 from memory.services.events import events_record
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_person, make_principal
 
 

@@ -12,7 +12,7 @@ from context.what_if.change_overrides import metadata_overrides
 from context.what_if.impact import impact_of
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_edit
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.token_estimate import estimate_tokens

@@ -19,7 +19,7 @@ from memory.search import SearchRequest, retired_matches, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.factories import EXPORT, make_fact
 from tests.http import ApiClient, browser

@@ -9,7 +9,7 @@ from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.working_memory import working_set
 
 CHARACTER = """\

@@ -13,7 +13,7 @@ from identity.models import AuditEvent, Change
 from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.subjects.edit import subject_edit
 from memory.services.subjects.merge import subject_merge
 from memory.services.subjects.undo import subject_change_undo

@@ -4,7 +4,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Decision, Episode, Fact, Procedure
 from memory.services.facts import fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 

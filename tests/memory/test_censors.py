@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import AuditEvent
-from memory.censoring.matching import MAX_SPANS, CensorRule, SimilarityFailed, match_censors
+from memory.censoring.censor_matching import MAX_SPANS, CensorRule, SimilarityFailed, match_censors
 from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.policy.censors import MAX_ACTIVE_CENSORS

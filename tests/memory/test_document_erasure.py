@@ -18,7 +18,7 @@ from memory.services.documents import document_put, document_retire
 from memory.services.erasure import document_erase, fact_erase, subject_erase
 from memory.services.erasure.owner_functions import receipt_describe
 from memory.services.facts import fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.http import browser
 from tests.memory.test_erasure import assert_gone

@@ -13,7 +13,7 @@ from memory.models import Document, SearchItem
 from memory.services.documents import document_put, document_retire
 from memory.services.erasure import project_erase
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.transfer.agent_export import agent_export
 from memory.transfer.agent_import import agent_import
 from memory.types.documents import document_text

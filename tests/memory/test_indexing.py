@@ -15,9 +15,9 @@ from memory.embedding import embedder_named
 from memory.jobs.retry_policy import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services.facts import Precheck, fact_learn
-from memory.services.search_index import embedding
-from memory.services.search_index.embedding import embed_pending_rows, index_retry
+from memory.services.search_index import row_embedding
 from memory.services.search_index.reindexing import index_rebuild
+from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 from nousweb.lib.errors import NotAllowed
 from tests.memory.embedders import endpoint
 
@@ -45,8 +45,8 @@ def states():
 
 def later(monkeypatch, wait):
     """Stand `wait` further on."""
-    now = embedding.clock.now() + wait
-    monkeypatch.setattr(embedding.clock, "now", lambda: now)
+    now = row_embedding.clock.now() + wait
+    monkeypatch.setattr(row_embedding.clock, "now", lambda: now)
 
 
 def test_index_pending_rows_become_ready(served, learn):
@@ -125,14 +125,14 @@ def test_index_row_changed_meanwhile_keeps_no_old_vector(served, learn, monkeypa
             SearchItem.objects.update(text="after")
             return embedder_named(self.name).embed_documents(texts)
 
-    monkeypatch.setattr(embedding, "embedder_named", lambda name: Changing())
+    monkeypatch.setattr(row_embedding, "embedder_named", lambda name: Changing())
     assert embed_pending_rows() == 0
     assert SearchItem.objects.get().embedding is None
 
 
 def test_index_claim_of_a_killed_worker_is_taken_over(served, learn, monkeypatch):
     learn("alpha")
-    assert len(embedding._claim("actor")) == 1
+    assert len(row_embedding._claim("actor")) == 1
     assert embed_pending_rows() == 0, "still leased"
     later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
     assert embed_pending_rows() == 1
@@ -141,7 +141,7 @@ def test_index_claim_of_a_killed_worker_is_taken_over(served, learn, monkeypatch
 def test_index_row_that_kills_every_worker_is_given_up(served, learn, monkeypatch):
     learn("alpha")
     for _ in range(EMBEDDING_LEASE.max_attempts):
-        assert len(embedding._claim("actor")) == 1
+        assert len(row_embedding._claim("actor")) == 1
         later(monkeypatch, EMBEDDING_LEASE.lease + timedelta(seconds=1))
     assert embed_pending_rows() == 0
     assert states() == [("alpha", "failed")]
@@ -163,7 +163,7 @@ def test_index_lease_is_renewed_while_the_model_works(ada, actor, settings, monk
         EmbeddingModel.objects.create(name=name, dimension=running.dimension, state="active")
         fact_learn(agent=ada, content="alpha", by=actor, precheck=Precheck())
         monkeypatch.setattr(
-            embedding, "EMBEDDING_LEASE", replace(EMBEDDING_LEASE, renew_every=timedelta(milliseconds=20))
+            row_embedding, "EMBEDDING_LEASE", replace(EMBEDDING_LEASE, renew_every=timedelta(milliseconds=20))
         )
         seen = []
 
@@ -179,7 +179,7 @@ def test_index_lease_is_renewed_while_the_model_works(ada, actor, settings, monk
                         seen.append(due)
                 return embedder_named(self.name).embed_documents(texts)
 
-        monkeypatch.setattr(embedding, "embedder_named", lambda name: Slow())
+        monkeypatch.setattr(row_embedding, "embedder_named", lambda name: Slow())
         assert embed_pending_rows() == 1
     assert seen == sorted(seen)
 

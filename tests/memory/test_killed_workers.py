@@ -25,8 +25,8 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create
 from memory.jobs.queue import TASK, job_queue
 from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.job_thresholds import STALE_AFTER
 from memory.lifecycle.schedule_control import judgements_retry
-from memory.lifecycle.thresholds import STALE_AFTER
 from memory.models import (
     Censor,
     Decision,

@@ -18,7 +18,7 @@ from memory.services.facts.candidate_index import CandidateIndex
 from memory.services.facts.comparison_candidates import Vector
 from memory.services.facts.learn_many import FactInput, facts_learn
 from memory.services.facts.precheck import Precheck, vector_of
-from memory.services.search_index.embedding import active_model
+from memory.services.search_index.row_embedding import active_model
 from nousweb.lib.errors import Invalid
 
 BY = Principal.of_system("import")

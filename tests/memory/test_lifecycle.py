@@ -16,6 +16,7 @@ from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.procedure_flags import flag_of
 from memory.lifecycle.handlers.review_webhook import review_notice_signature
+from memory.lifecycle.job_thresholds import STALE_AFTER
 from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
 from memory.lifecycle.schedule_control import (
     dream_queue,
@@ -24,7 +25,6 @@ from memory.lifecycle.schedule_control import (
     schedule_resume,
     schedule_run,
 )
-from memory.lifecycle.thresholds import STALE_AFTER
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record

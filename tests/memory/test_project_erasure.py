@@ -24,7 +24,7 @@ from memory.models import (
 )
 from memory.services.erasure import project_erase
 from memory.services.loops import loops_summarise
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.factories import make_copies, make_token
 from tests.http import browser

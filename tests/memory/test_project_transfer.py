@@ -21,7 +21,7 @@ from memory.models.project_scope import ProjectScope
 from memory.persona import ActorMemory
 from memory.search.request import SearchRequest
 from memory.search.search import search
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_token
 
 KEYED = (Fact, Event, LoopSummary, Episode, Decision, Procedure, SearchItem)

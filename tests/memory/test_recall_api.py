@@ -8,7 +8,7 @@ from django.utils import timezone
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.schemas.recall import RecallOut
 from memory.services.facts import fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from tests.api.problems import assert_problem

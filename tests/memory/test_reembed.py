@@ -13,8 +13,8 @@ from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services.facts import Precheck, fact_learn
 from memory.services.search_index import reembedding
-from memory.services.search_index.embedding import embed_pending_rows
 from memory.services.search_index.reembedding import reembed_cancel, reembed_continue, reembed_progress, reembed_start
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Conflict, Invalid
 from tests.factories import SYSTEM, make_principal
 from tests.memory.embedders import endpoint

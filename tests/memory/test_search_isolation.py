@@ -15,7 +15,7 @@ from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain
 from memory.search.collection_counts import counts_read
 from memory.services.events import events_record
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_principal
 
 

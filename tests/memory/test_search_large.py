@@ -15,7 +15,7 @@ from memory.search.index_statistics import statistics_refresh
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.search_index import maintenance
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.runtime.vector_index_keeper import keep_indexes
 from tests.database import as_the_owner
 from tests.factories import make_facts

@@ -8,7 +8,7 @@ from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.search.typos import apply_corrections, edit_candidates, suspected_typos
 from memory.services.facts import fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 
 SAID = (
     "The harpsichord was sold to Wojciechowski in Gdansk.",

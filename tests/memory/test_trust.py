@@ -6,7 +6,7 @@ from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_confirm, fact_learn
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_token
 
 

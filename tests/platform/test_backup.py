@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg import sql
 
-from identity.services.seals.seal import log_seal
+from identity.services.seals.sealer import log_seal
 from nousweb.runtime.backup import backup_restore
 from nousweb.runtime.postgres import EmbeddedServer
 from tests.database import DATABASE

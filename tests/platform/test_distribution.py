@@ -19,7 +19,7 @@ from django.urls import reverse
 from memory.lifecycle import runner
 from memory.models import Fact, Job, MemoryReview
 from memory.services.loops import loops_summarise
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.database.distribute import NotDistributable, distribute
 from nousweb.database.distributed_tables import COLUMN, DISTRIBUTED, REFERENCE
 from tests.http import browser

@@ -79,7 +79,7 @@ def test_agent_censor_that_times_out_blocks_nobody_else(api, ada, actor_token):
 
 @pytest.mark.parametrize("severity", ["warn", "block"])
 def test_person_censor_that_is_not_reached_blocks_and_is_named(api, ada, actor_token, monkeypatch, severity):
-    monkeypatch.setattr("memory.censoring.matching.BINDING_CENSOR_CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("memory.censoring.censor_matching.BINDING_CENSOR_CHECK_SECONDS", 0.5)
     made_before(ada, 3, "person", severity=severity)
     answer = api.as_token(actor_token).post("/censors/check", {"text": COSTLY_TEXT}).json()
     assert answer["verdict"] == "block"

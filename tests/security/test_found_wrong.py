@@ -11,7 +11,7 @@ from memory.models import Decision, Fact, MemoryReview
 from memory.services.decisions import decision_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore
 from memory.services.reviews.resolve import review_resolve
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.factories import make_fact, make_token
 

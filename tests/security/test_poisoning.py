@@ -15,7 +15,7 @@ from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening
 from memory.services.facts import fact_learn
 from memory.services.loops import summaries_heal
 from memory.services.quarantine.screening import screening_continue
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_token
 from tests.http import browser
 

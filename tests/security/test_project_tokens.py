@@ -8,7 +8,7 @@ from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
 from memory.models import Decision, Episode, Event, Fact, LoopSummary, Procedure, WorkingMemory
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid
 from tests.factories import SYSTEM, make_person, make_token
 from tests.http import browser

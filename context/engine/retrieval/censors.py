@@ -13,7 +13,7 @@ from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedR
 from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
 from identity.models import AuditEvent, AuthorFields
-from memory.censoring.matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors
+from memory.censoring.censor_matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors
 from memory.censoring.semantic_matching import semantic_similarities
 from memory.models import Censor
 from memory.persona import PersonaMemory

@@ -15,7 +15,7 @@ from context.models import Expectation, ExpectationResult
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import DomainError
 
 State = ExpectationResult.State

@@ -14,7 +14,7 @@ from identity.models import Agent, LogHorizon, LogSeal
 from identity.policy.changes import CHANGE_KINDS
 from identity.services.agent_lock import agent_lock_shared
 from identity.services.change_feed import feed_change_record
-from identity.services.seals.seal import seal_values
+from identity.services.seals.sealer import seal_values
 from nousweb.lib.errors import NotFound
 
 BATCH = 500

@@ -25,8 +25,8 @@ from identity.services.seals.row_hashes import (
     node_of,
     rows_read,
 )
-from identity.services.seals.seal import seal_values, values_hash
-from identity.services.seals.unsealed import unsealed_check
+from identity.services.seals.sealer import seal_values, values_hash
+from identity.services.seals.unsealed_rows import unsealed_check
 from nousweb.lib.merkle_tree import tree_root
 
 BATCH = 50

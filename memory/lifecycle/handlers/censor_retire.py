@@ -6,7 +6,7 @@ from django.db.models import F
 
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.thresholds import CENSOR_FALSE_SHARE, CENSOR_MIN_ACTIVATIONS
+from memory.lifecycle.job_thresholds import CENSOR_FALSE_SHARE, CENSOR_MIN_ACTIVATIONS
 from memory.models import Censor, Job
 from memory.services.censors import censor_retire
 

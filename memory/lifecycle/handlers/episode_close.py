@@ -14,7 +14,7 @@ from identity.principal import Principal
 from memory.judge import ExtractedFact, Judge, JudgeFailed, configured_judge
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.thresholds import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
+from memory.lifecycle.job_thresholds import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
 from memory.models import Episode, Fact, Job, MemoryReview
 from memory.services.decisions import decisions_link
 from memory.services.episode_texts import episode_transcript, episode_words

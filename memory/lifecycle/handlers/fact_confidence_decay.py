@@ -7,7 +7,7 @@ from django.db.models import Exists, OuterRef, Q
 from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.thresholds import NEVER_STALE, STALE_AFTER, STALE_CONFIDENCE_FLOOR, STALE_CONFIDENCE_STEP
+from memory.lifecycle.job_thresholds import NEVER_STALE, STALE_AFTER, STALE_CONFIDENCE_FLOOR, STALE_CONFIDENCE_STEP
 from memory.models import Fact, FactChange, Job
 from memory.services.facts import fact_edit
 from nousweb.lib import clock

@@ -11,7 +11,7 @@ from django.db.models.functions import TruncDate
 from identity.models import Persona
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.thresholds import CORE_CONFIRMATIONS, CORE_IMPORTANCE
+from memory.lifecycle.job_thresholds import CORE_CONFIRMATIONS, CORE_IMPORTANCE
 from memory.models import Fact, FactChange, Job
 from memory.services.facts import fact_edit
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.thresholds import PROCEDURE_FLAGS as SHARES
-from memory.lifecycle.thresholds import PROCEDURE_MIN_USES
+from memory.lifecycle.job_thresholds import PROCEDURE_FLAGS as SHARES
+from memory.lifecycle.job_thresholds import PROCEDURE_MIN_USES
 from memory.models import Job, Procedure
 from memory.services.procedures import procedure_update
 

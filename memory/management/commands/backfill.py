@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 from identity.principal import Principal
 from memory.lifecycle.activity_log import activities_heal
 from memory.services.derived_backfill import derived_backfill
-from memory.services.search_index.embedding import embed_pending_rows, index_retry
+from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 
 
 class Command(BaseCommand):

@@ -13,11 +13,11 @@ Other apps register functions in `erasers` for their own tables, so that memory 
 
 from memory.services.erasure.agents import agent_erase
 from memory.services.erasure.documents import document_erase
+from memory.services.erasure.documents_with_quotes import QuotingDocument, documents_quoting
 from memory.services.erasure.facts import fact_erase, facts_about, subject_erase
 from memory.services.erasure.planner_samples import reanalyze_tables
 from memory.services.erasure.projects import project_counts, project_erase
-from memory.services.erasure.quoting import quoting_keys
-from memory.services.erasure.quoting_documents import QuotingDocument, documents_quoting
+from memory.services.erasure.quotes import quoting_keys
 from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables
 from memory.services.erasure.transaction import ERASE, MAX_REASON_CHARACTERS
 

@@ -10,7 +10,7 @@ from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, ItemType
 from memory.services.erasure.owner_functions import documents_delete, receipt_describe
-from memory.services.erasure.quoting import quoting_keys, scan_tables, working_memory_erase
+from memory.services.erasure.quotes import quoting_keys, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.services.search_index.writer import index_remove

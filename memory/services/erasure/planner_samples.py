@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.db import connection
 
-from memory.services.erasure.quoting import RECEIPTS
+from memory.services.erasure.quotes import RECEIPTS
 
 SETTLED = timedelta(minutes=5)
 """An analysis that began before an erasure may end after it, so tables are analyzed again this long after it."""

@@ -12,7 +12,7 @@ from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory
 from memory.models.project_scope import key_check
 from memory.services.erasure.facts import facts_remove
 from memory.services.erasure.owner_functions import project_delete, receipt_describe
-from memory.services.erasure.quoting import scan_tables
+from memory.services.erasure.quotes import scan_tables
 from memory.services.erasure.scope import Erasure, Receipt
 from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
 from memory.types import MEMORY_TYPES

@@ -7,7 +7,7 @@ from typing import ParamSpec
 
 from django.db import transaction
 
-from memory.services.erasure.quoting import still_quoted
+from memory.services.erasure.quotes import still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
 from nousweb.lib.transaction_retry import transaction_retried
 from nousweb.lib.validation import text_check

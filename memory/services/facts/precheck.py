@@ -12,7 +12,7 @@ from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
-from memory.services.search_index.embedding import active_model
+from memory.services.search_index.row_embedding import active_model
 from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.subjects.registry import alias_find
 

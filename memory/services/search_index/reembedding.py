@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
 from memory.jobs.messages import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
-from memory.services.search_index.embedding import (
+from memory.services.search_index.row_embedding import (
     BATCH,
     RUN_SECONDS,
     EmbeddedText,

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 
 from identity.models import Agent
 from memory.jobs.messages import message_send
-from memory.services.search_index.embedding import requeue_stale_embeddings
+from memory.services.search_index.row_embedding import requeue_stale_embeddings
 from memory.services.search_index.writer import index_put
 from memory.types import MEMORY_TYPES, entry_of
 

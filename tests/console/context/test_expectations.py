@@ -15,7 +15,7 @@ from context.models import Expectation
 from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_fact, make_run
 from tests.http import signed_in
 

@@ -25,7 +25,7 @@ from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create, procedure_report
-from memory.services.search_index.embedding import embed_pending_rows
+from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put
 from memory.services.working_memory import working_item_add, working_thread_open
 from memory.types import IndexEntry

@@ -13,7 +13,7 @@ from identity.selectors import agent_get
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchStatistics
 from memory.search.index_statistics import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
-from memory.services.search_index.embedding import index_retry
+from memory.services.search_index.row_embedding import index_retry
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.view_helpers import principal_of

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from identity.models import Agent, LogHorizon, LogLeaves, LogSeal
 from identity.policy.seal_limits import ROUND_SECONDS, SEAL_EVERY, SEAL_ROWS, SELECT_ROWS, TRANSACTION_ROWS
 from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
-from identity.services.seals.pending import horizon_move, horizon_settle, pending_rows
+from identity.services.seals.pending_rows import horizon_move, horizon_settle, pending_rows
 from identity.services.seals.row_hashes import SALT, leaf_of, node_of, rows_read
 from nousweb.lib import clock
 from nousweb.lib.merkle_tree import tree_root

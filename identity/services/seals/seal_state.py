@@ -13,7 +13,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.seal_limits import OVERDUE
 from identity.policy.sealed_tables import SEALED_TABLES
 from identity.services.seals.export import file_last
-from identity.services.seals.pending import pending_rows
+from identity.services.seals.pending_rows import pending_rows
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import PermissionHolder
 

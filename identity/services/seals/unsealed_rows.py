@@ -8,7 +8,7 @@ from django.db.models import Max
 from identity.models import LogHole, LogHorizon, LogLeaves, LogSeal
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
 from identity.services.seals.findings import Report, SealFinding, of_unsealed
-from identity.services.seals.pending import FLOORS
+from identity.services.seals.pending_rows import FLOORS
 
 _COUNTED = """
 WITH {sealed} unsealed (key, agent_id, persona, below) AS MATERIALIZED ({rows})

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from identity.models import Agent
 from memory.models import Document, Fact
-from memory.services.erasure.quoting import rows_quoting
+from memory.services.erasure.quotes import rows_quoting
 from memory.services.erasure.scope import erasure_of
 
 MIN_NAME_CHARACTERS = 3
