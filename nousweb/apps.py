@@ -24,14 +24,16 @@ class NousWebConfig(AppConfig):
 
     def ready(self) -> None:
         from django_q.models import Task
-        from django_q.signals import call_hook, pre_enqueue
+        from django_q.signals import call_hook, post_execute_in_worker, pre_enqueue
 
         from nousweb.access.login_sessions import sign_ins_watch
         from nousweb.queue.allowed_tasks import task_check
+        from nousweb.queue.failed_tasks import failed_task_retry
 
         sign_ins_watch()
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")
         pre_enqueue.connect(task_check, dispatch_uid="nousweb.task_check")
+        post_execute_in_worker.connect(failed_task_retry, dispatch_uid="nousweb.failed_task_retry")
         # It calls any function that a row of done tasks names.
         post_save.disconnect(call_hook, sender=Task)
 

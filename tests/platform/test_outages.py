@@ -138,6 +138,7 @@ def test_database_away_is_503_everywhere_and_comes_back(product: Product) -> Non
 
 def _cut(connection: psycopg.Connection) -> None:
     connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        # It waits until each of them has ended: a request on one that is about to end would see a lost database.
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
-from django.conf import settings
 
 from tests.product import PATIENCE, Product, product_running, until
 from tests.security.canaries import (
@@ -43,7 +42,6 @@ import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 django.setup()
 from importlib import import_module
-from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import Group, User
 from django.middleware.csrf import _get_new_csrf_string
@@ -222,14 +220,13 @@ def test_erasure_under_load_leaves_no_trace(product, capsys):
 
 def worker_done(product: Product) -> None:
     """Wait until nothing is queued. A task that failed, as at a lock that an erasure held too long, stays in the queue
-    until it is tried again."""
+    until it is run again after some seconds."""
     left = partial(
         product.rows,
         "SELECT 'message', lock::text, '' FROM django_q_ormq"
         " UNION ALL SELECT handler, status, error FROM memory_lifecyclerun WHERE status IN ('queued', 'running')",
     )
-    retried = settings.Q_CLUSTER["retry"] + PATIENCE
-    until("the worker is done", lambda: left() == [], patience=retried, state=left)
+    until("the worker is done", lambda: left() == [], state=left)
 
 
 class Receiver:
