@@ -42,6 +42,7 @@ import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 django.setup()
 from importlib import import_module
+from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import Group, User
 from django.middleware.csrf import _get_new_csrf_string
