@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
-from memory.services.search_index.languages import CONFIGURED, language_apply, language_check
+from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
 from nousweb.lib.errors import Invalid, NotFound, StaleEdit
 from nousweb.lib.validation import first_unstorable
 

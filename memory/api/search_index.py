@@ -10,7 +10,7 @@ from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
 from memory.schemas.recall import IndexOut
 from memory.selectors.search_index import index_counts
-from memory.services.search_index.languages import language_used
+from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 
 router = Router()

@@ -16,7 +16,7 @@ from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
 from memory.services.event_ids import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
-from memory.services.search_index.languages import dictionary_of
+from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.search_index.writer import index_put
 from memory.subjects.name_similarity import blocks_offered
 from memory.subjects.registry_backfill import registry_fill

@@ -22,7 +22,7 @@ from identity.models import Agent
 from memory.models import Fact, FactChange
 from memory.services.facts.comparison_candidates import SnapshotCache, search_table
 from memory.services.facts.fact_texts import FactText
-from memory.services.search_index.languages import dictionary_of
+from memory.services.search_index.agent_languages import dictionary_of
 
 MAX_INDEXED_FACTS = 200_000
 """Maximum number of facts in the index; each takes about 2 kB."""

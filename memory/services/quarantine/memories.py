@@ -16,7 +16,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.censoring.injection import InjectionMatch, fold_text, scan_text
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
-from memory.policy.reviews import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
+from memory.policy.review_limits import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.records import review_reopen
 from memory.services.search_index.writer import index_remove

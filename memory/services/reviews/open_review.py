@@ -19,7 +19,7 @@ from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet
-from memory.policy.reviews import (
+from memory.policy.review_limits import (
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,
     MAX_PENDING_REVIEWS_PER_TOKEN,
     MAX_REVIEWS_PER_TOKEN_AND_WINDOW,

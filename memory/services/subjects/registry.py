@@ -10,7 +10,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.policy.categories import SUBJECT_KIND_OF_CATEGORY
-from memory.services.search_index.languages import dictionary_of
+from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
 from memory.services.subjects.records import SubjectEvent, subject_changes_record
 from memory.subjects.name_similarity import blocks_offered

@@ -20,7 +20,7 @@ from identity.models import Persona
 from identity.selectors import agent_get
 from memory.models import Fact
 from memory.search.languages import LANGUAGES
-from memory.services.search_index.languages import language_used
+from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.agent_settings_form import (
     CONTESTED_LABELS,

@@ -1,4 +1,4 @@
-"""The address of MCP."""
+"""The view of the address `/mcp`, which imports MCP at its first message."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
