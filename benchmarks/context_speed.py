@@ -96,9 +96,9 @@ def bare(query: str) -> dict[str, float]:
     from memory.policy.categories import PROFILE_CATEGORIES
     from memory.search import SearchRequest
     from memory.search.candidates import TUNING, candidates_fetch
-    from memory.search.collection_counts import counts_read
     from memory.search.fusion import rarest_lexemes
     from memory.search.lexical_search import lexical_fetch
+    from memory.search.query_word_counts import counts_read
     from nousweb.lib.prepared_statements import session_settings_set
 
     view = ActorMemory(Agent.objects.get(slug="speed"))

@@ -133,9 +133,9 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.persona import ActorMemory
     from memory.search import SearchRequest
     from memory.search.candidates import candidates_fetch
-    from memory.search.collection_counts import counts_read
     from memory.search.fusion import answerability_log_odds, features, rarest_lexemes
     from memory.search.lexical_search import lexical_fetch
+    from memory.search.query_word_counts import counts_read
     from memory.search.ranking_features import query_of, ranking_features
 
     view = ActorMemory(Agent.objects.get(slug=slug))

@@ -9,7 +9,7 @@ from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
 from memory.schemas.recall import IndexOut
-from memory.selectors.search_index import index_counts
+from memory.selectors.index_status_counts import index_counts
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 

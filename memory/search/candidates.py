@@ -17,12 +17,12 @@ from identity.models import Agent
 from memory.embedding.protocol import Vectors
 from memory.models import EventKind
 from memory.persona import VIEWS, PersonaMemory
-from memory.search.collection_counts import READ_WHOLE
 from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, source_of
 from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import lexical_statement
 from memory.search.query_context import Counts
+from memory.search.query_word_counts import READ_WHOLE
 from memory.search.request import MAX_HITS, SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
 from memory.types.standing_instructions import INSTRUCTION, PREFERENCE

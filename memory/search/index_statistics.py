@@ -4,8 +4,8 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from memory.models import SearchStatistics
-from memory.search.collection_counts import COUNTED
 from memory.search.index_tables import PERSONA_OF_TABLE
+from memory.search.query_word_counts import COUNTED
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
 from nousweb.lib.advisory_lock import advisory_lock

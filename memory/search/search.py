@@ -14,11 +14,11 @@ from memory.persona import PersonaMemory
 from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
-from memory.search.collection_counts import counts_read
 from memory.search.fusion import Ranking, Values, rarest_lexemes
 from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
+from memory.search.query_word_counts import counts_read
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest

@@ -9,7 +9,7 @@ from memory.persona import VIEWS
 from nousweb.console.common.inbox_rank_cache import inbox_ranks_refresh
 from nousweb.console.home.memory_growth import growth_refresh
 from nousweb.console.home.referenced_token_share import usage_refresh
-from nousweb.console.memory.index_counts import index_counts_refresh
+from nousweb.console.memory.index_counts_by_type import index_counts_refresh
 
 ROUND_SECONDS = 60
 """After this time, a round of counting does not start with another agent."""

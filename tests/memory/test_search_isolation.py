@@ -13,7 +13,7 @@ from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain
-from memory.search.collection_counts import counts_read
+from memory.search.query_word_counts import counts_read
 from memory.services.events import events_record
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_principal

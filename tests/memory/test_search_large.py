@@ -9,9 +9,9 @@ from memory import tasks
 from memory.models import SearchItem, SearchStatistics
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, candidates, collection_counts, index_statistics, search, vector_indexes
-from memory.search.collection_counts import counts_read
+from memory.search import SearchRequest, candidates, index_statistics, query_word_counts, search, vector_indexes
 from memory.search.index_statistics import statistics_refresh
+from memory.search.query_word_counts import counts_read
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.search_index import maintenance
@@ -75,7 +75,7 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
         return any("violins" in hit.content for hit in search(view, wanted).items)
 
     assert finds(), "all vectors are read"
-    for module in (collection_counts, candidates):
+    for module in (query_word_counts, candidates):
         monkeypatch.setattr(module, "READ_WHOLE", 20)
     assert counts_read(view, "x").unindexed == {"actor"}
     assert not finds(), "the latest are read, and no word is shared"

@@ -17,7 +17,7 @@ from memory.services.search_index.row_embedding import index_retry
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.view_helpers import principal_of
-from nousweb.console.memory.index_counts import index_counts
+from nousweb.console.memory.index_counts_by_type import index_counts
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 

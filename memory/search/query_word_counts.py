@@ -1,4 +1,5 @@
-"""Counts about a view's collections, and of a query's lexemes in them, by one statement."""
+"""How many items hold each word of a query, how large its collections are, and other names of its subjects: one
+statement."""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""The state of the search index."""
+"""How many rows of an agent's search index are ready, pending or failed."""
 
 from collections.abc import Collection
 
