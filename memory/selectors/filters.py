@@ -64,8 +64,8 @@ class MomentInput(forms.DateTimeInput):
         super().__init__(format="%Y-%m-%dT%H:%M")
 
 
-def _words(*columns: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
-    """Rows with the words in one of the columns."""
+def filter_words(*columns: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
+    """The `method` of a filter for rows with the words of its value in one of the columns, in any case."""
 
     def method(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         return queryset.filter(reduce(or_, (Q(**{f"{column}__ilike": value}) for column in columns)))
@@ -73,7 +73,8 @@ def _words(*columns: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
     return method
 
 
-def _tagged(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+def filter_tag(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+    """Rows with the tag `value`."""
     return queryset.filter(tags__contains=[value])
 
 
@@ -162,11 +163,11 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
 class FactFilter(KeyedFilter):
     """Which facts of one agent are shown. Retired ones are shown only when asked for."""
 
-    q = django_filters.CharFilter(method=_words("content", "subject"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Words")
     category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")
     state = django_filters.ChoiceFilter(method=_of_state, choices=list(STATES.items()), empty_label=None, label="State")
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
-    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     subject = django_filters.CharFilter(method=_of_subject, label="Subject")
     as_of = django_filters.IsoDateTimeFilter(method=_as_of, label="Recorded and valid at (UTC)", widget=MomentInput())
     sort = django_filters.ChoiceFilter(
@@ -229,7 +230,7 @@ VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Pri
 class EventFilter(KeyedFilter):
     """Which events are shown. Visibility offers the known words; an address may name another."""
 
-    q = django_filters.CharFilter(method=_words("content"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("content"), label="Words")
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
     loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Loop")
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
@@ -250,7 +251,7 @@ class EventFilter(KeyedFilter):
 
 
 class EpisodeFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=_words("title", "summary", "detail"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("title", "summary", "detail"), label="Words")
     outcome = django_filters.ChoiceFilter(choices=Episode.Outcome.choices, empty_label="Any outcome")
     state = django_filters.ChoiceFilter(
         method=_open("ended_at"),
@@ -258,7 +259,7 @@ class EpisodeFilter(KeyedFilter):
         empty_label="Open or closed",
         label="State",
     )
-    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     summary = django_filters.ChoiceFilter(
         field_name="summary_kind", choices=Episode.SummaryKind.choices, empty_label="Any summary", label="Summary"
     )
@@ -273,11 +274,11 @@ class EpisodeFilter(KeyedFilter):
 
 
 class DecisionFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=_words("description", "context"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("description", "context"), label="Words")
     stakes = django_filters.ChoiceFilter(choices=Decision.Stakes.choices, empty_label="Any stakes")
     outcome = django_filters.ChoiceFilter(choices=Decision.Outcome.choices, empty_label="Any outcome")
     category = django_filters.CharFilter(lookup_expr="iexact", label="Category")
-    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     review = django_filters.ChoiceFilter(
         method=_open("reviewed_at"),
         choices=[("open", "Not reviewed"), ("done", "Reviewed")],
@@ -298,9 +299,9 @@ def _effective_from(queryset: QuerySet[Procedure], name: str, value: Decimal | f
 
 
 class ProcedureFilter(KeyedFilter):
-    q = django_filters.CharFilter(method=_words("name", "description"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("name", "description"), label="Words")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
-    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     min_effectiveness = django_filters.NumberFilter(
         method=_effective_from, label="Minimum effectiveness (0 to 1)", min_value=0, max_value=1
     )
@@ -331,9 +332,9 @@ def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Do
 class DocumentFilter(KeyedFilter):
     """Which documents are shown. Retired ones and earlier versions are shown only when asked for."""
 
-    q = django_filters.CharFilter(method=_words("key", "text"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("key", "text"), label="Words")
     namespace = django_filters.CharFilter(method=_of_path, label="Namespace (a / b)")
-    tag = django_filters.CharFilter(method=_tagged, label="Tag")
+    tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     state = django_filters.ChoiceFilter(
         method=_of_version, choices=list(DOCUMENT_STATES.items()), empty_label=None, label="State"
     )
@@ -357,7 +358,7 @@ class DocumentFilter(KeyedFilter):
 
 
 class CensorFilter(MemoryFilter):
-    q = django_filters.CharFilter(method=_words("pattern", "reason"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("pattern", "reason"), label="Words")
     severity = django_filters.ChoiceFilter(choices=Censor.Severity.choices, empty_label="Any severity")
     match = django_filters.ChoiceFilter(choices=Censor.Match.choices, empty_label="Pattern or meaning")
     domain = django_filters.CharFilter(lookup_expr="iexact", label="Domain")
@@ -371,7 +372,7 @@ class CensorFilter(MemoryFilter):
 
 
 class WorkingFilter(MemoryFilter):
-    q = django_filters.CharFilter(method=_words("session_id", "task"), label="Words")
+    q = django_filters.CharFilter(method=filter_words("session_id", "task"), label="Words")
 
     class Meta:
         model = WorkingMemory

@@ -9,7 +9,15 @@ import psycopg
 from psycopg import sql
 
 from nousweb.database.distributed_functions import functions_rewrite
-from nousweb.database.distributed_tables import CASCADES, COLUMN, DISTRIBUTED, PARTITIONED, REFERENCE, SETTINGS
+from nousweb.database.distributed_tables import (
+    CASCADES,
+    COLOCATED_WITH,
+    COLUMN,
+    PARTITIONED,
+    REFERENCE,
+    SETTINGS,
+    distributed_tables,
+)
 
 
 class NotDistributable(Exception):
@@ -42,7 +50,7 @@ def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Dist
             connection.execute("SELECT set_config(%s, %s, true)", [name, value])
         _functions_share(connection)
         held = _citus_tables(connection)
-        new = [name for name in DISTRIBUTED if held.get(name) != "distributed"]
+        new = [name for name in distributed_tables() if held.get(name) != "distributed"]
         # Without foreign keys first: Citus converts all the tables that are tied to one by them.
         kept = [key for name in new for key in _foreign_keys_drop(connection, name, done)]
         for name in new:
@@ -50,7 +58,7 @@ def distribute(connection: psycopg.Connection[Any], *, shards: int = 32) -> Dist
             done.rows[name] = _rows(connection, name)
             for trigger in _hole_triggers(connection, name):
                 connection.execute(_sql("DROP TRIGGER {} ON {}", trigger, name))
-            near = "none" if name == DISTRIBUTED[0] else DISTRIBUTED[0]
+            near = "none" if name == COLOCATED_WITH else COLOCATED_WITH
             connection.execute("SELECT create_distributed_table(%s, %s, colocate_with => %s)", [name, COLUMN, near])
             done.distributed.append(name)
         for name in REFERENCE:
@@ -117,7 +125,7 @@ def _foreign_keys_drop(
         connection.execute(_sql("ALTER TABLE {} DROP CONSTRAINT {}", owner, name))
         if to in REFERENCE:
             kept.append((owner, name, definition))
-        elif owner in DISTRIBUTED and owner not in PARTITIONED:
+        elif owner in distributed_tables() and owner not in PARTITIONED:
             kept.append((owner, name, re.sub(r"\((\w+)\)", rf"(\1, {COLUMN})", definition, count=2)))
         else:
             done.dropped.append(f"{owner} -> {to}")
@@ -186,7 +194,7 @@ def _hidden_rows_remove(connection: psycopg.Connection[Any]) -> list[str]:
     # The triggers of append-only tables refuse this.
     connection.execute("SELECT set_config('session_replication_role', 'replica', true)")
     size = "SELECT sum(pg_relation_size(relid)) > 0 FROM pg_partition_tree(%s)"
-    filled = [name for name in (*DISTRIBUTED, *REFERENCE) if _one(connection, size, [name])]
+    filled = [name for name in (*distributed_tables(), *REFERENCE) if _one(connection, size, [name])]
     for name in filled:
         connection.execute("SELECT truncate_local_data_after_distributing_table(%s)", [name])
     connection.execute("SELECT set_config('session_replication_role', 'origin', true)")

@@ -1,48 +1,29 @@
-"""The tables that Citus distributes by their agent, declared as data for `manage.py distribute`.
+"""The tables that Citus distributes by their agent, for `manage.py distribute`.
 
 Citus (https://github.com/citusdata/citus) is PostgreSQL whose tables are spread over several servers in parts. A unique
 key of a distributed table, and a foreign key between two of them, must contain the column by which they are
 distributed. Keys that do not are replaced, or dropped: docs/operations.md, "Citus", explains the consequences.
 """
 
+from django.apps import apps
+
+from identity.models import AgentRow
+
 COLUMN = "agent_id"
 
-DISTRIBUTED = (
-    "memory_event",
-    "memory_eventsequence",
-    "memory_longtermentry",
-    "memory_loopsummary",
-    "memory_episode",
-    "memory_episodeevent",
-    "memory_subject",
-    "memory_subjectalias",
-    "memory_subjectchange",
-    "memory_fact",
-    "memory_factchange",
-    "memory_decision",
-    "memory_procedure",
-    "memory_document",
-    "memory_censor",
-    "memory_workingmemory",
-    "memory_judgecall",
-    "memory_memoryreview",
-    "memory_importedmemory",
-    "memory_searchitem",
-    "memory_searchpassage",
-    "memory_searchlanguage",
-    "memory_searchstatistics",
-    "context_contextrun",
-    "context_contextrecall",
-    "context_memoryusage",
-    "context_contextpin",
-    "context_expectation",
-    "context_expectationresult",
-    "context_expectationwatch",
-    "identity_identityversion",
-    "identity_changeproposal",
-    "identity_change",
-)
-"""Tables whose rows belong to one agent: its memory, its prompts, its identity, and its changes."""
+COLOCATED_WITH = "memory_event"
+"""The table that is distributed first: the rows of an agent in all others lie on the same server."""
+
+COORDINATOR_ONLY = frozenset({"identity_changestream"})
+"""Tables of rows of agents that are not distributed: the places in the change feed."""
+
+
+def distributed_tables() -> tuple[str, ...]:
+    """The tables whose rows belong to one agent, its memory, its prompts, its identity and its changes: those of every
+    `AgentRow`. COLOCATED_WITH is the first."""
+    names = {model._meta.db_table for model in apps.get_models() if issubclass(model, AgentRow)}
+    return (COLOCATED_WITH, *sorted(names - COORDINATOR_ONLY - {COLOCATED_WITH}))
+
 
 REFERENCE = ("identity_agent", "memory_embeddingmodel", "context_contextprofile", "context_contextprofileversion")
 """Small tables that statements read together with those: each server has a copy. All others stay on the coordinator:

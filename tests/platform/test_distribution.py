@@ -21,7 +21,7 @@ from memory.models import Fact, Job, MemoryReview
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.database.distribute import NotDistributable, distribute
-from nousweb.database.distributed_tables import COLUMN, DISTRIBUTED, REFERENCE
+from nousweb.database.distributed_tables import COLUMN, REFERENCE, distributed_tables
 from tests.http import browser
 from tests.product import PROJECT
 
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.django_db
 NAMED = re.compile(rf"{COLUMN}\"?\)?(?: \+ 0)?\s*(?:=|IN)\s*(?:ANY\s*)?\(*\s*(?:%|\d)")
 """An agent that is compared with a value. A row that is inserted has its agent in any case."""
 INSERTED = re.compile(rf"INSERT INTO \S+(?: AS \w+)? \([^)]*{COLUMN}")
+DISTRIBUTED = distributed_tables()
 TABLES = re.compile(rf"\b({'|'.join(DISTRIBUTED)})(?:_actor|_subconscious)?\b")
 
 ALLOWED = {
