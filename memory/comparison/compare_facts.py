@@ -18,7 +18,7 @@ from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.statements import exclusive
 from memory.comparison.tokenizer import Token, base_form
 from memory.embedding.thresholds import Thresholds
-from memory.subjects.mentions import subjects_clash
+from memory.subjects.sentence_subjects import subjects_clash
 
 _MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 2, 0.5
 _EXCHANGED = -0.1

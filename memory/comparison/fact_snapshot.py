@@ -14,7 +14,7 @@ from memory.comparison import lexicon as w
 from memory.comparison.sentence_normalization import canonical
 from memory.comparison.statements import Statement, statements_of
 from memory.comparison.tokenizer import VERBS, Token, base_form, number_free, tokens_of
-from memory.subjects.mentions import KnownSubject, named_by_subject, named_for_pronoun
+from memory.subjects.sentence_subjects import KnownSubject, named_by_subject, named_for_pronoun
 
 STEM = 5
 _ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")

@@ -33,7 +33,7 @@ from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.search.index_tables import AGENT_UNINDEXED
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.subjects.mentions import KnownSubject, names_subject, subjects_clash
+from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 NEAREST = 8

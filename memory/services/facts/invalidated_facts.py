@@ -23,7 +23,7 @@ from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.subjects.mentions import names_subject, subjects_clash
+from memory.subjects.sentence_subjects import names_subject, subjects_clash
 from nousweb.lib import clock
 
 LATEST = 20

@@ -58,7 +58,7 @@ from memory.services.quarantine.memories import scan_memory
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import AliasLookup, AliasWriter, alias_find
-from memory.subjects.mentions import KnownSubject
+from memory.subjects.sentence_subjects import KnownSubject
 from memory.subjects.spelling import is_users
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid

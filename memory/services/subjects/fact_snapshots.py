@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.models import Fact
-from memory.subjects.mentions import KnownSubject
+from memory.subjects.sentence_subjects import KnownSubject
 from nousweb.lib.prepared_statements import rows_prepared
 
 
