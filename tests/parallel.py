@@ -97,8 +97,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Four processes more than cores: tests of time limits and of the real programs wait more than they work."""
-    return (yield) + 4
+    """Two processes more than cores: tests of time limits and of the real programs wait more than they work.
+
+    Each process more imports everything once more and starts a PostgreSQL of its own.
+    """
+    return (yield) + 2
 
 
 @pytest.hookimpl(trylast=True)
