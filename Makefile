@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core fuzz drills coverage check audit bench bench-context lock
 PYTHON ?= python3
+PYTEST := pytest -n auto --dist loadfile --no-loadscope-reorder
 
 define bootstrap
 @for python in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11; do \
@@ -22,17 +23,17 @@ demo: ## Run the product with demo data at http://127.0.0.1:8000/ (NOUS_PORT, NO
 
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
-	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m $(PYTEST) $(ARGS)
 
-CORE_TESTS := tests/lib tests/identity tests/memory tests/context tests/api tests/console tests/mcp
-test-core: ## Run the tests of the apps, the API and the pages, without a browser: two thirds, in less than half the time
+test-core: ## Run the tests of the apps, the API and the pages, without a browser: seven of ten, in half the time
 	$(call bootstrap,--dev --programs)
-	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not browser' $(CORE_TESTS) $(ARGS)
+	@.venv/bin/python -m $(PYTEST) -m 'not browser' $(ARGS) \
+		tests/lib tests/identity tests/memory tests/context tests/api tests/console tests/mcp
 
 coverage: ## Run the tests and report the lines that none of them reaches (htmlcov/index.html)
 	$(call bootstrap,--dev --programs)
 	@.venv/bin/python -m coverage erase
-	@.venv/bin/python -m coverage run -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m coverage run -m $(PYTEST) $(ARGS)
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage html --quiet
 	@.venv/bin/python -m coverage report

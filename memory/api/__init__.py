@@ -1,4 +1,4 @@
-"""The API of memory: the `router` of each module of this folder."""
+"""The API of memory: the `router` of each module of this folder but `common`."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -6,7 +6,6 @@ from pkgutil import iter_modules
 from ninja import Router
 
 router = Router(tags=["memory"])
-for module in iter_modules(__path__, f"{__name__}."):
-    operations = getattr(import_module(module.name), "router", None)
-    if operations is not None:
-        router.add_router("", operations)
+for module in iter_modules(__path__):
+    if module.name != "common":
+        router.add_router("", import_module(f"{__name__}.{module.name}").router)
