@@ -46,11 +46,24 @@ def postmaster(server: EmbeddedServer) -> int:
     return int((server.paths.cluster / "postmaster.pid").read_text().split("\n")[0])
 
 
-def wait_until_gone(pid: int) -> None:
+def kill_server(server: EmbeddedServer) -> None:
+    """Kill the postmaster; return when it is gone and nobody listens.
+
+    A child that it forked just before keeps its listening socket open for a moment.
+    """
+    pid = postmaster(server)
+    os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+    while is_alive(pid) or server.running():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class TestLifecycle:
@@ -79,9 +92,7 @@ class TestLifecycle:
 
     def test_server_starts_after_it_was_killed(self, server: EmbeddedServer) -> None:
         server.start()
-        pid = postmaster(server)
-        os.kill(pid, signal.SIGKILL)
-        wait_until_gone(pid)
+        kill_server(server)
         with psycopg.connect(server.start()) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
@@ -167,10 +178,8 @@ class TestSharing:
     def test_revival_of_a_dead_server(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
-        pid = postmaster(server)
         assert not member.revive()
-        os.kill(pid, signal.SIGKILL)
-        wait_until_gone(pid)
+        kill_server(server)
         assert member.revive()
         assert server.running()
         member.leave()
@@ -179,15 +188,10 @@ class TestSharing:
         member = Lease(server)
         member.join()
 
-        def die() -> None:
-            pid = postmaster(server)
-            os.kill(pid, signal.SIGKILL)
-            wait_until_gone(pid)
-
         for _ in range(MAX_REVIVALS):
-            die()
+            kill_server(server)
             assert member.revive()
-        die()
+        kill_server(server)
         with pytest.raises(PostgresProblem, match=r"has died 6 times within 10 minutes"):
             member.revive()
         began = time.monotonic()
@@ -197,9 +201,7 @@ class TestSharing:
     def test_revival_does_not_replace_a_lost_database_by_an_empty_one(self, server: EmbeddedServer) -> None:
         member = Lease(server)
         member.join()
-        pid = postmaster(server)
-        os.kill(pid, signal.SIGKILL)
-        wait_until_gone(pid)
+        kill_server(server)
         cluster, away = server.paths.cluster, server.paths.home / "away"
         cluster.rename(away)
         try:
