@@ -1,5 +1,7 @@
 """An agent with thousands of subjects: whatever is asked about one of them is looked up, and nothing reads them all."""
 
+import json
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -18,6 +20,11 @@ from tests.http import browser
 
 COUNT = 2_000
 TABLES = ("memory_subject", "memory_subjectalias", "memory_fact", "memory_memoryreview")
+ALMOST_EMPTY = """
+SELECT pg_restore_relation_stats(
+    'schemaname', current_schema()::text, 'relname', %s, 'relpages', 1000000, 'reltuples', 1::real)
+"""
+"""What the planner believes of a table before it is analysed, whatever other tests have left in its file."""
 
 
 @pytest.fixture
@@ -71,3 +78,39 @@ def test_no_statement_about_a_subject_reads_all_of_them(ada, many, system, bob):
     fact_learn(content="Something else is known.", subject="warm up", **learn)
     assert {name: found for name, work in works.items() if (found := read_whole(work))} == {}
     assert Subject.objects.standing().filter(agent=ada).count() == COUNT + 1
+
+
+@pytest.mark.django_db
+def test_learning_reads_a_memory_without_statistics_a_few_times_at_most(ada, system):
+    """A memory that was filled a moment ago: until it is analysed, the planner takes it for almost empty."""
+    if connection.pg_version < 180000:
+        pytest.skip("Statistics can be set since PostgreSQL 18.")
+    with as_the_owner(), connection.cursor() as cursor:
+        for table in TABLES:
+            cursor.execute(ALMOST_EMPTY, [table])
+    count = 300
+    for number in range(count):
+        fact_learn(agent=ada, content=f"The ship {number} is painted.", subject=f"ship {number}", by=system)
+    with CaptureQueriesContext(connection) as asked:
+        fact_learn(agent=ada, content="The ship of Tom is grey.", subject="ship of Tom", by=system)
+    rows = {query["sql"][:300]: rows_read(query["sql"]) for query in asked if "FROM memory_" in query["sql"]}
+    assert any("memory_subjectalias" in statement for statement in rows)
+    assert {statement: read for statement, read in rows.items() if read > 10 * count} == {}
+
+
+def rows_read(statement):
+    """Rows that the scans of a statement go through, those that do not qualify included; 0 for one that writes."""
+    if not statement.lstrip("( \n").startswith(("SELECT", "WITH")):
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}")
+        (plan,) = cursor.fetchone()
+    return _rows_read((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+
+
+def _rows_read(node):
+    own = 0
+    if "Relation Name" in node:
+        looked_at = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter")
+        own = node["Actual Loops"] * sum(node.get(name, 0) for name in looked_at)
+    return own + sum(map(_rows_read, node.get("Plans", ())))

@@ -30,13 +30,19 @@ def snapshot_of(
     return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject, vector)
 
 
+# Each table is read once, and not again for each row of another: the planner has no statistics of a memory that was
+# filled a moment ago, and would read all subjects once for each of them.
 _SPELLINGS = """
+WITH named AS MATERIALIZED (
+    SELECT alias.subject_id FROM memory_subjectalias AS alias
+    WHERE alias.agent_id = %(agent)s AND alias.id = ANY (%(keys)s::uuid[])
+), subject AS MATERIALIZED (
+    SELECT subject.id, subject.name FROM memory_subject AS subject
+    WHERE subject.agent_id = %(agent)s AND subject.id = ANY (ARRAY(SELECT subject_id FROM named))
+)
 SELECT alias.id, alias.subject_id, subject.name, alias.spelling
-FROM memory_subjectalias AS alias JOIN memory_subject AS subject
-    ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
-WHERE alias.agent_id = %(agent)s AND alias.subject_id IN (
-    SELECT named.subject_id FROM memory_subjectalias AS named
-    WHERE named.agent_id = %(agent)s AND named.id = ANY (%(keys)s::uuid[]))
+FROM memory_subjectalias AS alias JOIN subject ON subject.id = alias.subject_id
+WHERE alias.agent_id = %(agent)s AND alias.subject_id = ANY (ARRAY(SELECT subject_id FROM named))
 ORDER BY alias.created_at, alias.id
 """
 
