@@ -9,6 +9,7 @@ database, and then its connections step down to the product's role (`SET ROLE`).
 `as_the_owner`. A given server whose user may not create roles is used with one role.
 """
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -33,6 +34,8 @@ from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requ
 
 # The first of ours that is imported: while everything is imported there is nothing to collect.
 gc.disable()
+# The interpreter would look for garbage among everything once more before it ends.
+atexit.register(gc.freeze)
 
 FOLDER_PREFIX = "nous-test-"
 SECRET_KEY = "only-for-tests-" + "x" * 50
