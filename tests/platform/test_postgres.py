@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,21 @@ class TestLifecycle:
         server.start()
         kill_server(server)
         with psycopg.connect(server.start()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+    def test_server_starts_while_the_last_child_of_a_killed_one_still_listens(self, server: EmbeddedServer) -> None:
+        server.start()
+        kill_server(server)
+        path = server.paths.socket_dir / SOCKET_NAME
+        path.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as child:
+            child.bind(str(path))
+            child.listen()
+            ending = threading.Timer(0.3, child.close)
+            ending.start()
+            server.start()
+            ending.join()
+        with psycopg.connect(server.url) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -106,7 +106,7 @@ class EmbeddedServer:
         Raises PostgresProblem.
         """
         try:
-            if not self._listening():
+            if not self._answers():
                 self._check_space()
                 self._make_cluster()
                 self._drop_stale_locks()
@@ -155,6 +155,21 @@ class EmbeddedServer:
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
             return True
+
+    def _answers(self) -> bool:
+        """Whether a connection succeeds, of which the last child of a killed server knows nothing: it only listens.
+
+        Raises psycopg.OperationalError if a server that goes on listening refuses it.
+        """
+        while self._listening():
+            try:
+                self._connected().close()
+            except psycopg.OperationalError:
+                if self._listening():
+                    raise
+            else:
+                return True
+        return False
 
     def _check_space(self) -> None:
         free = shutil.disk_usage(self.paths.home).free
