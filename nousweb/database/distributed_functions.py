@@ -1,8 +1,9 @@
 """The owner's database functions in the form that Citus needs.
 
 A setting of the transaction reaches the servers of a table by `SET LOCAL`, not by `set_config`. A trigger on a part of
-a table sees no other table, so the functions themselves record the sealed rows that they delete: elsewhere the triggers
-of memory/migrations/0038_seals.py do that. Derived from the functions' own text, so that nothing is duplicated.
+a table sees no other table, so the functions themselves record the sealed rows that they delete: elsewhere triggers do
+that (`HOLES` in memory/migrations/0001_squashed_0045_labels.py). Derived from the functions' own text, so that nothing
+is duplicated.
 """
 
 # ruff: noqa: S608 - names of our own tables and functions.

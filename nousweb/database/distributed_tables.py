@@ -47,7 +47,8 @@ SEALED = {
     "memory_factchange": "factchange",
     "memory_judgecall": "judgecall",
 }
-"""Distributed tables whose rows are sealed, and how seals call them (memory/migrations/0038_seals.py)."""
+"""Distributed tables whose rows are sealed, and how seals call them (`HOLES` in
+memory/migrations/0001_squashed_0045_labels.py)."""
 
 SETTINGS = {
     "citus.enable_unsafe_triggers": "on",

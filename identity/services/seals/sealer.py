@@ -21,7 +21,8 @@ from nousweb.lib import clock
 from nousweb.lib.merkle_tree import tree_root
 
 LOCK = "nous.log"
-"""Advisory lock of a transaction: the sealer has it for itself, erasures share it (memory/migrations/0038_seals.py)."""
+"""Advisory lock of a transaction: the sealer has it for itself, erasures share it (`HOLES` in
+memory/migrations/0001_squashed_0045_labels.py)."""
 HASHED = (
     "format", "serial", "kind", "agent_id", "agent_slug", "persona", "number", "first", "count", "floor", "since",
     "sealed_at", "root", "chain_previous", "previous",

@@ -1,7 +1,7 @@
 """Steps of an erasure that only the owner of the tables may do, by database functions.
 
-Migration 0015_erasure_functions defines them. They decide themselves which rows go, and write the receipt: this side
-tells who erases and why, and what it has erased of ordinary tables.
+memory/migrations/0001_squashed_0045_labels.py defines them. They decide themselves which rows go, and write the
+receipt: this side tells who erases and why, and what it has erased of ordinary tables.
 """
 
 import json
