@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,7 @@ def test_backup_while_writing_goes_on_is_whole_elsewhere(ada, actor, folder, pyt
         sys.stdout.write(f"\n{said}{restored}")
 
 
+@pytest.mark.django_db
 def test_state_of_an_old_version_is_intact_after_its_upgrade(folder, pytestconfig):
     owner = pytestconfig.stash[DATABASE].owner_url
     name = f"old_{os.getpid()}"
@@ -134,7 +136,7 @@ def test_state_of_an_old_version_is_intact_after_its_upgrade(folder, pytestconfi
                 UPGRADE, OLD_TOKEN, DATABASE_URL=product, DATABASE_OWNER_URL=of_owner, NOUS_DATA_DIR=str(data)
             ).splitlines()[-1]
         )
-        after = rows_of(of_owner)
+        after, schema = rows_of(of_owner), schema_of(of_owner)
     finally:
         with psycopg.connect(owner, autocommit=True) as server:
             server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -146,6 +148,7 @@ def test_state_of_an_old_version_is_intact_after_its_upgrade(folder, pytestconfi
         if (table, column) not in RENEWED and column in after[table][key] and after[table][key][column] != value
     ]
     assert changed == []
+    assert schema == schema_of(database_url(pytestconfig, connection.settings_dict["NAME"]))
     assert answer["status"] == 200
     assert answer["memories"] > 0
 
@@ -162,6 +165,20 @@ answer = Client().post("/api/context", json.dumps(asked), **more)
 said = answer.json()
 print(json.dumps({"status": answer.status_code, "memories": said.get("system_prompt", "").count("even weeks")}))
 """
+
+
+def schema_of(url: str) -> list[str]:
+    """All that is defined in a database, line by line and sorted, without who owns it and who may use it."""
+    command = [sys.executable, "-m", "nousweb.runtime.postgres", "pg_dump"]
+    options = ["--schema-only", "--no-owner", "--no-privileges", "--no-comments", "--restrict-key=same"]
+    environment = os.environ | {"DATABASE_URL": url, "DATABASE_OWNER_URL": url}
+    done = subprocess.run(
+        [*command, *options], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+    )
+    # What was dumped and restored has its casts in other places.
+    cast = re.compile(r"[()]|::(character varying|text)(\[\])?")
+    lines = (cast.sub("", line).strip(" ,") for line in done.stdout.splitlines())
+    return sorted(line for line in lines if line and not line.startswith("--"))
 
 
 def rows_of(url: str) -> dict[str, dict[str, dict[str, object]]]:
