@@ -41,7 +41,7 @@ def pytest_collection_finish() -> None:
     """Exclude imported objects from garbage collection, whose duration grows with the number of objects."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 100, 100)
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 
