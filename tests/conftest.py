@@ -4,6 +4,7 @@ Alice is a viewer, Bob also reviews, Charlie also administers. Ada and Bruno are
 """
 
 import gc
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -60,6 +61,16 @@ def _settings_are_taken_back() -> Iterator[None]:
     yield
     after, settings._wrapped = settings._wrapped, before
     assert after is before, "This test leaves settings behind: it undoes an override before one that came later."
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_a_worker_have_ended() -> Iterator[None]:
+    """The threads that begin with a worker's process do not go on beside the next tests."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name in ("webhooks", "job-requeuer"):
+            thread.join(10)
+            assert not thread.is_alive(), f"This test leaves the thread {thread.name!r} behind."
 
 
 @pytest.fixture(autouse=True, scope="session")

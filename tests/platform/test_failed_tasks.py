@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import OrmQ
+from django_q.signals import post_spawn
 from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 from django_q.worker import worker
@@ -19,9 +20,13 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _connection_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker closes idle connections first, and with this one the test's transaction would go."""
+def _worker_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker closes idle connections first, and with this one the test's transaction would go.
+
+    The threads that begin with a worker's process would go on in this one, beside the next tests.
+    """
     monkeypatch.setattr("django_q.worker.close_old_django_connections", lambda: None)
+    monkeypatch.setattr(post_spawn, "receivers", [])
 
 
 def task_run(task: str, *args: object) -> dict[str, object]:
