@@ -178,7 +178,7 @@ def main() -> int:
     options = parser.parse_args()
     size = Size(options.facts, options.events, options.items, options.runs, options.logged)
     with system():
-        from nousweb.demo.identity_load import demo_load
+        from nousweb.demo.demo_loader import demo_load
 
         demo_load()
         from nousweb.console.tasks import keep_figures, keep_inbox_ranks

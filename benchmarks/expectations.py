@@ -46,7 +46,7 @@ def _demo(running: System) -> dict[str, Any]:
     from context.models import ContextRun
     from identity.models import Agent
     from memory.models import Fact
-    from nousweb.demo.identity_load import demo_load
+    from nousweb.demo.demo_loader import demo_load
 
     demo_load()
     running.embed_all()

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from nousweb.demo.identity_load import DemoInProduction, demo_check, demo_load, demo_wanted
+from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_load, demo_wanted
 
 
 class Command(BaseCommand):

@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from nousweb.database.postgres_roles import product_role_weakness
-from nousweb.demo.identity_load import DemoInProduction, demo_check, demo_wanted
+from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_wanted
 from nousweb.lib.env import BadSetting, whole
 from nousweb.runtime.postgres import PostgresProblem, revive
 from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor, answers

@@ -27,7 +27,7 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.facts import fact_learn
-from nousweb.demo.identity_load import demo_load
+from nousweb.demo.demo_loader import demo_load
 from tests.http import signed_in
 
 PEOPLE = ("viewer", "reviewer", "admin")

@@ -1,4 +1,5 @@
-"""Tells the demo's story through the services, each step at the moment at which it happened."""
+"""Load the demo: its people, its agent, and its story told through the services, each step at the moment at which it
+happened."""
 
 import json
 import logging
