@@ -169,15 +169,13 @@ print(json.dumps({"status": answer.status_code, "memories": said.get("system_pro
 
 def schema_of(url: str) -> list[str]:
     """All that is defined in a database, line by line and sorted, without who owns it and who may use it."""
-    command = [sys.executable, "-m", "nousweb.runtime.postgres", "pg_dump"]
-    options = ["--schema-only", "--no-owner", "--no-privileges", "--no-comments", "--restrict-key=same"]
-    environment = os.environ | {"DATABASE_URL": url, "DATABASE_OWNER_URL": url}
-    done = subprocess.run(
-        [*command, *options], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
-    )
+    options = ("--schema-only", "--no-owner", "--no-privileges", "--no-comments", "--restrict-key=same")
+    dump = "import sys; from nousweb.runtime.postgres.__main__ import main; sys.exit(main(['pg_dump', *sys.argv[1:]]))"
+    kept = os.environ["NOUS_DATA_DIR"]
+    text = program_run(dump, *options, DATABASE_URL=url, DATABASE_OWNER_URL=url, NOUS_DATA_DIR=kept)
     # What was dumped and restored has its casts in other places.
     cast = re.compile(r"[()]|::(character varying|text)(\[\])?")
-    lines = (cast.sub("", line).strip(" ,") for line in done.stdout.splitlines())
+    lines = (cast.sub("", line).strip(" ,") for line in text.splitlines())
     return sorted(line for line in lines if line and not line.startswith("--"))
 
 

@@ -157,9 +157,10 @@ class EmbeddedServer:
             return True
 
     def _answers(self) -> bool:
-        """Whether a connection succeeds, of which the last child of a killed server knows nothing: it only listens.
+        """Whether a server runs and takes a connection, not only listens as the last child of a killed one does for a
+        moment.
 
-        Raises psycopg.OperationalError if a server that goes on listening refuses it.
+        Raises psycopg.OperationalError if it goes on listening and refuses the connection.
         """
         while self._listening():
             try:
