@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import re2
 
 from memory.censoring.patterns import pattern_compile
-from memory.censoring.readable_text import ReadableText, readable_text
 from memory.policy.censors import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
+from nousweb.lib.readable_text import ReadableText, readable_text
 
 MAX_SPANS = 20
 MAX_PASSAGE_CHARACTERS = 400
@@ -118,7 +118,7 @@ def match_censors(
     search of one pattern is not interrupted: RE2 bounds its time by the length of the text. Censors that are not
     reached in time are listed; the verdict is "block" if one of them is binding, else they count as no match.
 
-    Patterns are matched against the raw text and its normalised form (memory.censoring.readable_text), meanings against
+    Patterns are matched against the raw text and its normalised form (nousweb.lib.readable_text), meanings against
     the normalised form only.
     """
     readable = readable_text(text)

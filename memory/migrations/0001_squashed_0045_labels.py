@@ -14,7 +14,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import migrations, models
 from pgvector.django.halfvec import HalfVectorField
 
-from memory.censoring.injection_table import RULES_NAME
+from nousweb.lib.injection.table import RULES_NAME
 from nousweb.lib.clock import now
 
 PERSONAS = [("actor", "Actor"), ("subconscious", "Subconscious")]

@@ -3,7 +3,7 @@
 import nousweb.lib.clock
 from django.db import migrations, models
 
-from memory.censoring.injection_table import RULES_NAME
+from nousweb.lib.injection.table import RULES_NAME
 
 
 def nothing_stored(apps, schema_editor):

@@ -14,7 +14,6 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.censoring.injection import scan_text
 from memory.jobs.messages import message_send
 from memory.layers.event_policy import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
@@ -22,6 +21,7 @@ from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
 from memory.models.events import LoopSummaryQuerySet
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
+from nousweb.lib.injection.scan import scan_text
 
 BATCH = 500
 TOOL_CALLS_READ = 200

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from memory.censoring.readable_text import readable_text
 from memory.models import Censor
 from memory.policy.censors import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
 from nousweb.lib.errors import Conflict
+from nousweb.lib.readable_text import readable_text
 from tests.api.problems import assert_problem
 from tests.http import markup, signed_in
 

@@ -8,14 +8,14 @@ from django.urls import reverse
 
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
-from memory.censoring import injection
-from memory.censoring.injection import MAX_CHARACTERS, scan_text
 from memory.lifecycle.runner import job_run
 from memory.models import Event, Fact, Job, LoopSummary, MemoryReview, Screening, SearchItem
 from memory.services.facts import fact_learn
 from memory.services.loops import summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib.injection import scan as injection
+from nousweb.lib.injection.scan import MAX_CHARACTERS, scan_text
 from tests.factories import make_token
 from tests.http import browser
 

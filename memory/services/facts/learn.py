@@ -20,7 +20,6 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.censoring.injection import InjectionMatch
 from memory.comparison.compare_facts import REASONS, Comparison
 from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
@@ -43,6 +42,7 @@ from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.injection.scan import InjectionMatch
 from nousweb.lib.validation import (
     choice_check,
     moment_check,

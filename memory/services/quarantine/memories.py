@@ -1,6 +1,6 @@
 """Quarantine of memories whose text reads like an instruction to the agent, until a person has read them.
 
-The transaction that writes a memory also scans its text, by rules on words only (`memory.censoring.injection`).
+The transaction that writes a memory also scans its text, by rules on words only (`nousweb.lib.injection.scan`).
 Quarantined memories (stored as `held`) are inactive: they have no row in the search index, are in no prompt, and tokens
 cannot read them. People get one review for each distinct text. Their resolution also applies to later memories with the
 same words.
@@ -14,7 +14,6 @@ from typing import Any
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.censoring.injection import InjectionMatch, fold_text, scan_text
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
 from memory.policy.review_limits import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
 from memory.services.reviews.open_review import review_open
@@ -22,6 +21,7 @@ from memory.services.reviews.records import review_reopen
 from memory.services.search_index.writer import index_remove
 from memory.types import all_texts
 from nousweb.lib import clock
+from nousweb.lib.injection.scan import InjectionMatch, fold_text, scan_text
 
 BY = Principal.of_system("screening")
 Kind = MemoryReview.Kind

@@ -16,7 +16,6 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.censoring.injection_table import RULES_NAME
 from memory.jobs.messages import message_send
 from memory.models import LongTermEntry, Screening, Trust, WorkingMemory
 from memory.services.quarantine.memories import (
@@ -34,6 +33,7 @@ from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loo
 from memory.services.search_index.writer import index_remove
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
+from nousweb.lib.injection.table import RULES_NAME
 
 CHANGE = "memory.change_job"
 BATCH = 200

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from memory.censoring.injection import scan_text
 from memory.models import Trust, WorkingMemory
 from memory.services.quarantine.memories import open_quarantine_review, scan_agent_text
+from nousweb.lib.injection.scan import scan_text
 
 SCANNED_TOGETHER = 3
 """A text is also scanned together with this many texts before it, since an instruction can be split over several."""

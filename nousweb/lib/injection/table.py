@@ -1,4 +1,4 @@
-"""The screening rules of `injection_rules.toml`, by which texts that read like instructions are recognised."""
+"""The screening rules of `rules.toml`, by which texts that read like instructions are recognised."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 READING = 1
 """Version of the scanning code: raise it if the same rules give other results."""
 
-_TABLE = tomllib.loads(Path(__file__).with_name("injection_rules.toml").read_text(encoding="utf-8"))
+_TABLE = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
 
 RULES_NAME = hashlib.sha256(f"{READING}{json.dumps(_TABLE, sort_keys=True)}".encode()).hexdigest()[:12]
 """Version of the rules: it differs whenever a text may have another result."""

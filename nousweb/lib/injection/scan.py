@@ -1,7 +1,7 @@
 """Scan a text for prompt injection and secrets: a sum of weights for each sentence.
 
-The rules are those of `injection_table`; no model is used, and the same words have the same result. The patterns of all
-features form one automaton of RE2, whose time is linear in the length of the text.
+The rules are those of `nousweb.lib.injection.table`; no model is used, and the same words have the same result. The
+patterns of all features form one automaton of RE2, whose time is linear in the length of the text.
 """
 
 import base64
@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import re2
 
-from memory.censoring.injection_table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
-from memory.censoring.readable_text import readable_text
+from nousweb.lib.injection.table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
 from nousweb.lib.lookalikes import as_latin
+from nousweb.lib.readable_text import readable_text
 
 MAX_CHARACTERS = 200_000
 BLOCK_CHARACTERS = 4_000
