@@ -57,7 +57,8 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
 def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) -> Any:
     """The included memories that the answer referred to; later searches prefer memories that were used.
 
-    The answer is checked against the censors in force now, and each triggered censor is counted once.
+    The answer is checked against the censors in force now, and each triggered censor is counted once. The same answer
+    again gets the first response; another one is refused.
     """
     by = _principal(request)
     found = context_respond(run=run_called(by, run_id), response=payload.response, by=by, censors=payload.censors)

@@ -18,7 +18,7 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import unstorable_reason
 
-ANSWERED = "The answer to this context has been reported already."
+ANSWERED = "Another answer to this context has been reported already."
 RECALLED = "Recalled"
 """In place of a section, for memories that were recalled in the middle of the turn."""
 TRIES = 3
@@ -46,13 +46,13 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
     """Store the response, record which of the shown memories it refers to, and check it against the censors.
 
     Triggered censors are counted once. `censors` is "check" or "off"; the default is the setting of the request for the
-    prompt. Raises Invalid, NotAllowed, NotFound, and Conflict for a second response. Do not call it in a transaction:
-    it may wait for an embedder.
+    prompt. The same response again changes nothing and has the first result. Raises Invalid, NotAllowed, NotFound, and
+    Conflict for another response. Do not call it in a transaction: it may wait for an embedder.
     """
     by.require(REPORT, run.agent)
     _text_check("response", response, MAX_RESPONSE_CHARACTERS)
     if run.responded_at is not None:
-        raise Conflict(ANSWERED)
+        return _first_report(run, response)
     check = answer_check(run, response, censors)
     for _ in range(TRIES):
         # Read before locks are taken.
@@ -60,9 +60,9 @@ def context_respond(*, run: ContextRun, response: str, by: Principal, censors: s
         shown = memories_shown(run)
         found = answer_references(run, response, [item for _, item in shown])
         references = [(section, item, one) for (section, item), one in zip(shown, found, strict=True)]
-        uses = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
-        if uses is not None:
-            return ReportedResponse(uses, check)
+        report = _keep(run=run, response=response, check=check, references=references, recalls=recalls, by=by)
+        if report is not None:
+            return report
     raise Conflict("Memories are still being recalled for this context. Report the answer after the recall has ended.")
 
 
@@ -75,11 +75,11 @@ def _keep(
     references: Sequence[tuple[str, Mapping[str, Any], Reference]],
     recalls: int,
     by: Principal,
-) -> list[ItemUse] | None:
+) -> ReportedResponse | None:
     """Store the result; None if there are more recalls by now than the `recalls` that were evaluated."""
     run = run_lock(run)
     if run.responded_at is not None:
-        raise Conflict(ANSWERED)
+        return _first_report(run, response)
     if run.recalls.count() != recalls:
         return None
     uses: list[ItemUse] = []
@@ -111,18 +111,30 @@ def _keep(
     feed_change_record(
         kind="context.answered", agent=run.agent, persona=run.persona, object_type="contextrun", object_id=run.pk
     )
-    return uses
+    return ReportedResponse(uses, check)
+
+
+def _first_report(run: ContextRun, response: str) -> ReportedResponse:
+    """The result of the report that was made. Raises Conflict if its answer is another one."""
+    if run.response != response or ANSWER not in run.censors:
+        raise Conflict(ANSWERED)
+    usages = MemoryUsage.objects.filter(agent=run.agent_id, run=run).order_by("id")
+    uses = [ItemUse(one.item_type, one.item_id, one.overlap, one.referenced) for one in usages]
+    return ReportedResponse(uses, run.censors[ANSWER])
 
 
 @agent_transaction(of="run")
 def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Principal) -> ContextRun:
-    """Record the outcome of the task of the prompt: "success" or "failure". It may be corrected later."""
+    """Record the outcome of the task of the prompt: "success" or "failure". It may be corrected later; the same again
+    changes nothing."""
     by.require(REPORT, run.agent)
     if outcome not in (ContextRun.Outcome.SUCCESS, ContextRun.Outcome.FAILURE):
         raise Invalid("outcome must be success or failure.", field="outcome")
     _text_check("note", note, MAX_REMARK_CHARACTERS)
     run = run_lock(run)
     before = run.outcome
+    if (before, run.outcome_note) == (outcome, note.strip()):
+        return run
     run.outcome, run.outcome_note = outcome, note.strip()
     run.save(update_fields=["outcome", "outcome_note"])
     audit_record(

@@ -53,7 +53,10 @@ ANY_VERSION = Query(None, ge=0, le=2**31 - 1, description="Only if this is the c
 
 @router.put("/documents", response={200: DocumentPutOut, **CHANGE_REFUSALS}, summary="Keep a value under a key")
 def documents_put(request: HttpRequest, payload: DocumentIn, agent: AgentSlug = "") -> Any:
-    """Stores a JSON object as a new version; old versions stay, and people may restore one."""
+    """Stores a JSON object as a new version; old versions stay, and people may restore one.
+
+    The same value again changes nothing; the same request again with `base_version` gets the first response.
+    """
     found, by, _ = caller(request, agent, "memory.add_document")
     return document_put(agent=found, by=by, **payload.dict())
 
@@ -109,9 +112,13 @@ def document_item_delete(
     task: TaskKey = "",
     base_version: int | None = ANY_VERSION,
 ) -> Any:
-    """Removes the value of a key; its versions stay, and people may restore one. Answers 404 if there is none."""
+    """Removes the value of a key; its versions stay, and people may restore one. Answers 404 if there is none.
+
+    The same request again with `base_version` gets the first response.
+    """
     found, by, _ = caller(request, agent, "memory.add_document")
-    document = DocumentStore(found, by, project, task).at(namespace_check(namespace), document_key_check(key))
+    store = DocumentStore(found, by, project, task)
+    document = store.at(namespace_check(namespace), document_key_check(key), retired_version=base_version)
     return document_retire(document=document, by=by, base_version=base_version)
 
 

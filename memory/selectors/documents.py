@@ -60,11 +60,17 @@ class DocumentStore:
         own = {"agent": self.agent, "persona": self.by.persona}
         return Document.objects.filter(**own, project=scope.project, task=scope.task)
 
-    def at(self, namespace: Sequence[str], key: str) -> Document:
-        """The active document of a key. Raises NotFound."""
+    def at(self, namespace: Sequence[str], key: str, *, retired_version: int | None = None) -> Document:
+        """The active document of a key, or else its last version if `by` retired it and it is `retired_version`.
+
+        Raises NotFound.
+        """
         scope = self.scope
         address = document_address(namespace, key, scope.project, scope.task)
-        found = self.rows.active().filter(address=address).select_related("agent").first()
+        wanted = Q(active=True)
+        if retired_version is not None:
+            wanted |= Q(version=retired_version, retired_by=self.by.name, superseded_by=None)
+        found = self.rows.filter(wanted, address=address).select_related("agent").first()
         if found is None:
             raise NotFound("There is no document with this key.")
         return found

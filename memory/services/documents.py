@@ -82,7 +82,7 @@ def document_put(
 
     `index` names the fields that search reads, None for all and none of them to leave the document out of search.
     `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The
-    same value again changes nothing.
+    same value again changes nothing; the same change from the same version again has the first result.
 
     Raises Invalid, NotAllowed, or Conflict where the version is another one, or where people wrote or retired it and
     `by` is no person.
@@ -103,13 +103,16 @@ def document_put(
     _address_lock(agent, by.persona, address)
     last = _last_version(agent, by.persona, address)
     head = last if last is not None and last.active else None
-    _base_check(head, base_version)
     if (
         head is not None
         and json_check("value", head.value) == content
         and all(getattr(head, n) == v for n, v in told.items())
     ):
+        if base_version not in (None, head.version) and base_version == _replaced_version(head, by):
+            return PutResult(head, "updated" if base_version else "created")
+        _base_check(head, base_version)
         return PutResult(head, "unchanged")
+    _base_check(head, base_version)
     document = Document(
         agent=agent,
         persona=by.persona,
@@ -154,12 +157,14 @@ def document_retire(
 ) -> Document:
     """Leave a key without a value; its versions stay, and people may restore one.
 
-    Raises NotAllowed, NotFound, or Conflict where it has been retired or changed, or is people's and `by` is no person.
+    Retired again from the same `base_version` by the same caller, nothing changes. Raises NotAllowed, NotFound, or Conflict where it has been retired or changed, or is people's and `by` is no person.
     """
     change_check(document, by, "memory.add_document")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     _address_lock(document.agent, document.persona, document.address)
     document = row_lock(document)
+    if base_version == document.version and document.retired_by == by.name and document.superseded_by_id is None:
+        return document
     if not document.active:
         raise Conflict("This version is not active: there is nothing to retire.")
     _base_check(document, base_version)
@@ -280,6 +285,13 @@ def _fields_check(index: Sequence[str]) -> list[str]:
     if len(index) > MAX_INDEX_FIELDS:
         raise Invalid(f"index names at most {MAX_INDEX_FIELDS} fields.", field="index")
     return [_name_check("index", name, 200) for name in index]
+
+
+def _replaced_version(head: Document, by: Principal) -> int | None:
+    """The version that `by` replaced with the active one, 0 if the key had no value; None if somebody else did."""
+    if (head.author_kind, head.author_id) != (by.kind, by.id):
+        return None
+    return head.version - 1 if head.first_created_at < head.created_at else 0
 
 
 def _base_check(head: Document | None, base_version: int | None) -> None:

@@ -130,8 +130,7 @@ TOOLS = (
         "log_events",
         "Record events",
         Operation("POST", "events"),
-        "Record what was said and done, such as the messages of this turn.",
-        idempotent=True,
+        "Record what was said and done, such as the messages of this turn. With a `key`, an event is stored once.",
     ),
     MemoryTool(
         "report_answer",

@@ -7,6 +7,7 @@ import pytest
 from context.engine.retrieval.usage_factor import usage_stats
 from context.models import ContextRun, MemoryUsage
 from identity.principal import Principal
+from memory.models import Censor
 from memory.services.erasure import fact_erase
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
@@ -96,6 +97,22 @@ def test_usage_feedback_takes_one_answer_per_context(api, ada, actor_token, othe
     assert_problem(caller.post(f"/context/{run}/response", {"response": "x\u0000"}), 422, "invalid", field="response")
     assert caller.post(f"/context/{run}/response", {"response": ""}).status_code == 200
     assert_problem(caller.post(f"/context/{run}/response", {"response": "x"}), 409, "conflict")
+
+
+def test_usage_feedback_of_the_same_answer_again_is_the_first(api, ada, actor_token, charlie, system):
+    make_fact(ada, "The ledger export reads from the replica at night.", system)
+    censor = {"pattern": "replica", "reason": "Say database.", "severity": "warn"}
+    assert api.as_person(charlie).post("/censors?agent=ada", censor).status_code == 201
+    caller = api.as_token(actor_token)
+    run = caller.post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
+    report = {"response": "The ledger export reads from the replica at night.\n"}
+    first, again = (caller.post(f"/context/{run}/response", report) for _ in range(2))
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert first.json()["items"]
+    assert first.json()["censors"]
+    assert MemoryUsage.objects.filter(run=run).count() == len(first.json()["items"])
+    assert Censor.objects.get().activation_count == 1
+    assert_problem(caller.post(f"/context/{run}/response", {"response": report["response"].strip()}), 409, "conflict")
 
 
 def test_usage_feedback_outcome_can_be_corrected_and_is_of_two_kinds(api, ada, actor_token):

@@ -106,7 +106,7 @@ def test_document_tools_say_what_to_mend(mcp, actor_token, name, arguments, why)
 
 
 READ_ONLY = {"recall", "expand", "working_memory", "get_document", "list_documents", "search_documents"}
-IDEMPOTENT = {"log_events", "report_answer", "report_outcome", "put_document"}
+IDEMPOTENT = {"report_answer", "report_outcome", "put_document"}
 
 
 def test_annotations_are_what_the_tools_do(mcp, actor_token):
@@ -116,6 +116,23 @@ def test_annotations_are_what_the_tools_do(mcp, actor_token):
     assert {name for name, hint in hints.items() if hint.get("idempotentHint")} == IDEMPOTENT
     assert {name for name, hint in hints.items() if hint.get("destructiveHint")} == {"delete_document"}
     assert not any(hint["openWorldHint"] for hint in hints.values())
+
+
+def test_tools_called_idempotent_change_nothing_the_second_time(mcp, ada, actor_token):
+    caller = mcp(actor_token)
+    run = caller.answered("get_context", input="Hello", session_id="s")["id"]
+    calls = [
+        ("report_answer", {"run_id": run, "response": "Good morning."}),
+        ("report_outcome", {"run_id": run, "outcome": "success", "note": "So."}),
+        ("put_document", {"namespace": ["notes"], "key": "k", "value": {"text": "One"}, "base_version": 0}),
+        ("put_document", {"namespace": ["notes"], "key": "k", "value": {"text": "Two"}, "base_version": 1}),
+    ]
+    assert {name for name, _ in calls} == IDEMPOTENT
+    for name, arguments in calls:
+        first = caller.answered(name, **arguments)
+        recorded = AuditEvent.objects.count()
+        assert caller.answered(name, **arguments) == first
+        assert AuditEvent.objects.count() == recorded
 
 
 def test_tools_called_read_only_record_nothing(mcp, ada, actor, actor_token):

@@ -58,7 +58,7 @@ class MemoryFiles:
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> Steps[str]:
         path = path_of(command.path)
         exists = ToolError(f"File {command.path} already exists")
-        if path == ROOT or (yield from self._holds(path)):
+        if path == ROOT or (yield from self._file(path)) is not None or (yield from self._holds(path)):
             raise exists
         yield from self._directory_check(path)
         try:
@@ -208,21 +208,22 @@ class MemoryFiles:
             raise ToolError(refusal.detail) from refusal
         return put.document.version
 
-    def _delete(self, path: str, base_version: int | None = None) -> Steps[bool]:
-        """Whether there was a file. Raises Conflict where it has another version than `base_version` by now."""
+    def _delete(self, path: str, base_version: int | None = None) -> Steps[None]:
+        """Delete a file if it exists. Raises Conflict where it has another version than `base_version` by now."""
+        options = {"base_version": base_version, **self.keys}
         try:
-            yield calls.delete_document(self.namespace, path, {"base_version": base_version, **self.keys})
+            yield calls.delete_document(self.namespace, path, options, missing_ok=True)
         except NotFound:
-            return False
+            return
         except (Conflict, Invalid) as refusal:
             if isinstance(refusal, Conflict) and base_version is not None and "version" in refusal.problem:
                 raise
             raise ToolError(refusal.detail) from refusal
-        return True
 
     def _delete_all(self, path: str) -> Steps[bool]:
         """Whether there was anything to delete: a file, or the files of a directory."""
-        if path != ROOT and (yield from self._delete(path)):
+        if path != ROOT and (yield from self._file(path)) is not None:
+            yield from self._delete(path)
             return True
         below = yield from self._below(path)
         for document in below:

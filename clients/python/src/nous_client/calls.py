@@ -1,7 +1,7 @@
 """The operations of the API as data, for the blocking client and the asynchronous one.
 
 A call is sent again after a lost answer only if that is safe: reads, and writes that the server recognises (events by
-their key, facts by their sentence, reports and outcomes by their context).
+their key, facts by their sentence, reports and outcomes by their context, documents by their value or version).
 """
 
 import uuid
@@ -120,8 +120,7 @@ def put_document(
     namespace: Sequence[str], key: str, value: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Call[PutDocument]:
     body = {"namespace": list(namespace), "key": key, "value": dict(value), **_given(**options)}
-    # The same value again is no change, but it is another version than the one that was named.
-    return Call("PUT", "documents", PutDocument, body=body, repeatable=options.get("base_version") is None)
+    return Call("PUT", "documents", PutDocument, body=body)
 
 
 def document(namespace: Sequence[str], key: str, options: Mapping[str, Any]) -> Call[Document]:
@@ -129,9 +128,13 @@ def document(namespace: Sequence[str], key: str, options: Mapping[str, Any]) -> 
     return Call("GET", "documents/item", Document, query=query)
 
 
-def delete_document(namespace: Sequence[str], key: str, options: Mapping[str, Any]) -> Call[Document]:
+def delete_document(
+    namespace: Sequence[str], key: str, options: Mapping[str, Any], *, missing_ok: bool = False
+) -> Call[Document]:
+    """`missing_ok`: to the caller, NotFound means that it is done."""
     query = {"namespace": list(namespace), "key": key, **_given(**options)}
-    return Call("DELETE", "documents/item", Document, query=query, repeatable=False)
+    repeatable = missing_ok or options.get("base_version") is not None
+    return Call("DELETE", "documents/item", Document, query=query, repeatable=repeatable)
 
 
 def documents(options: Mapping[str, Any]) -> Call[Page[Document]]:

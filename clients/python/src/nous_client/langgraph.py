@@ -77,7 +77,7 @@ class NousStore(BaseStore):
                     results[place] = yield from self._namespaces(op)
                 case PutOp(value=None):
                     try:
-                        yield calls.delete_document(op.namespace, op.key, self.keys)
+                        yield calls.delete_document(op.namespace, op.key, self.keys, missing_ok=True)
                     except NotFound:
                         continue
                 case PutOp():

@@ -163,7 +163,10 @@ class _Steps:
 
     def delete(self, memory_id: str) -> Steps[dict[str, Any]]:
         yield from self._existing(memory_id)
-        yield calls.delete_document(NAMESPACE, str(memory_id), self.keys)
+        try:
+            yield calls.delete_document(NAMESPACE, str(memory_id), self.keys, missing_ok=True)
+        except NotFound:
+            pass
         return {"message": "Memory deleted successfully!"}
 
     def delete_all(self, owners: Mapping[str, Any]) -> Steps[dict[str, Any]]:
@@ -189,7 +192,7 @@ class _Steps:
                 break
         for key in keys:
             try:
-                yield calls.delete_document(NAMESPACE, key, self.keys)
+                yield calls.delete_document(NAMESPACE, key, self.keys, missing_ok=True)
             except NotFound:
                 continue
 

@@ -85,7 +85,7 @@ class Turn(_TurnState):
     the messages.
 
     Entering raises Blocked if a censor forbids the input. Nothing is reported if the block raises, or if `answer` stays
-    empty. `create` calls a model of the anthropic SDK and sets `answer` by itself.
+    empty. If the report is refused, the messages are recorded before its error is raised. `create` calls a model of the anthropic SDK and sets `answer` by itself.
     """
 
     def __init__(self, nous: TurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
@@ -116,8 +116,10 @@ class Turn(_TurnState):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._answered:
-            self.report = self.nous.report_answer(self.context.id, self.answer)
-            self.nous.log_events(self._events())
+            try:
+                self.report = self.nous.report_answer(self.context.id, self.answer)
+            finally:
+                self.nous.log_events(self._events())
 
 
 class AsyncTurn(_TurnState):
@@ -151,5 +153,7 @@ class AsyncTurn(_TurnState):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._answered:
-            self.report = await self.nous.report_answer(self.context.id, self.answer)
-            await self.nous.log_events(self._events())
+            try:
+                self.report = await self.nous.report_answer(self.context.id, self.answer)
+            finally:
+                await self.nous.log_events(self._events())
