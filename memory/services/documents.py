@@ -157,7 +157,8 @@ def document_retire(
 ) -> Document:
     """Leave a key without a value; its versions stay, and people may restore one.
 
-    Retired again from the same `base_version` by the same caller, nothing changes. Raises NotAllowed, NotFound, or Conflict where it has been retired or changed, or is people's and `by` is no person.
+    Retired again from the same `base_version` by the same caller, nothing changes. Raises NotAllowed, NotFound, or
+    Conflict where it has been retired or changed, or is people's and `by` is no person.
     """
     change_check(document, by, "memory.add_document")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)

@@ -10,6 +10,7 @@ messages, and with `infer=False` all messages.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -163,10 +164,8 @@ class _Steps:
 
     def delete(self, memory_id: str) -> Steps[dict[str, Any]]:
         yield from self._existing(memory_id)
-        try:
+        with suppress(NotFound):
             yield calls.delete_document(NAMESPACE, str(memory_id), self.keys, missing_ok=True)
-        except NotFound:
-            pass
         return {"message": "Memory deleted successfully!"}
 
     def delete_all(self, owners: Mapping[str, Any]) -> Steps[dict[str, Any]]:

@@ -85,7 +85,8 @@ class Turn(_TurnState):
     the messages.
 
     Entering raises Blocked if a censor forbids the input. Nothing is reported if the block raises, or if `answer` stays
-    empty. If the report is refused, the messages are recorded before its error is raised. `create` calls a model of the anthropic SDK and sets `answer` by itself.
+    empty. If the report fails, the messages are recorded before its error is raised. `create` calls a model of the
+    anthropic SDK and sets `answer` by itself.
     """
 
     def __init__(self, nous: TurnClient, session_id: str, input: str, options: Mapping[str, Any]) -> None:
