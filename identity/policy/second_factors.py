@@ -20,9 +20,16 @@ FRESH_FOR = timedelta(minutes=15)
 
 FRESH_PAGES = frozenset(
     {
+        "account",
+        "account_mail",
+        "account_provider",
         "people",
         "person",
         "person_agents",
+        "person_staff_give",
+        "person_staff_take",
+        "person_sign_out",
+        "invitation_revoke",
         "person_deactivate",
         "person_reactivate",
         "person_second_factor_reset",

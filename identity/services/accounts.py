@@ -1,7 +1,7 @@
-"""Audit records of all changes of people's accounts and roles.
+"""Audit records of all changes of people's accounts and roles, and the check of every name.
 
-Accounts belong to Django: they change in its admin, by its commands, and when somebody sets a password. None of those
-is a service of ours, so the records follow the models' signals. Only a bulk `update()` from a Python shell sends none.
+Accounts belong to Django: they change by its commands, and when somebody sets a password. None of those is a service of
+ours, so the records follow the models' signals. Only a bulk `update()` from a Python shell sends none.
 """
 
 from typing import Any
@@ -12,6 +12,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_sa
 
 from identity.principal import acting_principal
 from identity.services.audit import audit_record
+from identity.services.people import username_check
 
 WATCHED = ("username", "is_active", "is_staff", "is_superuser")
 """Fields whose values the record shows; of the password it tells only that it was changed."""
@@ -34,6 +35,8 @@ def _remember(sender: type[User], instance: User, update_fields: Any = None, raw
     found = None
     if concerned and instance.pk and not raw:
         found = User.objects.filter(pk=instance.pk).values(*WATCHED, PASSWORD).first()
+    if concerned and not raw and (found is None or found["username"] != instance.username):
+        instance.username = username_check(instance.username, person=instance)
     instance._before = found if concerned else _values(instance)  # type: ignore[attr-defined]
 
 

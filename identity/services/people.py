@@ -106,7 +106,7 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
     invitation = Invitation.objects.select_for_update().filter(pk=invitation_find(secret).pk).open().first()
     if invitation is None:
         raise NotFound("Somebody else has just used this invitation.")
-    person = User(username=username_check(username))
+    person = User(username=username)
     _password_set(person, password)
     person.is_superuser = invitation.role == Invitation.OWNER
     person.save()
@@ -181,6 +181,19 @@ def person_agents_set(*, person: User, agents: Collection[Agent] | None, by: Pri
 
 def _slugs(keys: Collection[int]) -> list[str]:
     return sorted(Agent.objects.filter(pk__in=keys).values_list("slug", flat=True))
+
+
+@transaction.atomic
+def person_staff_set(*, person: User, staff: bool, by: Principal) -> User:
+    """Let a person look at the database in Django's admin, by the rights of their role, or no longer.
+
+    Raises Conflict for oneself, NotAllowed.
+    """
+    owner_check(by)
+    person = _locked(person, by, keeps_owner=True)
+    person.is_staff = staff
+    person.save(update_fields=["is_staff"])
+    return person
 
 
 @transaction.atomic
@@ -289,8 +302,9 @@ def _locked(person: User, by: Principal, *, keeps_owner: bool) -> User:
     return person
 
 
-def username_check(username: str) -> str:
-    """Validate the name of a new account. Records show it, so it must not look like another person's name."""
+def username_check(username: str, *, person: User | None = None) -> str:
+    """Validate the name of a new account, or another name of `person`. Records show it, so it must not look like
+    another person's name. `identity.services.accounts` calls this for every account that is saved."""
     username = text_check("username", username, MAX_NAME_CHARACTERS, required=True)
     try:
         User.username_validator(username)
@@ -301,7 +315,8 @@ def username_check(username: str) -> str:
     # One at a time: of two names that look alike, the second must see the first.
     transaction_lock("usernames")
     taken = name_skeletons(username)
-    if any(taken & name_skeletons(name) for name in User.objects.values_list("username", flat=True)):
+    others = User.objects.exclude(pk=person.pk) if person else User.objects.all()
+    if any(taken & name_skeletons(name) for name in others.values_list("username", flat=True)):
         raise Invalid("An account with this name or a similar-looking name exists already.", field="username")
     return username
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from identity.models import Invitation
 from identity.principal import Principal, acting
 from identity.services.audit import audit_record
-from identity.services.people import is_last_owner, role_give, username_check
+from identity.services.people import is_last_owner, role_give
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 BY = Principal.of_system("OpenID Connect", channel="console")
@@ -46,9 +46,14 @@ def provider_linked(person: User) -> bool:
 
 
 def _account_make(issuer: str, subject: str, name: str) -> User:
-    person = User(username=_name_check(name))
+    """A new account. A name that is taken gets no other: two accounts would be two people to four eyes."""
+    person = User(username=name)
     person.set_unusable_password()
-    person.save()
+    try:
+        person.save()
+    except Invalid as error:
+        detail = f"{error.detail} If that account is yours, log in with your password and connect it on its page."
+        raise Conflict(detail) from error
     _link(None, person, issuer, subject)
     return person
 
@@ -60,12 +65,3 @@ def _link(known: SocialAccount | None, person: User, issuer: str, subject: str) 
         SocialAccount.objects.create(user=person, provider=issuer, uid=subject)
         audit_record(by=BY, action="user.link", target=person, agent=None)
     return person
-
-
-def _name_check(name: str) -> str:
-    """The name of a new account. One that is taken gets no other: two accounts would be two people to four eyes."""
-    try:
-        return username_check(name)
-    except Invalid as error:
-        detail = f"{error.detail} If that account is yours, log in with your password and connect it on its page."
-        raise Conflict(detail) from error

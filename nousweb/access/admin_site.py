@@ -1,27 +1,33 @@
-"""Django's admin, restricted: it shows the product's rows, only superusers change accounts, and all the rest is hidden.
+"""Django's admin, restricted: it shows rows and changes none. People are managed on the console's pages, by services.
 
 Django's own site lets anybody with a permission for users make themselves superuser, and anybody with a permission for
-django-q's schedules run any function. Here no permission allows that: only superusers enter, and they are created on
-the command line.
+django-q's schedules run any function. Here no permission allows that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from typing import Any, TypeVar, cast
 
 from django.contrib.admin import AdminSite, ModelAdmin
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.db.models import Model
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
 from identity.admin_readonly import ReadOnlyAdmin
 
 OWN_APPS = frozenset({"identity", "memory", "context"})
 """Apps whose rows staff may look at by the rights of their role, and nobody changes here."""
 
-EDITED_BY_SUPERUSERS = frozenset({"auth.user"})
-"""All models that can be changed here: nousweb/access/roles.py declares roles, nousweb/queue/schedules.py schedules."""
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+
+LOGOUT = "/logout/"
+"""The end of the one address here that takes a POST."""
+
+HIDDEN = {"auth.user": ["password"]}
+"""Fields of others' models that are shown to nobody."""
 
 
 class SuperuserOnly:
@@ -34,26 +40,25 @@ class SuperuserOnly:
         return _is_superuser(request)
 
 
-class EditedBySuperusers(SuperuserOnly):
-    """Also changed by superusers."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return _is_superuser(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _is_superuser(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _is_superuser(request)
-
-
 class ClosedAdminSite(AdminSite):
-    """Decides for each model, including those that third-party apps register, who sees and who changes it."""
+    """Decides for each model, including those that third-party apps register, who sees it. Nobody changes any."""
 
     def has_permission(self, request: HttpRequest) -> bool:
         """For owners, and staff whose role is for all agents: rows of all of them stand here beside each other."""
         limited = getattr(request.user, "limited_to", None) is not None
         return _is_superuser(request) or (super().has_permission(request) and not limited)
+
+    def admin_view(self, view: View, cacheable: bool = False) -> View:
+        """Refuses every request that could change something, whatever the page and its actions."""
+        shown = super().admin_view(view, cacheable)
+
+        def read_only(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            reads = request.method in ("GET", "HEAD", "OPTIONS") or request.path.endswith(LOGOUT)
+            if not reads and self.has_permission(request):
+                raise PermissionDenied("Django's admin changes nothing. Use the console's pages.")
+            return shown(request, *args, **kwargs)
+
+        return cast("View", update_wrapper(read_only, view))
 
     def register(
         self,
@@ -66,9 +71,8 @@ class ClosedAdminSite(AdminSite):
         for model in models:
             given: Any = admin_class or ModelAdmin
             if model._meta.app_label not in OWN_APPS:
-                edited = model._meta.label_lower in EDITED_BY_SUPERUSERS
-                ways = (EditedBySuperusers,) if edited else (SuperuserOnly, ReadOnlyAdmin)
-                given = type(f"Closed{given.__name__}", (*ways, given), {})
+                shown = {"fieldsets": None, "exclude": HIDDEN.get(model._meta.label_lower)}
+                given = type(f"Closed{given.__name__}", (SuperuserOnly, ReadOnlyAdmin, given), shown)
             elif not issubclass(given, ReadOnlyAdmin):
                 raise ImproperlyConfigured(f"The admin of {model._meta.label} must be a ReadOnlyAdmin.")
             super().register(model, given, **options)

@@ -29,8 +29,8 @@ from identity.models import Invitation
 from identity.services.provider_accounts import provider_account_sign_in
 from nousweb.access.person_backend import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
-from nousweb.access.second_factor_step import PROVIDER, proof_set
-from nousweb.lib.errors import DomainError
+from nousweb.access.second_factor_step import PROVIDER, is_fresh, proof_set
+from nousweb.lib.errors import DomainError, NotAllowed
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +76,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         """Raises ImmediateHttpResponse: the person is signed in by it, or refused."""
         linked_to = request.user if request.session.pop(CONNECT, False) and request.user.is_authenticated else None
         try:
+            if linked_to is not None and not is_fresh(request):
+                raise NotAllowed("The code of your second factor is too old. Connect your account once more.")
             claims = _claims(sociallogin.account.extra_data, str(request.session.pop(NONCE, "")))
             groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
             groups = [groups] if isinstance(groups, str) else [str(group) for group in groups]

@@ -218,6 +218,8 @@ POST   person_agents         login no    no    no    login login login login log
 POST   person_deactivate     login no    no    no    login login login login login
 POST   person_reactivate     login no    no    no    login login login login login
 POST   person_sign_out       login no    no    no    login login login login login
+POST   person_staff_give     login no    no    no    login login login login login
+POST   person_staff_take     login no    no    no    login login login login login
 POST   person_second_factor_reset login no no  no    login login login login login
 POST   second_factor_requirements login no no  no    login login login login login
 POST   invitation_revoke     login no    no    no    login login login login login
@@ -571,7 +573,7 @@ class World:
                 name: {"pk": self.people["person"]}
                 for name in (
                     "person", "person_agents", "person_deactivate", "person_reactivate", "person_sign_out",
-                    "person_second_factor_reset",
+                    "person_second_factor_reset", "person_staff_give", "person_staff_take",
                 )
             },
             "agent_event": {"pk": self.event}, "agent_loop": {"loop_id": "loop-1"},

@@ -274,6 +274,8 @@ NO_PAGES = {
     "person_reactivate",
     "person_second_factor_reset",
     "person_sign_out",
+    "person_staff_give",
+    "person_staff_take",
     "recovery_codes_renew",
     "second_factor_remove",
     "second_factor_requirements",

@@ -1,11 +1,12 @@
 """A careless or hostile administrator in Django's admin: no way to a shell, to superuser, or past a service."""
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 from django_q.models import OrmQ, Schedule
@@ -16,6 +17,8 @@ from identity.principal import Principal
 from memory.services.facts import fact_learn
 from nousweb.access.admin_site import OWN_APPS
 from nousweb.access.roles import ROLE_PERMISSIONS
+from nousweb.lib.errors import Invalid
+from tests.factories import PASSWORD
 from tests.http import signed_in
 
 CLOSED = ("auth_user", "auth_group", "django_q_schedule", "django_q_success", "django_q_failure", "django_q_ormq")
@@ -87,22 +90,60 @@ def test_admin_sends_even_superusers_to_services_for_what_agents_receive(root: U
                 assert client.post(reverse(f"{name}_{action}", args=[row.pk]), token).status_code == 403
 
 
+def _tables() -> dict[str, list[dict[str, object]]]:
+    return {model._meta.label: list(model._default_manager.values()) for model in admin.site._registry}
+
+
+def test_admin_takes_no_request_that_changes_something(root: User, alice: User) -> None:
+    """Whoever asks for whatever page: no account, password or role is made or changed there, by any field or action."""
+    client = signed_in(root)
+    before = _tables()
+    form = {
+        "csrfmiddlewaretoken": client.cookies["csrftoken"].value, "username": "mallory", "password1": PASSWORD,
+        "password2": PASSWORD, "usable_password": "true", "is_active": "on", "is_staff": "on", "is_superuser": "on",
+        "date_joined_0": "2026-01-01", "date_joined_1": "12:00:00", "action": "delete_selected", "post": "yes",
+        "_selected_action": [str(alice.pk)],
+    }  # fmt: skip
+    addresses = [f"/admin/auth/user/{alice.pk}/password/", reverse("admin:index"), reverse("admin:autocomplete")]
+    for model in admin.site._registry:
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        addresses += [reverse(f"{name}_{page}") for page in ("changelist", "add")]
+        addresses += [reverse(f"{name}_{page}", args=[alice.pk]) for page in ("change", "delete", "history")]
+    for address in addresses:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            answer = client.generic(method, address, urlencode(form, doseq=True), "application/x-www-form-urlencoded")
+            assert answer.status_code in (403, 405), (method, address, answer.status_code)
+    assert _tables() == before
+    shown = client.get(reverse("admin:auth_user_change", args=[alice.pk])).content.decode()
+    assert "alice" in shown
+    assert alice.password.split("$")[-1] not in shown
+
+
+def test_names_that_look_like_others_are_refused_by_every_way_to_an_account(root: User, alice: User) -> None:
+    forged = "\u0430lice"
+    with pytest.raises(CommandError, match="similar-looking"):
+        call_command("createsuperuser", username=forged, email="a@example.org", interactive=False, verbosity=0)
+    with pytest.raises(CommandError, match="valid username"):
+        call_command("createsuperuser", username="ro\u200bb", email="a@example.org", interactive=False, verbosity=0)
+    for make in (User.objects.create_user, User.objects.create_superuser):
+        with pytest.raises(Invalid):
+            make(forged, password=PASSWORD)
+    alice.username = "r\u043e\u043et"
+    with pytest.raises(Invalid):
+        alice.save()
+    assert sorted(User.objects.values_list("username", flat=True)) == ["alice", "root"]
+    alice.refresh_from_db()
+    alice.username = "Alice"
+    alice.save()
+
+
 def test_superuser_role_changes_are_recorded_once(root: User, alice: User) -> None:
     client = signed_in(root)
     AuditEvent.objects.filter(action="user.create").get(object_id=str(root.pk), author_name="command line")
     before = set(AuditEvent.objects.values_list("pk", flat=True))
-    client.post(
-        reverse("admin:auth_user_change", args=[alice.pk]),
-        {
-            "csrfmiddlewaretoken": client.cookies["csrftoken"].value,
-            "username": "alice",
-            "is_active": "on",
-            "is_staff": "on",
-            "groups": [str(Group.objects.get(name="Reviewer").pk)],
-            "date_joined_0": "2026-01-01",
-            "date_joined_1": "12:00:00",
-        },
-    )
+    form = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value, "role": "Reviewer"}
+    client.post(reverse("person_staff_give", args=[alice.pk]), form)
+    client.post(reverse("person", args=[alice.pk]), form)
     alice.refresh_from_db()
     assert alice.is_staff
     assert [group.name for group in alice.groups.all()] == ["Reviewer"]

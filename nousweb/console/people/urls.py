@@ -22,6 +22,8 @@ urlpatterns = [
     path("people/<int:pk>/agents/", views.person_agents, name="person_agents"),
     path("people/<int:pk>/deactivate/", views.person_change, {"change": "deactivate"}, name="person_deactivate"),
     path("people/<int:pk>/reactivate/", views.person_change, {"change": "reactivate"}, name="person_reactivate"),
+    path("people/<int:pk>/staff/", views.person_change, {"change": "staff_give"}, name="person_staff_give"),
+    path("people/<int:pk>/staff/end/", views.person_change, {"change": "staff_take"}, name="person_staff_take"),
     path("people/<int:pk>/sign-out/", views.person_change, {"change": "sign_out"}, name="person_sign_out"),
     path(
         "people/<int:pk>/second-factor/reset/",

@@ -29,6 +29,7 @@ from identity.services.people import (
     person_password_set,
     person_reactivate,
     person_role_set,
+    person_staff_set,
     sessions_end,
     sessions_of,
 )
@@ -163,7 +164,7 @@ def _agents_form(who: User) -> AgentsForm:
 
 @require_POST
 def person_change(request: HttpRequest, pk: int, change: str) -> HttpResponse:
-    """Keep a person out, let them in again, or end their sessions."""
+    """Keep a person out, let them in again, end their sessions, or let them look at the database."""
     by = principal_of(request)
     owner_check(by)
     who = get_object_or_404(User, pk=pk)
@@ -183,6 +184,9 @@ def _changed(who: User, change: str, by: Principal) -> str:
     if change == "reactivate":
         person_reactivate(person=who, by=by)
         return f"{who.username} was reactivated."
+    if change in ("staff_give", "staff_take"):
+        person_staff_set(person=who, staff=change == "staff_give", by=by)
+        return f"{who.username} {'may' if change == 'staff_give' else 'must not'} look at the database."
     ended = sessions_end(person=who, by=by)
     return f"{ended} session{'s' if ended != 1 else ''} of {who.username} ended."
 

@@ -2,16 +2,20 @@
 
 from urllib.parse import parse_qs, urlsplit
 
+import pyotp
 import pytest
 import requests
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
 from django.test import Client
 
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.people import person_deactivate
+from identity.services.second_factors import second_factor_enrol, second_factor_secret
+from nousweb.lib import clock
 from tests.factories import PASSWORD
-from tests.http import markup
+from tests.http import browser, markup
 from tests.oidc_provider import provider
 
 __all__ = ["provider"]
@@ -64,6 +68,26 @@ def test_groups_make_an_account_and_let_nobody_in_who_is_kept_out(provider, owne
         assert not is_in(guest)
     assert not User.objects.filter(username="sven").exists()
     assert User.objects.get(username="olga").check_password(PASSWORD)
+
+
+def test_provider_is_connected_with_a_fresh_code_alone(provider, owner):
+    """Also one that was begun with a fresh code and comes back when it is old."""
+    secret = second_factor_secret()
+    code = pyotp.TOTP(secret).at(clock.now())
+    second_factor_enrol(person=owner, secret=secret, code=code, by=Principal.of_user(owner))
+    client = browser(owner)
+    session = client.session
+    for seconds, connected in ((16 * 60, False), (0, True)):
+        session["second_factor_proof"] = {"way": "code", "at": int(clock.now().timestamp())}
+        session.save()
+        assert client.post("/account/provider/").status_code == 200
+        answer = answer_of_provider(client, "4")
+        session = client.session
+        session["second_factor_proof"] = {"way": "code", "at": int(clock.now().timestamp()) - seconds}
+        session.save()
+        assert client.get(answer).status_code == (302 if connected else 403)
+        assert SocialAccount.objects.exists() is connected
+        session = client.session
 
 
 def test_answer_of_the_provider_holds_for_its_own_log_in_alone(provider, db):

@@ -1,21 +1,35 @@
 """The second step of a log-in: nobody is in before it, a code holds once, and an owner helps who has lost the app."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pyotp
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
+from django.urls import reverse
 
 from identity.models import AuditEvent, RecoveryCode, SecondFactor
 from identity.principal import Principal
 from identity.services.second_factors import second_factor_enrol, second_factor_requirements_set, second_factor_secret
+from nousweb.console.people.urls import urlpatterns
 from nousweb.lib import clock
 from tests.factories import PASSWORD
 from tests.http import ApiClient, browser, markup
 
 PAST = timedelta(minutes=5)
+WITHOUT_A_CODE = {
+    "login", "login_code", "logout", "openid_connect_login", "openid_connect_callback", "invitation",
+    "account_confirm", "second_factor", "account_sessions_end",
+}  # fmt: skip
+"""Pages about people before a log-in or a code, and the end of one's own other sessions, which may be urgent."""
+MATCHED = {
+    pattern.name: list(pattern.pattern.converters)
+    for pattern in urlpatterns
+    if pattern.name and pattern.name not in WITHOUT_A_CODE
+}
+"""All other pages about people: their keywords by their names."""
 
 
 @pytest.fixture
@@ -163,6 +177,11 @@ def test_fresh_code_is_asked_for_before_accounts_change(owner, bob):
     session = client.session
     session["second_factor_proof"] = {"way": "code", "at": int((clock.now() - timedelta(minutes=16)).timestamp())}
     session.save()
+    for name in MATCHED:
+        keys = {key: bob.pk if key == "pk" else "x" for key in MATCHED[name]}
+        if name == "invitation_revoke":
+            keys = {"pk": uuid4()}
+        assert client.post(reverse(name, kwargs=keys))["Location"].startswith("/account/confirm/"), name
     path = f"/people/{bob.pk}/deactivate/"
     asked = client.post(path, headers={"referer": f"http://testserver/people/{bob.pk}/"})
     assert asked["Location"] == f"/account/confirm/?next=%2Fpeople%2F{bob.pk}%2F"
