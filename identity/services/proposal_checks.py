@@ -16,7 +16,7 @@ from identity.policy.proposal_limits import (
     REJECTION_STANDS,
 )
 from identity.principal import Principal
-from identity.services.proposal_text_equality import bare_words, comparable_content
+from identity.services.proposal_text_equality import bare_words
 from nousweb.lib import clock
 from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, TooMany
@@ -33,22 +33,19 @@ def proposing_lock(agent: Agent, by: Principal) -> None:
 def proposal_waiting(
     *, agent: Agent, section: str, content: str, base_version: int, by: Principal
 ) -> ChangeProposal | None:
-    """The pending proposal of the same words on the same base by the same: a person, or a persona of the agent."""
+    """The pending proposal of exactly this text on the same base by the same: a person, or a persona of the agent."""
     alike = ChangeProposal.objects.pending().filter(
-        agent=agent, section=section, base_version=base_version, persona=by.persona, author_kind=by.kind
+        agent=agent,
+        section=section,
+        base_version=base_version,
+        persona=by.persona,
+        author_kind=by.kind,
+        content=content,
     )
     if by.is_person:
         # Four eyes look at who proposed.
         alike = alike.filter(author_id=by.id)
-    wished = comparable_content(content)
-    return next(
-        (
-            each
-            for each in alike.filter(expires_at__gt=clock.now()).order_by("created_at")[:MAX_COMPARED]
-            if comparable_content(each.content) == wished
-        ),
-        None,
-    )
+    return alike.filter(expires_at__gt=clock.now()).order_by("created_at").first()
 
 
 def lately_refused(*, agent: Agent, by: Principal) -> QuerySet[ChangeProposal]:
@@ -73,7 +70,7 @@ def rejection_check(*, agent: Agent, content: str, by: Principal) -> None:
         if bare_words(each.content) == wished:
             why = f" “{each.comment}”" if each.comment else ""
             raise Conflict(
-                f"{each.reviewer_name} {each.get_status_display().lower()} exactly this text"
+                f"{each.reviewer_name} {each.get_status_display().lower()} these words"
                 f" ({each.section}) on {each.decided_at:%Y-%m-%d}.{why} Propose something else.",
                 proposal=str(each.pk),
             )

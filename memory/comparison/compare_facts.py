@@ -132,7 +132,7 @@ def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: 
     equal = old.texts == new.texts
     same = (equal and old.texts != ()) or any(not one.update and one in new.statements for one in old.statements)
     found = _differences(old, new, same=same)
-    if same and not found:
+    if same and not found and old.indented == new.indented:
         return Comparison(Kind.SAME, cosine, 1.0, later=later)
     shared, either = len(old.content_words & new.content_words), len(old.content_words | new.content_words)
     overlap = shared / either if either else 0.0

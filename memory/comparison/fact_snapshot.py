@@ -48,6 +48,12 @@ class FactSnapshot:
         return canonical(tuple(token.text for token in self.tokens))
 
     @cached_property
+    def indented(self) -> list[tuple[int, str]]:
+        """The indented lines after the first one, each with its indentation, which in code can be all that differs."""
+        lines = [(len(line) - len(line.lstrip()), line.strip()) for line in self.content.splitlines()[1:]]
+        return [(indentation, line) for indentation, line in lines if indentation and line]
+
+    @cached_property
     def number_free(self) -> tuple[str, ...]:
         return number_free(self.texts)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from memory.comparison import lexicon as w
-from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.lookalikes import lookalike_fold, powers_marked
 
 _MONTH = rf"(?P<month>{'|'.join(sorted(w.MONTHS, key=len, reverse=True))})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?:,?\s+(?P<year>\d{4})\b)?"
@@ -78,7 +78,7 @@ def number_free(texts: Iterable[str]) -> tuple[str, ...]:
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of `text`, with their borders and without fillers. Time and size are linear in its length."""
-    text = lookalike_fold(unicodedata.normalize("NFKC", text)).replace("’", "'").replace("‘", "'")
+    text = lookalike_fold(unicodedata.normalize("NFKC", powers_marked(text))).replace("’", "'").replace("‘", "'")
     for rewritten, plain in _REWRITES:
         text = rewritten.sub(plain, text)
     for date in _DATES:

@@ -32,6 +32,7 @@ _DRAWN_ALIKE = str.maketrans("I10", "llo")
 _HOMELY = {latin: letter for letter, latin in _LATIN_OF_CYRILLIC.items()} | _LATIN_OF_CYRILLIC | _LATIN_OF_GREEK
 """The letters that foreign ones look like: Latin ones in a Latin word, Cyrillic ones in a Cyrillic word."""
 _LIKE_LATIN = frozenset(_LATIN_OF_CYRILLIC | _LATIN_OF_GREEK)
+_POWERS = {ord(power): f"^{digit}" for digit, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 _LATIN_LETTER = re.compile("[A-Za-z]")
 
 
@@ -69,6 +70,11 @@ def lookalike_fold(text: str) -> str:
         return text
     usual = _usual_script(text)
     return _WORD.sub(lambda word: _word_fold(word.group(), usual), text)
+
+
+def powers_marked(text: str) -> str:
+    """`text` with each raised digit as ^ and the digit: compatibility forms would turn 5² into 52."""
+    return text.translate(_POWERS)
 
 
 def as_latin(text: str) -> str:

@@ -48,6 +48,20 @@ def test_learning_the_same_again_confirms_it(learn, again):
     assert Fact.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "corrected"),
+    [
+        ("The hall holds 5² people.", "The hall holds 52 people."),
+        ("Call it so:\nif late:\n    ask()\n    wait()", "Call it so:\nif late:\n    ask()\nwait()"),
+    ],
+)
+def test_learning_a_corrected_fact_keeps_the_correction(learn, first, corrected):
+    learn(first, subject="hall")
+    told = learn(corrected, subject="hall")
+    assert told["action"] != "confirmed"
+    assert told["fact"]["content"] == corrected
+
+
 def test_learning_the_same_words_about_another_subject_is_a_question(learn):
     known = learn("Prefers tea.", subject="Alice")
     told = learn("Prefers tea.", subject="Bob")

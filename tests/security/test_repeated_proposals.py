@@ -37,7 +37,7 @@ def proposed(caller, content, section="character", **more):
     return caller.put(f"/identity/{section}", {"content": content, "mode": "propose", **more})
 
 
-@pytest.mark.parametrize("again", [BOLD, f"  {BOLD.upper()}\n", BOLD.replace(" ", "  ")])
+@pytest.mark.parametrize("again", [BOLD, f"  {BOLD}\n"])
 def test_repeated_proposal_with_the_same_words_is_one(agent, again):
     first = proposed(agent, BOLD)
     assert (first.status_code, first.json()["repeated"]) == (202, False)
@@ -48,6 +48,35 @@ def test_repeated_proposal_with_the_same_words_is_one(agent, again):
     assert ChangeProposal.objects.count() == 1
     assert proposed(agent, BOLD, section="values").status_code == 202
     assert proposed(agent, f"{BOLD} Or somebody.").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("first", "corrected"),
+    [
+        ("- Ask\n- Tell\n  - Bob", "- Ask\n  - Tell\n  - Bob"),
+        ("Send it to us.", "Send it to US."),
+        ("At most 5² items.", "At most 52 items."),
+        ("if late:\n    ask()\n    wait()", "if late:\n    ask()\nwait()"),
+        ("Say “file”.", "Say “ﬁle”."),
+        ("One.\n\nTwo.", "One.\nTwo."),
+    ],
+)
+def test_corrected_proposal_is_another_one(agent, first, corrected):
+    assert proposed(agent, first).status_code == 202
+    answer = proposed(agent, corrected)
+    assert (answer.status_code, answer.json()["repeated"]) == (202, False)
+    assert answer.json()["proposal"]["content"] == corrected
+    assert ChangeProposal.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "corrected"), [("At most 5² items.", "At most 52 items."), ("Wait 05 s.", "Wait 0.5 s.")]
+)
+def test_other_number_than_in_a_rejected_proposal_may_be_proposed(agent, reviewer, first, corrected):
+    rejected = ChangeProposal.objects.get(pk=proposed(agent, first).json()["proposal"]["id"])
+    proposal_reject(proposal=rejected, by=reviewer)
+    assert_problem(proposed(agent, first.upper()), 409, "conflict", detail="these words")
+    assert proposed(agent, corrected).status_code == 202
 
 
 def test_repeated_proposal_is_separate_by_persona_and_person(api, agent, subconscious_token, bob, settings):

@@ -33,8 +33,8 @@ def candidates_filter(
     seen: dict[str, Candidate] = {}
     for place in sorted(range(len(scored)), key=turns.__getitem__):
         entry = scored[place]
-        # The same but for case, spacing and the last full stop.
-        words = " ".join(entry.candidate.hit.content.casefold().split()).rstrip(".!")
+        # The same but for spacing and the last full stop.
+        words = " ".join(entry.candidate.hit.content.split()).rstrip(".!")
         refusal = _refusal(entry, resolved, seen.get(words))
         if refusal is None:
             seen.setdefault(words, entry.candidate)

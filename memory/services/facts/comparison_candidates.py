@@ -102,6 +102,7 @@ def candidates_compare(
     repeated = [old for old in repeated if scope_contains(old, fact)]
     known = known_subjects_of(fact.agent_id, [fact, *repeated]) if repeated else {}
     new = snapshot_of(fact, known)
+    repeated = [old for old in repeated if snapshot_of(old, known).indented == new.indented]
     if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, known), new)]:
         # The same words about the same subject need no other candidates.
         return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
