@@ -1,7 +1,7 @@
 """Readers of conversations of other tools, as events: one lazy reader per format, with the position of each event.
 
-A reader yields `Turn`s in the order in which they were said. The same file gives the same turns and positions, by
-which a repeated import finds what it has stored already.
+A reader yields `Turn`s in the order in which they were said, and `LeftOut` for what becomes no event. The same file
+gives the same turns and positions, by which a repeated import finds what it has stored already.
 """
 
 import json
@@ -14,8 +14,19 @@ from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
 from memory.transfer.json_reader import BadJson, json_read
-from memory.transfer.json_values import BadEntry, list_check, moment_get, plain_text, text_get, texts_kept, value_get
+from memory.transfer.json_values import BadEntry, list_check, moment_get, text_get, texts_kept, value_get
+from memory.transfer.message_parts import (
+    CITATIONS,
+    THOUGHTS,
+    MessageText,
+    citations_removed,
+    kind_left_out,
+    message_text,
+)
 
+TOOL_ROLES = ("tool", "function")
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
+"""Where servers that speak OpenAI's protocol put the thoughts of a model."""
 SESSION = re.compile(r"session_[0-9]{1,9}")
 
 
@@ -26,6 +37,13 @@ class Turn:
     position: str
     event: dict[str, Any]
     share: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of a file that does not become an event, and why."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +132,36 @@ def read_jsonl(source: Source) -> Iterator[Turn]:
             yield Turn(f"line {number}", event, read / size)
 
 
-def read_openai(source: Source) -> Iterator[Turn]:
+def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
     """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
     for where, loop_id, message, share in _messages(source):
         role = text_get(message, "role", where)
         ts = moment_get(where, message.get("timestamp") or message.get("created_at"))
         base = {"loop_id": loop_id, "ts": ts}
-        text = plain_text(where, message.get("content"))
+        said = message_text(where, message.get("content"), any_kind=role in TOOL_ROLES)
         if role in ("system", "developer"):
-            yield from _turn(where, "", base, "system_event", text, {"role": role}, share)
+            yield from _turn(where, "", base, "system_event", said, {"role": role}, share)
         elif role == "user":
-            yield from _turn(where, "", base, source.input_kind, text, _named(message), share)
-        elif role in ("tool", "function"):
+            yield from _turn(where, "", base, source.input_kind, said, _named(message), share)
+        elif role in TOOL_ROLES:
             metadata = texts_kept(message, "tool_call_id", "name")
-            yield from _turn(where, "", base, "tool_result", text, metadata, share)
+            yield from _turn(where, "", base, "tool_result", said, metadata, share)
         elif role == "assistant":
             # The text goes with the calls; without any it is the answer.
-            calls = message.get("tool_calls") or []
-            list_check(f"{where}: tool_calls", calls)
-            for index, call in enumerate(calls):
-                function = value_get(call, "function", where)
-                name, arguments = text_get(function, "name", where), text_get(function, "arguments", where, default="")
-                metadata = {"tool": name, **texts_kept(call, "id")}
-                yield from _turn(
-                    where, f" call {index + 1}", base, "tool_call", f"{name}({arguments})", metadata, share
-                )
-            yield from _turn(where, "", base, source.output_kind, text, _named(message), share)
+            for index, (name, arguments, about) in enumerate(_calls(message, where), 1):
+                call = MessageText(f"{name}({arguments})")
+                yield from _turn(where, f" call {index}", base, "tool_call", call, {"tool": name} | about, share)
+            yield from (LeftOut(THOUGHTS) for name in THOUGHT_FIELDS if message.get(name))
+            audio = message.get("audio")
+            spoken = texts_kept(audio, "transcript").values() if isinstance(audio, dict) else ()
+            words = [said.words, text_get(message, "refusal", where, default=""), *spoken]
+            answer = MessageText("\n".join(filter(None, words)), said.left_out)
+            yield from _turn(where, "", base, source.output_kind, answer, _named(message), share)
         else:
             raise BadEntry(where, f"role {str(role)[:40]!r} is not known.")
 
 
-def read_anthropic(source: Source) -> Iterator[Turn]:
+def read_anthropic(source: Source) -> Iterator[Turn | LeftOut]:
     """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
     for where, loop_id, message, share in _messages(source):
         role = text_get(message, "role", where)
@@ -158,21 +175,34 @@ def read_anthropic(source: Source) -> Iterator[Turn]:
             if not isinstance(block, dict):
                 raise BadEntry(where, f"block {index} is not an object.")
             suffix = f" block {index}" if len(blocks) > 1 else ""
-            if block.get("type") == "tool_use":
+            held = text_get(block, "type", where, default="")
+            if why := kind_left_out(held):
+                yield LeftOut(why)
+            elif held.endswith("tool_use"):
                 name = text_get(block, "name", where)
-                call = f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})"
-                yield from _turn(
-                    where, suffix, base, "tool_call", call, {"tool": name, **texts_kept(block, "id")}, share
-                )
-            elif block.get("type") == "tool_result":
-                text = plain_text(where, block.get("content"))
+                call = MessageText(f"{name}({json.dumps(block.get('input', {}), ensure_ascii=False)})")
+                metadata = {"tool": name, **texts_kept(block, "id")}
+                yield from _turn(where, suffix, base, "tool_call", call, metadata, share)
+            elif held.endswith("tool_result"):
+                told = message_text(where, block.get("content"), any_kind=True)
                 result = "error" if block.get("is_error") else "tool_result"
-                yield from _turn(where, suffix, base, result, text, texts_kept(block, "tool_use_id"), share)
+                yield from _turn(where, suffix, base, result, told, texts_kept(block, "tool_use_id"), share)
             else:
-                yield from _turn(where, suffix, base, kind, plain_text(where, [block]), {}, share)
+                yield from _turn(where, suffix, base, kind, message_text(where, [block]), {}, share)
 
 
-READERS: dict[str, Callable[[Source], Iterator[Turn]]] = {
+def _calls(message: dict[str, Any], where: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Name, arguments and id of each call of a tool, that of the older form too."""
+    calls = message.get("tool_calls") or []
+    list_check(f"{where}: tool_calls", calls)
+    functions = [(value_get(call, "function", where), texts_kept(call, "id")) for call in calls]
+    if older := message.get("function_call"):
+        functions.append((older, {}))
+    for function, about in functions:
+        yield text_get(function, "name", where), text_get(function, "arguments", where, default=""), about
+
+
+READERS: dict[str, Callable[[Source], Iterator[Turn | LeftOut]]] = {
     "locomo": read_locomo,
     "openai": read_openai,
     "anthropic": read_anthropic,
@@ -209,11 +239,15 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
 
 
 def _turn(
-    where: str, suffix: str, base: dict[str, Any], kind: str, text: str, metadata: dict[str, Any], share: float
-) -> Iterator[Turn]:
-    """The turn, unless nothing was said."""
-    if text.strip():
-        yield Turn(where + suffix, {**base, "kind": kind, "content": text, "metadata": metadata}, share)
+    where: str, suffix: str, base: dict[str, Any], kind: str, said: MessageText, metadata: dict[str, Any], share: float
+) -> Iterator[Turn | LeftOut]:
+    """The turn, unless nothing was said, and what is left out of it."""
+    yield from map(LeftOut, said.left_out)
+    words = citations_removed(said.words) if kind.endswith("_output") else said.words
+    if words != said.words:
+        yield LeftOut(CITATIONS)
+    if words.strip():
+        yield Turn(where + suffix, {**base, "kind": kind, "content": words, "metadata": metadata}, share)
 
 
 def _named(message: dict[str, Any]) -> dict[str, Any]:

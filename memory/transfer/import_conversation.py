@@ -1,7 +1,9 @@
 """Import a conversation: its turns are recorded as events."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from identity.principal import Principal
 from memory.layers.event_limits import MAX_KEY_CHARACTERS
 from memory.layers.event_validation import events_check
 from memory.services.events import events_record
-from memory.transfer.conversation_readers import READERS, Source, Turn
+from memory.transfer.conversation_readers import READERS, LeftOut, Source, Turn
 from memory.transfer.json_values import place_shown
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
@@ -20,6 +22,15 @@ BATCH = 500
 
 Progress = Callable[[float, int, int], None]
 """Called with the share that is read (0 to 1), the events stored, and those that were there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedEvents:
+    """How many events were stored, how many had been already, and what was left out, by reason."""
+
+    stored: int
+    repeated: int
+    left_out: Counter[str]
 
 
 def conversation_import(
@@ -33,8 +44,8 @@ def conversation_import(
     project: str = "",
     task: str = "",
     progress: Progress = lambda share, stored, repeated: None,
-) -> tuple[int, int]:
-    """Record the turns in `path` as events; returns how many were stored and how many had been already.
+) -> ImportedEvents:
+    """Record the turns in `path` as events.
 
     1. The file is read through first, and nothing is stored when any of it cannot be.
     2. Batches of 500 follow, each a call of events_record. What is stored stays when this is stopped, and importing
@@ -45,22 +56,25 @@ def conversation_import(
     """
     source = Source(path, persona, conversation)
     keys = {name: key for name, key in (("project", project), ("task", task)) if key}
-    for batch, events in _batches(source, format, keys):
+    left_out: Counter[str] = Counter()
+    for batch, events in _batches(source, format, keys, left_out):
         with _placing(batch):
             events_check(events, persona=persona, now=clock.now())
     stored = repeated = 0
-    for batch, events in _batches(source, format, keys):
+    for batch, events in _batches(source, format, keys, Counter()):
         with _placing(batch):
             recorded = events_record(agent=agent, events=events, by=by, persona=persona)
         again = sum(one.repeated for one in recorded)
         stored, repeated = stored + len(recorded) - again, repeated + again
         progress(batch[-1].share, stored, repeated)
-    return stored, repeated
+    return ImportedEvents(stored, repeated, left_out)
 
 
-def _batches(source: Source, format: str, of_all: dict[str, str]) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
-    """The turns of the file with the events that they become."""
-    turns = READERS[format](source)
+def _batches(
+    source: Source, format: str, of_all: dict[str, str], left_out: Counter[str]
+) -> Iterator[tuple[list[Turn], list[dict[str, Any]]]]:
+    """The turns of the file with the events that they become; what is `left_out` is counted."""
+    turns = _turns(READERS[format](source), left_out)
     while batch := list(islice(turns, BATCH)):
         keys = [turn.event.get("key") for turn in batch]
         yield (
@@ -70,6 +84,14 @@ def _batches(source: Source, format: str, of_all: dict[str, str]) -> Iterator[tu
                 for turn, key in zip(batch, keys, strict=True)
             ],
         )
+
+
+def _turns(read: Iterator[Turn | LeftOut], left_out: Counter[str]) -> Iterator[Turn]:
+    for one in read:
+        if isinstance(one, Turn):
+            yield one
+        else:
+            left_out[one.why] += 1
 
 
 @contextmanager

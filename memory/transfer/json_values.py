@@ -52,23 +52,6 @@ def list_check(where: str, value: Any) -> bool:
     return True
 
 
-def plain_text(where: str, content: Any) -> str:
-    """What a message says: its text parts; others are named in brackets."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    list_check(f"{where}: content", content)
-    texts = []
-    for place, part in enumerate(content, 1):
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        held = f"{where} part {place}"
-        kind = text_get(part, "type", held, default="part")
-        name = next((name for name in ("text", "thinking") if part.get(name) is not None), "")
-        texts.append(text_get(part, name, held) if name else "" if "text" in part else f"[{kind}]")
-    return "\n".join(text for text in texts if text)
-
-
 def texts_kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
     """Those of the named values that are text."""
     return {name: source[name] for name in names if isinstance(source.get(name), str)}

@@ -214,6 +214,98 @@ def test_chatgpt_reads_the_branch_that_was_open_last(run):
     assert not Fact.objects.exists()
 
 
+def chat(key, role, text="", *, parent=None, at=None, **more):
+    """A node of ChatGPT's tree."""
+    message = {"id": key, "author": {"role": role}, "content": {"content_type": "text", "parts": [text]}, **more}
+    return {key: {"id": key, "message": {"create_time": at, **message}, "parent": parent, "children": []}}
+
+
+def test_chatgpt_without_an_open_branch_follows_parents_and_then_time(run):
+    tree = {
+        "root": {"id": "root", "message": None, "parent": None, "children": ["q"]},
+        **chat("q", "user", "Which tea?", parent="root", at=1),
+        **chat("old", "assistant", "Black tea.", parent="q", at=2),
+        **chat("new", "assistant", "Green tea.", parent="q", at=3),
+        **chat("thanks", "user", "Thanks.", parent="new", at=4),
+        **chat("older", "user", "No.", parent="old", at=2.5),
+    }
+    said = run("chats.json", [{"conversation_id": "c", "mapping": tree, "current_node": None}], format="chatgpt")
+    assert [content for _, content in events()] == ["Which tea?", "Green tea.", "Thanks."]
+    assert "2 skipped: on a branch that was left" in said
+    flat = (
+        chat("b", "assistant", "Second.", at=20) | chat("a", "user", "First.", at=10) | chat("c", "user", "3rd", at=30)
+    )
+    said = run("flat.json", [{"conversation_id": "d", "mapping": flat}], format="chatgpt")
+    assert [content for _, content in events()][3:] == ["First.", "Second.", "3rd"]
+    assert "on a branch" not in said
+
+
+def test_chatgpt_leaves_out_what_the_model_thought_and_what_is_not_to_be_remembered(run):
+    def kind(name, **content):
+        return {"content": {"content_type": name, **content}}
+
+    marked = (
+        'Ships \ue200entity\ue202["ship","Vasa","of 1628"]\ue201 sank \ue200cite\ue202turn0search1\ue201.'
+        " See \ue200url\ue202the museum\ue202turn0search3\ue201【12†source】 and【4:0†log.pdf】 more"
+        " citeturn0search1turn1view0:contentReference[oaicite:3]{index=3}."
+    )
+    parts = [{"content_type": "reasoning", "text": "Hidden."}, {"content_type": "hologram", "text": "Odd."}, "Said."]
+    nodes = [
+        chat("a", "user", "Keep 【1†source】.", at=1),
+        chat("b", "assistant", at=2, **kind("reasoning_recap", content="Thought for 5s")),
+        chat("c", "assistant", at=3, **kind("thinking", parts=["Secretly."])),
+        chat("d", "assistant", at=4, **kind("token_budget", text="900")),
+        chat("e", "assistant", "An analysis.", at=5, channel="analysis"),
+        chat("f", "assistant", at=6, **kind("text", parts=parts)),
+        chat("g", "assistant", marked, at=7),
+    ]
+    tree = {key: node for each in nodes for key, node in each.items()}
+    secret = {"conversation_id": "x", "is_do_not_remember": True, "mapping": chat("s", "user", "Forget me.", at=1)}
+    for dry in (True, False):
+        said = run("c.json", [{"conversation_id": "c", "mapping": tree}, secret], format="chatgpt", dry_run=dry)
+        for why in (
+            "4 skipped: thoughts of the model",
+            "1 skipped: bookkeeping of the chat",
+            "1 skipped: a part of the kind 'hologram'",
+            "1 skipped: a conversation that is not to be remembered",
+            "1 skipped: citation marks",
+        ):
+            assert why in said, said
+    assert events() == [
+        ("user_input", "Keep 【1†source】."),
+        ("actor_output", "Said."),
+        ("actor_output", "Ships Vasa sank. See the museum and more."),
+    ]
+
+
+def test_claude_leaves_out_what_was_not_said(run):
+    blocks = [
+        {"type": "thinking", "thinking": "Hm."},
+        {"type": "redacted_thinking", "data": "xyz"},
+        {"type": "text", "text": "It is"},
+        {"type": "token_budget", "remaining": 5},
+        {"type": "text", "text": "tea【3†source】."},
+        {"type": "server_tool_use", "name": "search", "input": {}},
+        {"type": "web_search_tool_result", "content": [{"type": "web_search_result", "text": "Leaves."}]},
+    ]
+    talk = {"uuid": "c", "chat_messages": [{"uuid": "m", "sender": "assistant", "content": blocks}]}
+    said = run("claude.json", [talk, {**talk, "uuid": "d", "is_temporary": True}], format="claude")
+    assert events() == [("actor_output", "It is\ntea."), ("tool_call", "search({})"), ("tool_result", "Leaves.")]
+    assert "2 skipped: thoughts of the model" in said
+    assert "1 skipped: bookkeeping of the chat" in said
+    assert "1 skipped: citation marks" in said
+    assert "1 skipped: a conversation that is not to be remembered" in said
+
+
+def test_letta_leaves_out_thoughts(run):
+    content = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "Tea【1†source】."}]
+    agent = {"id": "a", "name": "a", "messages": [{"role": "assistant", "content": content}]}
+    said = run("letta.af", {"agents": [agent], "blocks": []}, format="letta")
+    assert events() == [("actor_output", "Tea.")]
+    assert "1 skipped: thoughts of the model" in said
+    assert "1 skipped: citation marks" in said
+
+
 def test_claude(run):
     said = run("claude_conversations.json", persona="subconscious", project="bakery")
     assert events() == [

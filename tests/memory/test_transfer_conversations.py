@@ -189,12 +189,45 @@ def test_conversation_import_of_anthropic_messages(run):
     assert told() == [
         ("system_event", "Be kind.", "chat-9"),
         ("user_input", "Weather?", "chat-9"),
-        ("actor_output", "hm", "chat-9"),
         ("tool_call", 'weather({"in": "Oslo"})', "chat-9"),
         ("tool_result", "rain", "chat-9"),
         ("error", "broken", "chat-9"),
         ("actor_output", "It rains.", "chat-9"),
     ]
+
+
+def test_conversation_import_leaves_out_what_was_not_said_and_tells_of_it(run):
+    openai = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi"}, {"type": "image_url", "image_url": {}}]},
+        {"role": "assistant", "content": None, "refusal": "I cannot.", "reasoning_content": "Hm."},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}, {"type": "reasoning", "text": "Hm."}]},
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "assistant", "content": "Tea【1†source】.", "audio": {"transcript": "Spoken."}},
+        {"role": "assistant", "content": [{"type": "hologram", "text": "?"}, {"type": "token_budget", "text": "9"}]},
+    ]
+    said = run("openai", openai)
+    assert [event[:2] for event in told()] == [
+        ("user_input", "Hi\n[image_url]"),
+        ("actor_output", "I cannot."),
+        ("actor_output", "No."),
+        ("tool_call", "f({})"),
+        ("actor_output", "Tea.\nSpoken."),
+    ]
+    for why in (
+        "2 left out: thoughts",
+        "1 left out: citation",
+        "1 left out: a part of the kind 'hologram'",
+        "1 left out: book",
+    ):
+        assert why in said
+    blocks = [
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "thinking", "thinking": "Hm."},
+        {"type": "token_budget"},
+    ]
+    said = run("anthropic", [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "Yes."}]}])
+    assert [event[:2] for event in told()][5:] == [("actor_output", "Yes.")]
+    assert "2 left out: thoughts" in said
 
 
 def test_conversation_import_into_the_subconscious(run):

@@ -11,6 +11,7 @@ from identity.selectors import agent_get
 from memory.management.progress import ProgressBar
 from memory.transfer.conversation_readers import READERS
 from memory.transfer.import_conversation import conversation_import
+from memory.transfer.json_values import printable
 from nousweb.lib.errors import DomainError
 
 
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         if number != "all" and not re.fullmatch(r"[0-9]{1,9}", number):
             raise CommandError("--conversation is a number or all.")
         try:
-            stored, repeated = conversation_import(
+            imported = conversation_import(
                 agent=agent_get(options["agent"], Principal.of_command()),
                 path=path,
                 format=options["format"],
@@ -52,4 +53,6 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: {error.strerror}") from error
         finally:
             bar.end()
-        self.stderr.write(f"{stored:,} events stored, {repeated:,} were there already.")
+        self.stderr.write(f"{imported.stored:,} events stored, {imported.repeated:,} were there already.")
+        for why, count in imported.left_out.most_common():
+            self.stderr.write(f"{count:,} left out: {printable(why)}")

@@ -8,11 +8,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, list_check, plain_text, text_get, value_get
+from memory.transfer.json_values import BadEntry, list_check, text_get, value_get
+from memory.transfer.message_parts import (
+    CITATIONS,
+    NOT_REMEMBERED,
+    THOUGHTS,
+    citations_removed,
+    kind_left_out,
+    message_text,
+)
 from memory.transfer.readers.entry import EVENT, Entry, Format, ReadOptions, attempt, content_id, skipped, source_moment
 
 MAX_TITLE_CHARACTERS = 200
-THOUGHTS = ("thinking", "redacted_thinking")
+LEFT_OUT = "left out"
+"""Instead of the kind of an event: its words are the reason."""
 
 
 def _fits(record: Mapping[str, Any]) -> bool:
@@ -23,6 +32,9 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
     where, talk = record.place, record.value
     messages = value_get(talk, "chat_messages", where)
     list_check(f"{where}: chat_messages", messages)
+    if talk.get("is_temporary") is True:
+        yield from (skipped(f"{where} message {number}", NOT_REMEMBERED) for number in range(1, len(messages) + 1))
+        return
     name = text_get(talk, "uuid", where, default="") or content_id(talk.get("name"), talk.get("created_at"))
     title = text_get(talk, "name", where, default="")[:MAX_TITLE_CHARACTERS]
     for number, message in enumerate(messages, 1):
@@ -51,10 +63,10 @@ def _message(
     source_id = f"{conversation}/{text_get(message, 'uuid', place, default='') or content_id(place, blocks)}"
     said = False
     for suffix, kind, words, metadata in _blocks(blocks, kinds[sender], place):
-        if not words.strip():
+        if kind == LEFT_OUT:
+            yield skipped(place + suffix, words)
             continue
-        if kind in THOUGHTS:
-            yield skipped(place + suffix, "thoughts of the model")
+        if not words.strip():
             continue
         said = True
         fields = base | {"kind": kind, "content": words, "metadata": metadata | about}
@@ -74,28 +86,37 @@ def _blocks(blocks: list[Any], kind: str, place: str) -> Iterator[tuple[str, str
 
     def spoken() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         if texts:
-            yield (f" block {first}" if first > 1 else "", kind, "\n".join(texts), {})
+            words, suffix = "\n".join(texts), f" block {first}" if first > 1 else ""
             texts.clear()
+            own = citations_removed(words) if kind.endswith("_output") else words
+            if own != words:
+                yield suffix, LEFT_OUT, CITATIONS, {}
+            yield suffix, kind, own, {}
 
     for number, block in enumerate(blocks, 1):
         where = f"{place} block {number}"
         suffix = f" block {number}" if number > 1 else ""
         held = text_get(block, "type", where, default="text")
-        if held == "tool_use":
+        if why := kind_left_out(held):
+            if why == THOUGHTS:
+                yield from spoken()
+            yield suffix, LEFT_OUT, why, {}
+        elif held.endswith("tool_use"):
             yield from spoken()
             name = text_get(block, "name", where, default="tool")
             words = f"{name}({json.dumps(block.get('input') or {}, ensure_ascii=False)})"
             yield suffix, "tool_call", words, {"tool": name[:MAX_TITLE_CHARACTERS]}
-        elif held == "tool_result":
+        elif held.endswith("tool_result"):
             yield from spoken()
-            words = plain_text(where, block.get("content"))
-            yield suffix, "error" if block.get("is_error") is True else "tool_result", words, {}
-        elif held in THOUGHTS:
-            yield from spoken()
-            yield suffix, held, text_get(block, "thinking", where, default=" "), {}
+            result = message_text(where, block.get("content"), any_kind=True)
+            yield from ((suffix, LEFT_OUT, why, {}) for why in result.left_out)
+            yield suffix, "error" if block.get("is_error") is True else "tool_result", result.words, {}
         else:
-            first = number if not texts else first
-            texts.append(plain_text(where, [block]))
+            said = message_text(where, [block])
+            yield from ((suffix, LEFT_OUT, why, {}) for why in said.left_out)
+            if said.words:
+                first = number if not texts else first
+                texts.append(said.words)
     yield from spoken()
 
 

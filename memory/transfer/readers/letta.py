@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory.transfer.json_stream import Record
-from memory.transfer.json_values import BadEntry, list_check, plain_text, text_get, texts_kept, value_get
+from memory.transfer.json_values import BadEntry, list_check, text_get, texts_kept, value_get
+from memory.transfer.message_parts import CITATIONS, citations_removed, message_text
 from memory.transfer.readers.entry import (
     EVENT,
     FACT,
@@ -31,6 +32,7 @@ LEAVE_OUT = "none"
 PASSAGES = ("passages", "archival_memory", "archival_passages")
 SPEAKING_TOOL = "send_message"
 """The tool by which agents of the older kinds answer; its argument is the answer."""
+TOOL_ROLES = ("tool", "function")
 NOTICES = ("heartbeat", "login", "system_alert", "package_message")
 """Messages in a user's name that Letta itself writes."""
 
@@ -111,10 +113,13 @@ def _message(message: Any, place: str, owner: str, options: ReadOptions) -> Iter
     if role == "system":
         yield skipped(place, "a system prompt of Letta")
         return
-    content = message.get("content", message.get("text"))
-    text = plain_text(place, content)
+    said = message_text(place, message.get("content", message.get("text")), any_kind=role in TOOL_ROLES)
+    yield from (skipped(place, why) for why in said.left_out)
+    text = citations_removed(said.words) if role == "assistant" else said.words
+    if text != said.words:
+        yield skipped(place, CITATIONS)
     # In the first form a file names its messages by their place in it.
-    source_id = text_get(message, "id", place, default="") or content_id(owner, place, role, text)
+    source_id = text_get(message, "id", place, default="") or content_id(owner, place, role, said.words)
     base = {"loop_id": f"letta/{owner}"[:100].strip(), "ts": source_moment(place, message.get("created_at"))}
 
     def event(kind: str, words: str, suffix: str = "", **metadata: Any) -> Iterator[Entry]:
@@ -142,7 +147,7 @@ def _message(message: Any, place: str, owner: str, options: ReadOptions) -> Iter
             yield from event(options.output_kind, text)
         elif text.strip():
             yield skipped(place, "thoughts beside an answer")
-    elif role in ("tool", "function"):
+    elif role in TOOL_ROLES:
         yield from event("tool_result", text, **texts_kept(message, "tool_call_id"))
     else:
         yield skipped(place, f"a message of the role {role[:40]!r}")
