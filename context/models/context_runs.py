@@ -124,7 +124,8 @@ class MemoryUsage(AgentRow):
 
     `overlap` in [0, 1] is how surely the answer refers to it; in older rows the share of its words that the answer
     repeats. `spans` are the characters of the answer that a reference stands on, as pairs of begin and end; None in
-    older rows. Source: seed 005.1, D3 and D5.
+    older rows. `counted`: whether it changes the rank of the memory, which whoever reports it must be able to write.
+    Source: seed 005.1, D3 and D5.
     """
 
     run = AgentForeignKey(ContextRun, on_delete=models.CASCADE, related_name="usages")
@@ -137,6 +138,7 @@ class MemoryUsage(AgentRow):
     spans = models.JSONField(null=True)
     tokens = models.PositiveIntegerField(default=0)
     section = models.CharField(max_length=30, blank=True)
+    counted = models.BooleanField(default=True, db_default=True)
     at = models.DateTimeField(default=clock.now)
 
     class Meta:

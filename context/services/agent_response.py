@@ -100,6 +100,7 @@ def _keep(
                 spans=[list(span) for span in reference.spans] if use.referenced else [],
                 tokens=item.get("tokens", 0),
                 section=section,
+                counted=by.writes_project(item.get("project", "")),
                 at=moment,
             )
         )

@@ -8,7 +8,7 @@ as it was before reading, with the value that `agent_lock_shared` yields.
 A transaction takes its locks in this order:
 
 1. the agent, here; 2. its row (`Agent`), to number or change it; 3. the job; 4. the lock of learning for one memory
-(`learning_lock`), of proposing for one persona (`proposing_lock`) or of one key of a document; 5. the review
+(`learning_lock`), of proposing for one persona (`proposing_lock`) or of one key of a document or session; 5. the review
 (`MemoryReview`); 6. facts and other memories by primary key; 7. rows of the index by their keys. The numbers of a
 persona's events are a lock too (`event_ids_reserve`): actions of the subconscious are logged in a transaction of their
 own, after the job.

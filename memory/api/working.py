@@ -16,6 +16,7 @@ from memory.schemas.working_memory import (
     WorkingThreadOut,
 )
 from memory.services.working_memory import (
+    session_of,
     working_clear,
     working_item_add,
     working_item_remove,
@@ -36,7 +37,7 @@ def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "") ->
     """The task, items and open threads of one session of the caller's persona. Answers 404 where there are none."""
     _, by, memory = caller(request, agent, "memory.view_workingmemory")
     # The subconscious has a session of its own, whatever the actor calls its.
-    working = memory.working.filter(session_id=session_id, persona=by.persona).first()
+    working = session_of(memory.working.filter(session_id=session_id, persona=by.persona), by)
     if working is None:
         raise NotFound("This session has no working memory.")
     return working

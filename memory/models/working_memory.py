@@ -13,7 +13,8 @@ class WorkingMemory(AgentRow):
 
     `items` holds {"id", "type", "text", "relevance", "added_at"}; the least relevant leave when `capacity` is
     passed. `open_threads` holds {"id", "text", "added_at"}. `project` and
-    `task_key` are the keys of what the session works on; `task` says it in words.
+    `task_key` are the keys of what the session works on; `task` says it in words. A token limited to projects knows
+    nothing of other projects' sessions, so it may have one of the same name.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="working_memories")
@@ -34,7 +35,9 @@ class WorkingMemory(AgentRow):
     class Meta:
         ordering = ["-updated_at", "-id"]
         constraints = [
-            models.UniqueConstraint(fields=["agent", "persona", "session_id"], name="one_working_memory_per_session")
+            models.UniqueConstraint(
+                fields=["agent", "persona", "session_id", "project"], name="one_working_memory_per_session"
+            )
         ]
 
     def __str__(self) -> str:

@@ -217,11 +217,13 @@ def censors_count(
 ) -> None:
     """Count one activation of each of these censors that is `persona`'s own, and let those rise that are due.
 
+    Censors hold for all projects, so a token that may not write global memory counts none.
     One audit record names the censors by id, and with `about` what was checked, never its text. Called inside the
     transaction of what was checked, so that the same text is not counted again.
     """
     # The subconscious reads the actor's censors too, but its checks neither count there nor let one rise.
-    own = Censor.objects.filter(agent=agent, pk__in=matched, persona=persona)
+    counted = matched if by.writes_project("") else []
+    own = Censor.objects.filter(agent=agent, pk__in=counted, persona=persona)
     # Locked in one order first, so that two checks at once cannot wait for each other.
     list(own.select_for_update(no_key=True).order_by("pk").values_list("pk"))
     own.update(activation_count=F("activation_count") + 1, last_activated_at=clock.now())

@@ -65,7 +65,8 @@ def events_record(
        record follows, and at most one task for the closed loops beside that for the index. Events without
        `loop_id` share a loop made for the call.
     4. An event without a project or a task has those of its loop, so far. A loop has the first of each that one of its
-       events names, and OtherProject (409) refuses another one.
+       events names, and OtherProject (409) refuses another one. Whoever adds to a loop must be able to write its
+       project, as well as that of the event.
 
     One persona's calls are stored one after another, so that its ids rise in the order in which events become visible
     and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people
@@ -95,7 +96,8 @@ def _record(
     now = clock.now()
     known = _known(agent, persona, drafts)
     own_loop = f"loop-{uuid.uuid4().hex}"
-    keys = _loop_keys(agent, persona, drafts)
+    held_loops = _loop_keys(agent, persona, drafts)
+    keys = dict(held_loops)
     new: list[Event] = []
     answers: list[RecordedEvent] = []
     for place, draft in enumerate(drafts):
@@ -112,6 +114,8 @@ def _record(
         loop_id = draft.loop_id or own_loop
         if not by.reads_project(keys.get(loop_id, ("", ""))[0]):
             raise OtherProject("This loop belongs to another project.", field=f"events[{place}].loop_id")
+        if loop_id in held_loops:
+            by.require_project(held_loops[loop_id][0], f"events[{place}].loop_id")
         project, task = keys[loop_id] = _keys_joined(f"events[{place}]", draft, keys.get(loop_id, ("", "")))
         by.require_project(project, f"events[{place}].project")
         event = Event(

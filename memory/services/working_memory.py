@@ -1,8 +1,9 @@
 """Working memory: the items of an agent during one session.
 
-Every service locks the session's row first, so that of many calls at once none loses what another wrote.
+Every service locks the session first, so that of many calls at once none loses what another wrote.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,7 @@ from memory.policy.size_limits import (
 )
 from memory.services.quarantine.working_memory import screen_working_text
 from nousweb.lib import clock
+from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.validation import text_check, unit_check, whole_check, word_check
 
@@ -61,7 +63,7 @@ def working_set(
     whole_check("capacity", capacity, 1, MAX_WORKING_ITEMS)
     project, task_key = key_check("project", project), key_check("task_key", task_key)
     by.require_project(project)
-    working = _lock(agent, session_id, by)
+    working = _lock(agent, session_id, by, project)
     working.frame, working.capacity = frame, capacity
     working.held_entries = [entry for entry in working.held_entries if entry["part"] != "task"]
     entry = {"id": "task", "text": task}
@@ -139,23 +141,43 @@ def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMem
     after = {"items": len(working.items), "threads": len(working.open_threads)}
     working.task, working.frame, working.items, working.open_threads = "", "", [], []
     working.held_entries = []
-    working.project = working.task_key = ""
+    if by.writes_project("") and len(_rows(agent, working.session_id, by)) == 1:
+        working.project = working.task_key = ""
     _save(working, by, "working.clear", {"removed": after})
     return working
 
 
-def _lock(agent: Agent, session_id: str, by: Principal, *, make: bool = True) -> WorkingMemory:
-    """The locked row of a session of the persona of `by`; created if it is missing, unless `make` is false."""
+def session_of(rows: Iterable[WorkingMemory], by: Principal, project: str | None = None) -> WorkingMemory | None:
+    """The working memory that `by` means, of those of a session: that of `project`, else one that it can write, else
+    one that it can read; of several the oldest, so that nobody's takes the place of another's. None without any."""
+    readable = [row for row in rows if by.reads_project(row.project)]
+    order = [(row.project != project, not by.writes_project(row.project), row.pk, row) for row in readable]
+    return min(order)[-1] if order else None
+
+
+def _lock(
+    agent: Agent, session_id: str, by: Principal, project: str | None = None, *, make: bool = True
+) -> WorkingMemory:
+    """The locked row of a session of the persona of `by`; created if there is none that `by` can write, unless `make`
+    is false."""
     by.require("memory.change_workingmemory", agent)
     session_id = text_check("session_id", session_id, MAX_SESSION_CHARACTERS, required=True)
-    if make:
-        row = WorkingMemory(agent=agent, persona=by.persona, session_id=session_id)
-        WorkingMemory.objects.bulk_create([row], ignore_conflicts=True)
-    found = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
-    working = found.filter(agent=agent, persona=by.persona, session_id=session_id).first()
-    if working is None or not by.reads_project(working.project):
+    transaction_lock(f"session:{agent.pk}:{by.persona}:{session_id}")
+    working = session_of(_rows(agent, session_id, by), by, project)
+    if make and (working is None or not by.writes_project(working.project)):
+        by.require_project(project or "")
+        return WorkingMemory.objects.create(
+            agent=agent, persona=by.persona, session_id=session_id, project=project or ""
+        )
+    if working is None:
         raise NotFound("This session has no working memory.")
+    by.require_project(working.project)
     return working
+
+
+def _rows(agent: Agent, session_id: str, by: Principal) -> list[WorkingMemory]:
+    rows = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
+    return list(rows.filter(agent=agent, persona=by.persona, session_id=session_id).order_by("pk"))
 
 
 def _evict(working: WorkingMemory) -> list[Entry]:

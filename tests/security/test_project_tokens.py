@@ -4,11 +4,14 @@ import json
 
 import pytest
 
+from context.engine.retrieval.usage_factor import usage_stats
+from context.models import MemoryUsage
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.services.tokens import token_create
-from memory.models import Decision, Episode, Event, Fact, LoopSummary, Procedure, WorkingMemory
+from memory.models import Censor, Decision, Episode, Event, Fact, Job, LoopSummary, Procedure, WorkingMemory
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from tests.factories import SYSTEM, make_person, make_token
 from tests.http import browser
@@ -135,8 +138,8 @@ def test_project_token_writes_only_its_own(limited, foreign, ada):
         ("/decisions/{decision}/review", {"outcome": "success"}, 404),
         ("/procedures/{procedure}/activate", None, 404),
         ("/procedures/{procedure}/report", {"success": True}, 404),
-        ("/working/zeus-session/items", {"text": "Mine."}, 404),
-        ("/working/zeus-session/threads", {"text": "Mine."}, 404),
+        ("/working/zeus-session/items", {"text": "Mine."}, 403),
+        ("/working/zeus-session/threads", {"text": "Mine."}, 403),
         ("/censors", {"pattern": "apollo", "reason": "Mine."}, 403),
     ]
     for path, body, status in inherited:
@@ -167,6 +170,50 @@ def test_project_token_writes_in_its_project_and_carries_nothing_out(limited, fo
     learned = limited.post("/facts", {"content": held.content, "subject": "ledger", **keys}).json()
     assert learned["fact"]["id"] != str(held.pk)
     assert "zeus" not in json.dumps(learned)
+
+
+def test_project_token_that_only_reads_global_memory_changes_none_of_it(api, ada, limited):
+    """Its loops, sessions and censors stay what they were for everybody, and how its facts rank."""
+    full = api.as_token(make_token(ada, name="full", scopes=sorted(SCOPE_PERMISSIONS)))
+    apollo = {"project": "apollo"}
+    said = {"kind": "user_input", "content": "Hello.", "loop_id": "shared"}
+    assert full.post("/events", {"events": [said]}).status_code == 201
+    full.put("/working/desk", {"task": "Shared task."})
+    full.post("/working/desk/items", {"text": "Shared item."})
+    fact = full.post("/facts", {"content": "The office closes at six.", "subject": "office", "importance": 0.9}).json()
+    person = api.as_person(make_person("rita", "Reviewer"))
+    warn = {"pattern": "swordfish", "reason": "Secret.", "severity": "warn", "escalation_threshold": 1}
+    censor = person.post("/censors", warn, {"agent": "ada"}).json()["id"]
+    for more in (apollo, {}):
+        answer = limited.post("/events", {"events": [{**said, **more}]})
+        assert (answer.status_code, answer.json()["field"]) == (403, "events[0].loop_id")
+    assert limited.post("/loops/shared/close").status_code == 403
+    assert LoopSummary.objects.get().project == ""
+    # The name of a session is free in each project.
+    assert limited.put("/working/desk", {"task": "Mine.", **apollo}).status_code == 200
+    assert limited.post("/working/desk/items", {"text": "My item."}).status_code == 201
+    assert limited.get("/working/desk").json()["task"] == "Mine."
+    shared = full.get("/working/desk").json()
+    assert (shared["task"], [item["text"] for item in shared["items"]]) == ("Shared task.", ["Shared item."])
+    ask = {"session_id": "desk", "input": "When does the office close?"}
+    assert "Shared task." in full.post("/context", ask).json()["system_prompt"]
+    assert "Mine." in limited.post("/context", {**ask, **apollo}).json()["system_prompt"]
+    assert limited.request("DELETE", "/working/desk").status_code == 204
+    assert full.get("/working/desk").json()["task"] == "Shared task."
+    # What it says is checked by the censors, and counts on none.
+    assert limited.post("/censors/check", {"text": "A swordfish."}).json()["verdict"] == "warn"
+    assert limited.post("/context", {**ask, "input": "A swordfish?"}).json()["censor_verdict"] == "warn"
+    assert (Censor.objects.get(pk=censor).activation_count, Job.objects.filter(handler="censor_escalate").count()) == (
+        0,
+        0,
+    )
+    embed_pending_rows()
+    for caller, counted in ((limited, False), (full, True)):
+        run = caller.post("/context", {**ask, **(apollo if caller is limited else {})}).json()
+        assert "six" in run["system_prompt"]
+        assert caller.post(f"/context/{run['id']}/response", {"response": "It closes at six."}).status_code == 200
+        assert MemoryUsage.objects.get(run=run["id"], item_id=fact["fact"]["id"]).counted is counted
+    assert usage_stats(ada, "actor", [("fact", fact["fact"]["id"])], now=clock.now()).popitem()[1].observations == 1
 
 
 def test_project_token_that_may_write_global_memory(api, ada, foreign):

@@ -21,6 +21,8 @@ logger = structlog.get_logger(__name__)
 
 ANYONE = -1
 """Stands in for the agent in a query that is written once."""
+SESSIONS_READ = 100
+"""Maximum number of sessions of one name, each of another project, that are loaded."""
 CENSOR_COLUMNS = (
     "id", "severity", "pattern", "reason", "author_kind", "endorsed", "match", "similarity_threshold",
 )  # fmt: skip
@@ -44,7 +46,8 @@ _WORKING = CachedQuery(
     lambda view, agent, session: (
         view(Agent(pk=agent))
         .working.filter(session_id=session, persona=view.persona)
-        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:1]
+        .order_by("pk")
+        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:SESSIONS_READ]
     ),
     agent=ANYONE,
     session="?session",
@@ -174,17 +177,16 @@ NO_SESSION = SessionState()
 def session_load(
     view: PersonaMemory, session_id: str, scope: ProjectScope, rows: PreloadedRows | None = None
 ) -> SessionState:
-    """Load the working memory of a session; empty while it belongs to another project or task.
+    """Load the working memory of a session: that of the scope's project, else the oldest that the scope shows.
 
     `rows` are the rows of the agent that are loaded already.
     """
     try:
         found = rows.session if rows else session_query(view, session_id).rows()
-        if not found:
+        shown = [row for row in found if scope.shows(*row[-2:])]
+        if not shown:
             return NO_SESSION
-        task, frame, items, threads, *keys = found[0]
-        if not scope.shows(*keys):
-            return NO_SESSION
+        task, frame, items, threads, *_ = next((row for row in shown if row[-2] == scope.project), shown[0])
         return SessionState(task, frame, tuple(items), tuple(threads))
     except (DatabaseError, ValueError, TypeError):
         logger.exception("context.section_failed", section="working_memory")

@@ -27,7 +27,7 @@ FROM (
                * least(greatest(extract(epoch FROM %(now)s::timestamptz - at)::float8, 0), %(oldest)s::float8)
            ) AS weight
     FROM context_memoryusage
-    WHERE agent_id = %(agent)s AND persona = %(persona)s AND at <= %(now)s::timestamptz
+    WHERE agent_id = %(agent)s AND persona = %(persona)s AND counted AND at <= %(now)s::timestamptz
       AND (item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))
 ) AS observed
 GROUP BY item_type, item_id
