@@ -1,6 +1,6 @@
 # Paths below are relative on purpose: the project's own path may hold spaces, which make cannot quote.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core fuzz drills coverage check audit bench bench-context lock
+.PHONY: help demo test test-core test-citus fuzz drills coverage check audit bench bench-context lock
 PYTHON ?= python3
 PYTEST := pytest -n auto --dist loadfile --no-loadscope-reorder
 
@@ -30,6 +30,13 @@ test-core: ## Run the tests of the apps, the API and the pages, without a browse
 	@.venv/bin/python -m $(PYTEST) -m 'not browser' $(ARGS) \
 		tests/lib tests/identity tests/memory tests/context tests/api tests/console tests/mcp
 
+test-citus: ## Run the tests of the apps, the API, the pages and the worker on the Citus cluster that TEST_CITUS_URL names
+	@test -n "$$TEST_CITUS_URL" || { echo 'TEST_CITUS_URL names no cluster: docs/operations.md, "Citus".' >&2; exit 2; }
+	$(call bootstrap,--dev)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not browser' $(ARGS) $(or $(TESTS),\
+		tests/platform/test_distribution.py tests/identity tests/memory tests/context tests/api tests/console tests/mcp \
+		tests/interfaces tests/security)
+
 coverage: ## Run the tests and report the lines that none of them reaches (htmlcov/index.html)
 	$(call bootstrap,--dev --programs)
 	@.venv/bin/python -m coverage erase
@@ -55,9 +62,9 @@ fuzz: ## Run the fuzzers and attacks at full size (SEED=7 draws other calls; ARG
 	$(call bootstrap,--dev --programs)
 	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/interfaces $(ARGS)
 
-drills: ## Run the drills of a larger installation: a pooler, a replica, a proxy before two of each (needs pgbouncer and nginx)
-	$(call bootstrap,--dev --programs)
-	ATTACK_SCALE=full .venv/bin/python -m pytest -n 0 -rs tests/drills $(ARGS)
+drills: ## Run the drills of a larger installation: a pooler, a replica, a proxy before two of each (SIZE=small takes a minute)
+	$(call bootstrap,--dev --programs drills)
+	ATTACK_SCALE=$(or $(SIZE),full) .venv/bin/python -m pytest -n 0 -rs tests/drills $(ARGS)
 
 audit: ## Look for known vulnerabilities of the locked dependencies; says when it could not
 	$(call bootstrap,--dev)

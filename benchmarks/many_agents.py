@@ -2,7 +2,7 @@
 
 Each agent records two turns, learns a fact, contradicts it and asks for a context; when all rows have their vectors,
 each asks again and searches. Every prompt must hold the agent's own fact and no other's. BENCH_DATABASE_URL names
-another, empty database; with NOUS_DB_DISTRIBUTED=1 one that `manage.py distribute` has distributed.
+another, empty database, which `manage.py distribute` may have distributed.
 """
 
 import argparse
@@ -57,10 +57,11 @@ def second_day(one: Agent, timed: Callable[[str, Callable[[], Any]], Any]) -> No
 
 def rows_by_server() -> dict[str, int]:
     """How many facts lie on each server of a cluster."""
-    from django.conf import settings
     from django.db import connection
 
-    if not settings.DB_DISTRIBUTED:
+    from nousweb.lib.distribution import is_distributed
+
+    if not is_distributed():
         return {}
     with connection.cursor() as cursor:
         cursor.execute("SET citus.show_shards_for_app_name_prefixes = '*'")

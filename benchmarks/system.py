@@ -19,7 +19,7 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "benchmarks" / "results"
-KEPT = ("NOUS_EMBED", "NOUS_DB_DISTRIBUTED")
+KEPT = ("NOUS_EMBED",)
 """Settings of whoever measures that the system takes over."""
 REUSED_SECONDS = 2.0
 """How long a connection may have been idle to be used for a write; well below the server's own patience."""

@@ -45,7 +45,6 @@ try:
     LOG_FORMAT = read("NOUS_LOG_FORMAT", one_of("console", "json"), "json" if PRODUCTION else "console")
     DB_KEEP_SECONDS = read("NOUS_DB_KEEP_SECONDS", whole(0, 24 * 3600), 0)
     DB_PREPARE = read("NOUS_DB_PREPARE", flag, True)
-    DB_DISTRIBUTED = read("NOUS_DB_DISTRIBUTED", flag, False)
     WORKER_PROCESSES = read("NOUS_WORKER_PROCESSES", whole(1, 64), 1)
 
     IDENTITY_PROMPT = read("NOUS_IDENTITY_PROMPT", shown_text, "")
@@ -122,9 +121,6 @@ if DATABASE_REPLICA and "postgresql" not in str(DATABASE_REPLICA["ENGINE"]):
     raise ImproperlyConfigured("DATABASE_REPLICA_URL: expected a postgresql:// address")
 # The role of the running product, to which the owner grants what it needs.
 DATABASE_ROLE = str(DATABASES["default"].get("USER") or "")
-if DB_DISTRIBUTED and DATABASE_OWNER and DATABASE_OWNER.get("USER") != DATABASES["default"].get("USER"):
-    # Citus refuses the functions of an erasure, the owner's, in a transaction in which another role has written.
-    raise ImproperlyConfigured("DATABASE_OWNER_URL: with NOUS_DB_DISTRIBUTED the product has the owner's role")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
 if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:

@@ -9,10 +9,10 @@ the owner of the tables, with the triggers of these tables off.
 
 from typing import Any, LiteralString
 
-from django.conf import settings
 from django.db import connection, transaction
 from psycopg import sql
 
+from nousweb.lib.distribution import is_distributed
 from nousweb.lib.transaction_retry import transaction_retried
 
 MAX_DELETED = 1_000
@@ -41,14 +41,14 @@ class Baseline:
     def _restore(self) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL ROLE NONE")
-            if settings.DB_DISTRIBUTED:
+            if is_distributed():
                 # No trigger of a part of a table can be turned off after its rows were changed.
                 cursor.execute("SET LOCAL citus.propagate_set_commands = 'local'")
                 cursor.execute("SET LOCAL session_replication_role = 'replica'")
             filled = self._filled(cursor, 0)
             changed = [name for name in self._rows if _rows(cursor, name) != self._rows[name]]
             touched = sorted({*filled} - {*self._rows} | {*changed})
-            if not settings.DB_DISTRIBUTED and self._filled(cursor, MAX_DELETED):
+            if not is_distributed() and self._filled(cursor, MAX_DELETED):
                 touched = self._tables
             for name in touched:
                 self._triggers(cursor, "DISABLE", name)
@@ -77,7 +77,7 @@ class Baseline:
         return [row[0] for row in cursor.fetchall()]
 
     def _triggers(self, cursor: Any, verb: LiteralString, table: str) -> None:
-        if table in self._guarded and not settings.DB_DISTRIBUTED:
+        if table in self._guarded and not is_distributed():
             _execute(cursor, "ALTER TABLE {} " + verb + " TRIGGER USER", table)
 
 

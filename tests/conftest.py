@@ -27,7 +27,10 @@ from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
+from nousweb.database.distribute import distribute
+from nousweb.lib.distribution import is_distributed
 from tests.baseline import Baseline
+from tests.cluster import CITUS_URL, SHARDS
 from tests.database import product_rights
 from tests.embeddings import batches_run_once, pairs_read_once, questions_forgotten
 from tests.factories import make_person, make_principal, make_token
@@ -154,6 +157,12 @@ def _models_run_once_for_the_same() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """The test database with the product's rights, dropped at the end even if a browser still holds a connection."""
+    with django_db_blocker.unblock():
+        if CITUS_URL:
+            connection.ensure_connection()
+            distribute(connection.connection, shards=SHARDS)
+            is_distributed.cache_clear()
+        assert is_distributed() == bool(CITUS_URL)
     with django_db_blocker.unblock(), product_rights(), pytest.MonkeyPatch.context() as patch:
         baseline = Baseline()
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: baseline.restore())

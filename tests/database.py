@@ -1,8 +1,8 @@
 """pytest plugin: a throw-away PostgreSQL for the whole run, created before Django reads its settings.
 
 TEST_DATABASE_URL names a server to use instead; its user needs the privilege to create databases. TEST_CITUS_URL names
-a database of a Citus cluster instead, migrated and distributed, whose rows the tests may remove. All files of the run
-go into a temporary folder, which is removed at its end. Folders of killed runs are removed by the next run.
+a database of a Citus cluster instead, beside which each process makes one of its own (tests/cluster.py). All files of
+the run go into a temporary folder, which is removed at its end. Folders of killed runs are removed by the next run.
 
 Tests have no more privileges in it than the running product: the owner of the tables creates and migrates the test
 database, and then its connections step down to the product's role (`SET ROLE`). Tests change tables themselves through
@@ -31,6 +31,7 @@ import pytest
 from psycopg import sql
 
 from nousweb.runtime.postgres import EmbeddedServer, PostgresProblem, check_requirements
+from tests.cluster import CITUS_URL, PROCESS, ClusterDatabase, exceptions_mark
 
 # The first of ours that is imported: while everything is imported there is nothing to collect.
 gc.disable()
@@ -65,10 +66,16 @@ class ThrowAwayDatabase:
         self._server: EmbeddedServer | None = None
         self._migrated: MigratedCluster | None = None
         self._role: tuple[str, str] | None = None
+        self._of_cluster: ClusterDatabase | None = None
         self._pid = os.getpid()
         # The server of a process that was handed tests out begins with a copy, when it has collected them.
         self.copied = not given_url and "PYTEST_XDIST_WORKER" in os.environ
-        if given_url:
+        if given_url and given_url == CITUS_URL:
+            # With one role, as the product has there.
+            if asks:
+                self._of_cluster = ClusterDatabase(given_url)
+            self.owner_url = self.url = self._of_cluster.url if self._of_cluster else given_url
+        elif given_url:
             check_requirements(given_url)
             self.owner_url = given_url
             self._role = _role_make(given_url) if asks else None
@@ -96,6 +103,8 @@ class ThrowAwayDatabase:
                 self._migrated.wait()
             if self._server is not None:
                 self._server.destroy()
+            if self._of_cluster is not None:
+                self._of_cluster.remove()
             if self._role is not None:
                 # Kept where a test database was kept, in which it has rights.
                 with contextlib.suppress(psycopg.Error), psycopg.connect(self.owner_url) as connection:
@@ -257,8 +266,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     """Start the database; a wrapper, because only then it comes before pytest-django loads the settings."""
-    citus_url = os.environ.get("TEST_CITUS_URL", "")
-    given_url = citus_url or os.environ.get("TEST_DATABASE_URL", "")
+    given_url = CITUS_URL or os.environ.get("TEST_DATABASE_URL", "")
     if given_url and not urlsplit(given_url).scheme.startswith("postgres"):
         raise pytest.UsageError("TEST_DATABASE_URL, TEST_CITUS_URL: expected a postgresql:// address")
     # Otherwise each process of the run, and each program that a test starts, compiles all of the project for itself.
@@ -268,8 +276,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     # Who only hands tests out to processes of their own has no question to a database.
     asks = "PYTEST_XDIST_WORKER" in os.environ or options.usepdb or not getattr(options, "numprocesses", None)
     try:
-        # There the tests have one role, and the database itself: Citus makes none by `CREATE DATABASE`.
-        database = ThrowAwayDatabase(given_url, asks=asks and not citus_url)
+        database = ThrowAwayDatabase(given_url, asks=asks)
     except PostgresProblem as problem:
         raise pytest.UsageError(str(problem)) from problem
     early_config.stash[DATABASE] = database
@@ -280,8 +287,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Of this process and of those that it hands tests out to.
         os.environ["TEST_RUN_FOLDER"] = str(database.folder)
-    if citus_url:
-        os.environ["NOUS_DB_DISTRIBUTED"] = "1"
     os.environ["DATABASE_URL"] = database.url
     os.environ["DATABASE_OWNER_URL"] = database.owner_url
     os.environ["NOUS_DATA_DIR"] = str(database.folder)
@@ -299,11 +304,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for name in ("USER", "PASSWORD", "HOST", "PORT"):
         settings.DATABASES["default"][name] = settings.DATABASE_OWNER[name]
-    if os.environ.get("TEST_CITUS_URL"):
-        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = settings.DATABASES["default"]["NAME"]
+    if CITUS_URL:
+        # Made already, on each server; pytest-django adds the name of the process once more.
+        name = settings.DATABASES["default"]["NAME"].removesuffix(PROCESS)
+        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = name
         config.option.reuse_db = True
     if config.stash[DATABASE].copied:
         settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = MIGRATED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what a cluster cannot do."""
+    exceptions_mark(items)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

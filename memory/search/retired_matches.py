@@ -12,7 +12,7 @@ from memory.models.project_scope import EVERYTHING
 from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
 from memory.search.fusion import Candidates
-from memory.search.index_tables import AGENT_UNINDEXED, source_of
+from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
@@ -106,7 +106,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
             values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
             holding.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
         # In this form the planner uses the index of words and does not read all retired rows.
-        holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent=AGENT_UNINDEXED)
+        holders = source_of(view, "id", f"({' OR '.join(holding)}) AND {gone}", agent=agent_unindexed())
         likely += f" UNION (SELECT id FROM {holders} AS holder LIMIT {LEXICAL_ROWS})"  # noqa: S608
     statement = f"""
 WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (

@@ -15,7 +15,7 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from memory.embedding.vocabulary import known_words
 from memory.persona import PersonaMemory
-from memory.search.index_tables import AGENT_UNINDEXED, source_of
+from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import dictionary_sql
 from memory.search.request import SearchRequest
 from memory.search.request_conditions import visible_as_of, wanted_of
@@ -62,7 +62,7 @@ def spelling_corrections(view: PersonaMemory, request: SearchRequest, words: Seq
     known, values = visible_as_of(request.as_of)
     wanted, wanted_values = wanted_of(request)
     keys = f"nous_agent_lexemes(agent_id, terms) && (SELECT array_agg('{agent}:' || lexeme) FROM form)"  # noqa: S608
-    holders = source_of(view, "id, terms", f"{keys} AND {known} AND {wanted}", agent=AGENT_UNINDEXED)
+    holders = source_of(view, "id, terms", f"{keys} AND {known} AND {wanted}", agent=agent_unindexed())
     statement = f"""
 WITH form AS MATERIALIZED (
     SELECT form, (tsvector_to_array(to_tsvector({dictionary_sql(agent)}::regconfig, form)))[1] AS lexeme

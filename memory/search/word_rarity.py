@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from memory.persona import PersonaMemory
-from memory.search.index_tables import AGENT_UNINDEXED, source_of
+from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import terms_sql
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
@@ -27,7 +27,7 @@ def word_rarity(view: PersonaMemory, words: Sequence[str]) -> list[float | None]
         view,
         "1 AS one",
         f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || word.lexeme]",
-        agent=AGENT_UNINDEXED,
+        agent=agent_unindexed(),
     )
     statement = f"""
 WITH word AS MATERIALIZED (

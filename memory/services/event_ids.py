@@ -5,10 +5,10 @@ the whole database, lie below 2^53 for 131,000 agents, and rise with the numbers
 order of their arrival. Ids from before lie below 2^36.
 """
 
-from django.conf import settings
 from django.db import connection
 
 from identity.models import Persona
+from nousweb.lib.distribution import is_distributed
 from nousweb.lib.errors import NotFound
 
 AGENT_BITS = 36
@@ -36,7 +36,7 @@ def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
     such agent any more.
     """
     with connection.cursor() as cursor:
-        statement = _RESERVE_ROUTED if settings.DB_DISTRIBUTED else _RESERVE
+        statement = _RESERVE_ROUTED if is_distributed() else _RESERVE
         cursor.execute(statement, {"agent": agent_id, "persona": persona, "count": count})
         row = cursor.fetchone()
     if row is None:

@@ -222,12 +222,7 @@ _LOOPS_EXTEND = """
 INSERT INTO memory_loopsummary AS held (
     agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
     first_event_at, last_event_at, closed_at, closed_by, project, task)
-SELECT %s, %s, loop_id, '', kind, visibility, '{}', event_count, 0, first_event_at, last_event_at, closed_at,
-    CASE WHEN closed_at IS NULL THEN '' ELSE %s END, project, task
-FROM unnest(%s::text[], %s::text[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::timestamptz[],
-    %s::text[], %s::text[])
-    AS new (loop_id, kind, visibility, event_count, first_event_at, last_event_at, closed_at, project, task)
-ORDER BY loop_id
+VALUES {rows}
 ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     event_count = held.event_count + excluded.event_count,
     first_event_at = least(held.first_event_at, excluded.first_event_at),
@@ -238,6 +233,7 @@ ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     task = CASE WHEN held.task = '' THEN excluded.task ELSE held.task END
 RETURNING id, loop_id, closed_at IS NOT NULL, closed_at = %s
 """
+_LOOP = "(%s, %s, %s, '', %s, %s, '{}', %s, 0, %s, %s, %s, %s, %s, %s)"
 
 
 def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[int]:
@@ -249,10 +245,13 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
     loops: dict[str, list[Event]] = {}
     for event in events:
         loops.setdefault(event.loop_id, []).append(event)
-    columns: list[list[Any]] = [[] for _ in range(9)]
-    for loop_id, found in loops.items():
+    values: list[Any] = []
+    # In one order in all calls, which otherwise might wait for each other.
+    for loop_id, found in sorted(loops.items()):
         closes = any(event.kind in CLOSING_KINDS for event in found)
-        row = (
+        values += (
+            agent.pk,
+            persona,
             loop_id,
             found[0].kind,
             loop_visibility(event.visibility for event in found),
@@ -260,14 +259,13 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
             min(event.ts for event in found),
             max(event.ts for event in found),
             now if closes else None,
+            LoopSummary.ClosedBy.OUTPUT.value if closes else "",
             # Each event has at least the keys of those before it.
             found[-1].project,
             found[-1].task,
         )
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
     with connection.cursor() as cursor:
-        cursor.execute(_LOOPS_EXTEND, [agent.pk, persona, LoopSummary.ClosedBy.OUTPUT.value, *columns, now])
+        cursor.execute(_LOOPS_EXTEND.format(rows=", ".join([_LOOP] * len(loops))), [*values, now])
         rows = cursor.fetchall()
     feed_changes_record(
         feed_change_draft("loop.closed", agent, persona, "loopsummary", loop_id, {"closed_by": "output"})

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from memory.search.candidates import TUNING
 from nousweb.database.distributed_functions import functions_rewrite
 from nousweb.database.distributed_tables import (
     CASCADES,
@@ -214,11 +215,13 @@ def _local(connection: psycopg.Connection[Any]) -> int:
 
 
 def _settings_keep(connection: psycopg.Connection[Any]) -> None:
-    database = connection.info.dbname
-    for name, value in SETTINGS.items():
+    """Let new connections to each server have SETTINGS, and those of vector indexes: what a search sets for itself,
+    only the coordinator gets."""
+    of_vectors = {name: value for name, value in TUNING.items() if name.startswith("hnsw.")}
+    for name, value in (SETTINGS | of_vectors).items():
         connection.execute(
             sql.SQL("ALTER DATABASE {} SET {} = {}").format(
-                sql.Identifier(database),
+                sql.Identifier(connection.info.dbname),
                 sql.SQL(name),
                 sql.Literal(value),
             )

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 
 import environ
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from nousweb.database.privileges import privileges_grant, weakness
+from nousweb.lib.distribution import is_distributed
 
 CREDENTIALS = ("USER", "PASSWORD", "HOST", "PORT")
 
@@ -51,9 +53,20 @@ def product_role_grant(alias: str = DEFAULT_DB_ALIAS) -> None:
     """Give the product's role the rights that it needs, and take others away; as the owner of the tables."""
     if settings.DATABASE_OWNER is None or not settings.DATABASE_ROLE:
         return
+    if is_distributed():
+        one_role_check()
     connection = connections[alias]
     connection.ensure_connection()
     privileges_grant(connection.connection, settings.DATABASE_ROLE)
+
+
+def one_role_check() -> None:
+    """Raise ImproperlyConfigured where the owner of distributed tables has another role than the product.
+
+    Citus refuses the functions of an erasure, the owner's, in a transaction in which another role has written.
+    """
+    if settings.DATABASE_OWNER and settings.DATABASE_OWNER.get("USER") != settings.DATABASE_ROLE:
+        raise ImproperlyConfigured("DATABASE_OWNER_URL: on Citus the product has the role that owns the tables.")
 
 
 def product_role_weakness(alias: str = DEFAULT_DB_ALIAS) -> str:

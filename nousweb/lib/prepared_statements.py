@@ -146,7 +146,9 @@ def instance_insert(
     parameters = _values(row, "")
     condition = f" WHERE {where}" if where else ""
     hurried = "" if durable or connection.in_atomic_block else " FROM set_config('synchronous_commit', 'off', true)"
-    statement = f"INSERT INTO {columns} SELECT {given}{hurried}{condition}"
+    # Citus sends values to the part of the table that takes them; the rows of a SELECT it collects first.
+    source = f"SELECT {given}{hurried}{condition}" if hurried or condition else f"VALUES ({given})"
+    statement = f"INSERT INTO {columns} {source}"
     if also_insert is not None:
         columns, given = _insertion(type(also_insert), also_insert.pk is None, "also_")
         follows = f"INSERT INTO {columns} SELECT {given} FROM inserted"  # noqa: S608  (names of our own tables)

@@ -26,18 +26,19 @@ BYTES_NEEDED = 1_500_000_000
 
 
 class Program(NamedTuple):
-    """A requirement of some tests besides Python: any of these commands, the best first.
+    """A requirement of `users`, some tests, besides Python: any of these commands, the best first.
 
     Debian's packages are tried in order until the first command exists, or at least one.
     """
 
     names: "tuple[str, ...]"
     packages: "tuple[str, ...]"
-    tests: str
+    users: str
+    of_drills: bool = False
 
     def there(self) -> bool:
         """Whether the tests can run."""
-        return any(shutil.which(name) for name in self.names)
+        return any(map(program_path, self.names))
 
 
 PROGRAMS = (
@@ -50,7 +51,14 @@ PROGRAMS = (
     Program(("redis-server",), ("redis-server",), "the tests of Redis as broker"),
     Program(("curl",), ("curl",), "the snippets of the documentation"),
     Program(("jq",), ("jq",), "the snippets of the documentation"),
+    Program(("pgbouncer",), ("pgbouncer",), "the drill of a pooler", of_drills=True),
+    Program(("nginx",), ("nginx-light",), "the drill of a proxy", of_drills=True),
 )
+
+
+def program_path(name: str) -> "str | None":
+    """The path of a program, also of one that only an administrator usually runs."""
+    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
 
 
 class SetupProblem(Exception):
@@ -187,9 +195,10 @@ def ensure_installed(dev: bool) -> None:
         os.close(folder)
 
 
-def ensure_programs() -> None:
-    """Install what Debian has for the tests when this may be done, and say so loudly when not."""
-    wanted = [each for each in PROGRAMS if not shutil.which(each.names[0])]
+def ensure_programs(*, of_drills: bool) -> None:
+    """Install what Debian has for the tests, or for the drills, when this may be done, and say so loudly when not."""
+    programs = [each for each in PROGRAMS if each.of_drills == of_drills]
+    wanted = [each for each in programs if not program_path(each.names[0])]
     if wanted and os.geteuid() == 0 and shutil.which("apt-get"):
         say("Installing Debian's programs for the tests (once) ...")
         debian("update")
@@ -198,12 +207,14 @@ def ensure_programs() -> None:
                 debian("install", "--yes", "--no-install-recommends", package)
                 if each.there():
                     break
-    for each in PROGRAMS:
+    for each in programs:
         if not each.there():
             package = each.packages[-1]
             say("=" * 78)
-            say(f"NO {package.upper()}: {each.tests} cannot run (as root: apt-get install {package}).")
-            say("They will " + ("FAIL, because CI is set." if os.environ.get("CI") else "be skipped."))
+            say(f"NO {package.upper()}: {each.users} cannot run (as root: apt-get install {package}).")
+            say(
+                "They will " + ("FAIL, because CI is set." if os.environ.get("CI") and not of_drills else "be skipped.")
+            )
             say("=" * 78)
 
 
@@ -212,7 +223,8 @@ def debian(*arguments: str) -> None:
     finished = subprocess.run(
         ["apt-get", "-qq", *arguments],
         check=False,
-        env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
+        # In this runlevel packages do not start their services.
+        env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -226,13 +238,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     parser.add_argument(
-        "--programs", action="store_true", help="with Debian's chromium and redis-server, when they may be installed"
+        "--programs",
+        nargs="?",
+        const="tests",
+        choices=("tests", "drills"),
+        help="with Debian's programs for the tests, such as Chromium, or for the drills, when they may be installed",
     )
     options = parser.parse_args()
     try:
         ensure_installed(options.dev)
         if options.programs:
-            ensure_programs()
+            ensure_programs(of_drills=options.programs == "drills")
     except SetupProblem as problem:
         say(f"nous: {problem}")
         return 1

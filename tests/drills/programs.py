@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pwd
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,12 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from nousweb.runtime.bootstrap import program_path
 from tests.product import PATIENCE, Product, tied
 
 
-def program_path(name: str) -> str:
+def program_needed(name: str) -> str:
     """Where a program is; the test is skipped, with this reason, where it is not installed."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    found = program_path(name)
     if found is None:
         pytest.skip(f"{name} is not installed.")
     return found
@@ -58,7 +58,7 @@ def pooler_running(product: Product, *, connections: int) -> Iterator[str]:
 
     It runs as whoever the database belongs to, who alone may enter its folder.
     """
-    program, port = program_path("pgbouncer"), free_port()
+    program, port = program_needed("pgbouncer"), free_port()
     folder = product.folder / "pooler"
     folder.mkdir(exist_ok=True)
     owner = pwd.getpwuid(product.server.paths.cluster.stat().st_uid)
@@ -89,7 +89,7 @@ logfile = {folder / "pgbouncer.log"}
 @contextlib.contextmanager
 def proxy_running(folder: Path, upstreams: list[int]) -> Iterator[int]:
     """nginx before web servers at some ports of this machine, as docs/operations.md has it; its own port."""
-    program, port = program_path("nginx"), free_port()
+    program, port = program_needed("nginx"), free_port()
     folder.mkdir(exist_ok=True)
     servers = "\n".join(f"server 127.0.0.1:{each} max_fails=0;" for each in upstreams)
     temporary = "\n".join(

@@ -12,9 +12,10 @@ from tests.drills.callers import Callers
 from tests.drills.programs import pooler_running
 from tests.product import product_running, until
 from tests.security.canaries import ERASE, KINDS, answers_search, database_search, story_tell
+from tests.security.scale import scaled
 from tests.security.test_erasure_under_load import METRICS_TOKEN, Receiver, worker_done
 
-CONNECTIONS, CALLERS, SECONDS = 3, 6, 30
+CONNECTIONS, CALLERS, SECONDS = 3, 6, scaled(8, 30)
 TURNS = """
 import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")

@@ -15,9 +15,10 @@ from psycopg.conninfo import make_conninfo
 from tests.drills.callers import Callers
 from tests.drills.programs import free_port
 from tests.product import PATIENCE, product_running, until
+from tests.security.scale import scaled
 from tests.security.test_erasure_under_load import PERSON, worker_done
 
-CALLERS, SECONDS = 4, 15
+CALLERS, SECONDS = 4, scaled(8, 15)
 
 
 def owner_run(product, program, *arguments):

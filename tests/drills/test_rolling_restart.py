@@ -8,9 +8,10 @@ import time
 from tests.drills.callers import Callers
 from tests.drills.programs import free_port, proxy_running
 from tests.product import PATIENCE, product_running, until
+from tests.security.scale import scaled
 from tests.security.test_erasure_under_load import worker_done
 
-CALLERS, ROUNDS = 6, 3
+CALLERS, ROUNDS = 6, scaled(1, 3)
 COUNTED = "SELECT count(*) FROM memory_event WHERE id = ANY('{{{}}}')"
 DERIVED = "SELECT count(*), count(DISTINCT event_id) FROM memory_longtermentry"
 

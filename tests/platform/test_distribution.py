@@ -1,29 +1,32 @@
 """Statements on the tables that Citus distributes name the agent, so that each goes to one part of one server."""
 
+import json
 import os
 import re
-import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import psycopg
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.urls import reverse
 
 from memory.lifecycle import runner
 from memory.models import Fact, Job, MemoryReview
+from memory.search.candidates import TUNING
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.database.distribute import NotDistributable, distribute
 from nousweb.database.distributed_tables import COLUMN, REFERENCE, distributed_tables
-from tests.http import browser
-from tests.product import PROJECT
+from tests.cluster import ClusterDatabase, not_on_a_cluster, on_a_cluster
+from tests.docs.demo_server import demo_server
+from tests.http import ApiClient, browser
+from tests.product import PROJECT, until
 
 pytestmark = pytest.mark.django_db
 
@@ -46,9 +49,23 @@ ALLOWED = {
 """Statements that name no agent, each with its reason."""
 
 
-on_a_cluster = pytest.mark.skipif(
-    not settings.DB_DISTRIBUTED, reason="asks a Citus cluster, which TEST_CITUS_URL names"
+def _post(path: str, expected: int = 201, **body: Any) -> Callable[[ApiClient], None]:
+    def turn(caller: ApiClient) -> None:
+        answer = caller.post(path, body)
+        assert answer.status_code == expected, answer.content
+
+    return turn
+
+
+AGENT_TURN = (
+    _post("/events", events=[{"loop_id": "l", "kind": "user_input", "content": "Where is the office?"}]),
+    _post("/facts", content="The office is in Berlin.", subject="office"),
+    _post("/facts", content="The office is not in Berlin.", subject="office"),
+    _post("/facts", content="Tim's job title is baker.", subject="Tim", category="person"),
+    _post("/context", 200, session_id="s", input="Where is the office?"),
+    lambda caller: caller.get("/recall", {"q": "Where is the office?"}),
 )
+"""What an agent sends again and again."""
 
 
 @contextmanager
@@ -79,14 +96,14 @@ def unexpected(found: set[str]) -> set[str]:
     return {sql for sql in found if not any(re.match(allowed, sql) for allowed in ALLOWED)}
 
 
-@pytest.mark.skipif(settings.DB_DISTRIBUTED, reason="there it would find nothing to do")
+@not_on_a_cluster
 def test_distribute_says_what_a_server_without_citus_lacks():
     connection.ensure_connection()
     with pytest.raises(NotDistributable, match="no extension citus"):
         distribute(connection.connection)
 
 
-@pytest.mark.skipif(settings.DB_DISTRIBUTED, reason="reads the statements, which are the same on any PostgreSQL")
+@not_on_a_cluster
 def test_statements_of_requests_and_tasks_name_the_agent(api, ada, all_scopes_token, charlie):
     caller, person = api.as_token(all_scopes_token), browser(charlie)
     with statements() as sent:
@@ -119,48 +136,36 @@ def test_statements_of_requests_and_tasks_name_the_agent(api, ada, all_scopes_to
 
 
 @on_a_cluster
-def test_search_and_context_go_to_one_part_of_one_server(api, ada, all_scopes_token):
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_each_statement_of_an_agent_goes_to_one_part_of_one_server(api, ada, all_scopes_token, first):
     caller = api.as_token(all_scopes_token)
-    for content in ("The office is in Berlin.", "Tim sails on Sundays."):
-        caller.post("/facts", {"content": content})
+    if not first:
+        for turn in AGENT_TURN:
+            turn(caller)
+        embed_pending_rows()
     with statements(values := []) as sent:
-        assert caller.get("/recall", {"q": "Where is the office?"}).json()["items"]
-        assert caller.post("/context", {"session_id": "s", "input": "Where is the office?"}).status_code == 200
-    read = [(sql, given) for sql, given in zip(sent, values, strict=True) if TABLES.search(sql)]
-    assert sum("hits AS" in sql for sql, _ in read) == 2
-    assert sum("json_agg" in sql and "memory_subject" in sql for sql, _ in read) >= 1
+        for turn in AGENT_TURN:
+            turn(caller)
+    asked = [(sql, given) for sql, given in zip(sent, values, strict=True) if TABLES.search(sql)]
+    assert len(asked) > 40
+    spread = {}
     with connection.cursor() as cursor:
-        for sql, given in read:
+        for sql, given in asked:
             cursor.execute(f"EXPLAIN (COSTS OFF) {sql}", given)
             plan = "\n".join(row[0] for row in cursor.fetchall())
-            assert re.findall(r"Task Count: (\d+)", plan) == ["1"], f"{sql}\n{plan}"
+            if re.findall(r"Task Count: (\d+)", plan) != ["1"]:
+                spread[sql] = plan
+    assert not spread, "\n\n".join(f"{sql}\n{plan}" for sql, plan in spread.items())
 
 
 @pytest.fixture
 def empty_database() -> Iterator[str]:
     """Address of a database of its own on every server of the cluster, which is removed afterwards."""
-    url, name = urlsplit(os.environ["TEST_CITUS_URL"]), f"nous_test_{secrets.token_hex(4)}"
-
-    def each(database: str, *orders: str) -> None:
-        for host, port in servers:
-            place = f"{url.scheme}://{url.netloc.rpartition('@')[0]}@{host}:{port}/{database}"
-            with psycopg.connect(place, autocommit=True) as server:
-                for order in ("SET citus.enable_create_database_propagation = off", *orders):
-                    server.execute(order.encode())
-
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid")
-        servers = cursor.fetchall()
-    each(url.path[1:], f"CREATE DATABASE {name}")
+    database = ClusterDatabase()
     try:
-        each(name, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
-        with psycopg.connect(url._replace(path=f"/{name}").geturl(), autocommit=True) as coordinator:
-            coordinator.execute("SELECT citus_set_coordinator_host(%s, %s)", servers[0])
-            for server in servers[1:]:
-                coordinator.execute("SELECT citus_add_node(%s, %s)", server)
-        yield url._replace(path=f"/{name}").geturl()
+        yield database.url
     finally:
-        each(url.path[1:], f"DROP DATABASE {name} WITH (FORCE)")
+        database.remove()
 
 
 def _contents(database: psycopg.Connection[Any]) -> dict[str, tuple[int, int]]:
@@ -176,28 +181,64 @@ def _contents(database: psycopg.Connection[Any]) -> dict[str, tuple[int, int]]:
     }
 
 
+def program(database: str, folder: Path, *words: str) -> str:
+    """The output of a program of the product on a database, with no other setting than its address."""
+    environment = {"DATABASE_URL": database, "NOUS_DATA_DIR": str(folder), "NOUS_SECRET_KEY": "x" * 50}
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=PROJECT,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("NOUS_", "DATABASE_"))}
+        | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr[-2000:]
+    return done.stdout
+
+
+SCHEDULED = """
+import django
+django.setup()
+from django.utils.module_loading import import_string
+from nousweb.queue.schedules import SCHEDULES
+for path, _ in SCHEDULES.values():
+    import_string(path)()
+"""
+
+
+@on_a_cluster
+def test_demo_and_worker_run_on_a_distributed_database(empty_database, tmp_path):
+    program(empty_database, tmp_path, "manage.py", "migrate", "--verbosity", "0")
+    program(empty_database, tmp_path, "manage.py", "distribute", "--shards", "4")
+    with demo_server(DATABASE_URL=empty_database) as demo, psycopg.connect(empty_database, autocommit=True) as database:
+        body = json.dumps({"session_id": "s", "input": "Checkout is slow. What do we know?"}).encode()
+        headers = {"Authorization": f"Bearer {demo.token}", "Content-Type": "application/json"}
+        with urlopen(Request(f"{demo.address}/api/context", body, headers)) as answer:
+            assert "checkout" in json.load(answer)["system_prompt"]
+        open_jobs = "SELECT handler, status, error FROM memory_lifecyclerun WHERE status <> 'done'"
+        until("jobs are done", lambda: not database.execute(open_jobs).fetchall(),
+              state=lambda: database.execute(open_jobs).fetchall())  # fmt: skip
+        program(empty_database, tmp_path, "-c", SCHEDULED)
+        failed = "SELECT func, result FROM django_q_task WHERE NOT success"
+        assert not database.execute(failed).fetchall()
+
+
+@on_a_cluster
+def test_each_server_searches_vectors_as_the_product_does():
+    with connection.cursor() as cursor:
+        for name in ("hnsw.iterative_scan", "hnsw.ef_search"):
+            cursor.execute("SELECT result FROM run_command_on_all_nodes(%s)", [f"SHOW {name}"])
+            assert {row[0] for row in cursor.fetchall()} == {TUNING[name]}
+
+
 @on_a_cluster
 def test_distribute_moves_the_rows_of_a_filled_database(empty_database, tmp_path):
-    def command(*words: str, distributed: bool = True) -> str:
-        environment = {
-            "DATABASE_URL": empty_database,
-            "NOUS_DATA_DIR": str(tmp_path),
-            "NOUS_SECRET_KEY": secrets.token_hex(32),
-            "NOUS_DB_DISTRIBUTED": str(int(distributed)),
-        }
-        done = subprocess.run(
-            [sys.executable, "manage.py", *words],
-            cwd=PROJECT,
-            env={name: value for name, value in os.environ.items() if not name.startswith("NOUS_")} | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert not done.returncode, done.stderr[-2000:]
-        return done.stdout
+    def command(*words: str) -> str:
+        return program(empty_database, tmp_path, "manage.py", *words)
 
-    command("migrate", "--verbosity", "0", distributed=False)
-    command("loaddemo", distributed=False)
+    command("migrate", "--verbosity", "0")
+    command("loaddemo")
     with psycopg.connect(empty_database, autocommit=True) as database:
         before = _contents(database)
         facts = before["memory_fact"][0]

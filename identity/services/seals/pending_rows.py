@@ -8,13 +8,13 @@ may still write below it. A row that appears below it was not written by the pro
 from datetime import datetime
 from typing import NamedTuple
 
-from django.conf import settings
 from django.db import connection
 
 from identity.models import LogHorizon
 from identity.policy.seal_limits import SETTLED
 from identity.policy.sealed_tables import SealedTable
 from nousweb.lib import clock
+from nousweb.lib.distribution import is_distributed
 
 
 class Pending(NamedTuple):
@@ -71,7 +71,7 @@ ORDER BY {agent}, t.section, t.version LIMIT %(limit)s
 
 def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
     """The rows of a table that are in no seal, up to `limit`, in the order in which they are to be sealed."""
-    by_chain = _BY_CHAIN_ROUTED if settings.DB_DISTRIBUTED else _BY_CHAIN
+    by_chain = _BY_CHAIN_ROUTED if is_distributed() else _BY_CHAIN
     form = (by_chain if table.by_chain else _NUMBERED) if table.numbered else _NAMED
     counters = table.counters._meta.db_table if table.counters else ""
     statement = form.format(
@@ -98,7 +98,7 @@ def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
         )
         oldest, following, highest = cursor.fetchone()
     if horizon.next_transaction is not None and oldest >= horizon.next_transaction:
-        return horizon, None if settings.DB_DISTRIBUTED and _is_open_since(horizon.noted_at) else horizon.next_floor
+        return horizon, None if is_distributed() and _is_open_since(horizon.noted_at) else horizon.next_floor
     if horizon.next_floor is None or (horizon.next_transaction or 0) > following:
         # The second: a dump was restored on a server that counts its transactions from the beginning.
         horizon.next_transaction = None

@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, models
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from memory.models import Document, Fact, WorkingMemory
 from memory.services.erasure.scope import Erasure, QuoteScan, erasure_of, large_tables
 from memory.types import MEMORY_TYPES
+from nousweb.lib.distribution import is_distributed
 
 RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
 
@@ -23,7 +23,7 @@ def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Documen
         cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
         (since,) = cursor.fetchone()
     # In a cluster each server counts its own transactions, so everything is scanned while the agent is locked.
-    tables = () if settings.DB_DISTRIBUTED else large_tables
+    tables = () if is_distributed() else large_tables
     return QuoteScan(erasure.needles, since, {model: quoting_keys(model, erasure) for model in tables})
 
 

@@ -30,7 +30,7 @@ from memory.models.project_scope import (
 )
 from memory.persona import VIEWS
 from memory.policy.categories import CATEGORY_PERMISSIONS
-from memory.search.index_tables import AGENT_UNINDEXED
+from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
@@ -299,19 +299,20 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
             f" AND active AND model = %(model)s AND {scope_contains_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
         )
+    agent = agent_unindexed()
     statement = f"""
 WITH words AS MATERIALIZED (
     SELECT array_agg(%(agent)s::text || ':' || lexeme) AS keys,
            string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
     FROM unnest(tsvector_to_array({terms_sql(fact.agent_id, "%(text)s")})) AS lexeme
 )
-SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {AGENT_UNINDEXED} = %(agent)s AND id IN ({nearest}
+SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {agent} = %(agent)s AND id IN ({nearest}
     (SELECT id FROM (
         SELECT id,
             row_number() OVER (PARTITION BY is_wider ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
         FROM (
             SELECT id, terms, {scope_contains_sql()} AS is_wider FROM {table}, words
-            WHERE {AGENT_UNINDEXED} = %(agent)s
+            WHERE {agent} = %(agent)s
             AND nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active
             AND {scopes_overlap_sql()}
             LIMIT {WORD_ROWS}

@@ -9,7 +9,7 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.models import MemoryReview, Subject, SubjectAlias
-from memory.search.index_tables import AGENT_UNINDEXED
+from memory.search.index_tables import agent_unindexed
 from memory.services.reviews.open_review import reviews_open
 from memory.subjects.name_similarity import Likeness, blocks_wanted, likeness
 
@@ -26,7 +26,7 @@ FROM unnest(%(subjects)s::uuid[], %(blocks)s::text[]) WITH ORDINALITY AS asked (
 CROSS JOIN LATERAL (
     SELECT id, subject_id, spelling, created_at FROM (
         SELECT id, agent_id, persona, subject_id, spelling, created_at FROM memory_subjectalias
-        WHERE {AGENT_UNINDEXED} = %(agent)s AND blocks && asked.blocks::bigint[] OFFSET 0
+        WHERE {{agent}} = %(agent)s AND blocks && asked.blocks::bigint[] OFFSET 0
     ) AS sharing
     WHERE agent_id = %(agent)s AND persona = %(persona)s AND subject_id <> asked.subject_id
     ORDER BY created_at, id LIMIT %(limit)s
@@ -106,7 +106,7 @@ def _sharing_blocks(spelled: Sequence[tuple[Subject, str]]) -> list[list[Subject
         if len(spelled) > 1:
             cursor.execute(_BY_MARKS, ["off"])
         cursor.execute(
-            _SHARING,
+            _SHARING.format(agent=agent_unindexed()),
             {
                 "agent": memory.agent_id,
                 "persona": memory.persona,

@@ -17,8 +17,6 @@ kind about the same words, ignoring case, spaces and punctuation.
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
-
 from identity.policy.sections import Risk
 from memory.policy.categories import PROFILE_CATEGORIES
 
@@ -32,21 +30,12 @@ prompts AS MATERIALIZED (
 ), agent_prompts AS MATERIALIZED (SELECT agent_id, sum(number) AS number FROM prompts GROUP BY agent_id)"""
 
 
-def _beside(table: str, row: str, joined: str = "") -> str:
-    """One row to join others to: Citus needs a row of `table` to send the reads of `row` to its part of that table."""
-    if settings.DB_DISTRIBUTED:
-        return f"{table} one {joined} WHERE one.id = {row}.id AND one.agent_id = {row}.agent_id"
-    return f"(VALUES (1)) one {joined} WHERE true"
-
-
-OF_PROPOSAL = f"""
+# Each begins with the row itself once more: Citus sends the other reads to the part of the table that holds it.
+OF_PROPOSAL = """
 SELECT p.risk, coalesce((SELECT number FROM agent_prompts WHERE agent_prompts.agent_id = p.agent_id), 0) AS prompts,
        md5(concat_ws('/', p.status, p.persona, p.section, lower(p.content))) AS alike
-FROM {_beside("identity_changeproposal", "p")}"""  # noqa: S608
-_ABOUT = """LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
-LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
-LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id"""
-OF_REVIEW = f"""
+FROM identity_changeproposal one WHERE one.id = p.id AND one.agent_id = p.agent_id"""
+OF_REVIEW = """
 SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
             WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END AS risk,
        CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
@@ -59,7 +48,11 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
        md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
            coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
        ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
-FROM {_beside("memory_memoryreview", "r", _ABOUT)}"""  # noqa: S608
+FROM memory_memoryreview one
+LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
+LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
+LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id
+WHERE one.id = r.id AND one.agent_id = r.agent_id"""
 
 _WEIGHTS = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
 PRIORITY = f"(CASE risk {_WEIGHTS} END) * (1 + prompts)::bigint"

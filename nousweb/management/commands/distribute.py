@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from nousweb.database.distribute import NotDistributable, distribute
-from nousweb.database.postgres_roles import as_owner
+from nousweb.database.postgres_roles import as_owner, one_role_check
 
 
 class Command(BaseCommand):
@@ -15,6 +15,7 @@ class Command(BaseCommand):
         parser.add_argument("--shards", type=int, default=32, help="parts of each table (default: 32)")
 
     def handle(self, *args: Any, shards: int, **options: Any) -> None:
+        one_role_check()
         try:
             with as_owner():
                 connection.ensure_connection()
