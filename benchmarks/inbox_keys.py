@@ -73,6 +73,8 @@ def worked_off(page: Any, gold: dict[str, Gold], pause: float = 0.0) -> Work:
         item = page.evaluate(READ)["item"]
         found = gold[item.rstrip("/").rpartition("/")[2]]
         time.sleep(pause)
+        # A decision key acts on what has been in view for half a second.
+        page.wait_for_selector("[data-read][data-seen]", state="attached", timeout=PATIENCE_MS)
         page.keyboard.press(found.key)
         work.keys += 1
         page.wait_for_function(MOVED, arg=item, timeout=PATIENCE_MS)

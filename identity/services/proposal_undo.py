@@ -1,6 +1,6 @@
 """Undo a change that an agent applied itself, or a decision about a proposal."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
@@ -36,8 +36,10 @@ def proposal_revert(*, proposal: ChangeProposal, by: Principal, comment: str = "
 
 
 @transaction.atomic
-def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
+def proposal_undo(*, proposal: ChangeProposal, by: Principal, decided_at: datetime | None = None) -> ChangeProposal:
     """Undo a decision: the proposal is pending again.
+
+    `decided_at` names the decision to undo. Raises Conflict if another one was made since.
 
     An approval can be undone while nothing came after it; its text is replaced by a new version that restores the one
     before. A change that a person applied directly, such as a rollback, was never pending, and is reverted by the undo.
@@ -48,6 +50,8 @@ def proposal_undo(*, proposal: ChangeProposal, by: Principal) -> ChangeProposal:
     until another person agrees, and that new proposal is returned.
     """
     agent, proposal = proposal_lock(proposal, by)
+    if decided_at not in (None, proposal.decided_at) and proposal.status != Status.PENDING:
+        raise Conflict(f"This proposal has been decided again since, by {proposal.reviewer_name}: nothing was undone.")
     if proposal.status == Status.REJECTED:
         proposal.status = Status.PENDING
         status_audit(proposal, agent, by, "proposal.undo", Status.REJECTED, "")

@@ -81,7 +81,7 @@ function show() {
         link.addEventListener("click", () => {
           dialog.close();
           if (offer.press.matches("input:not([type=checkbox], [type=radio], [type=submit]), textarea, select")) offer.press.focus();
-          else offer.press.click();
+          else if (document.dispatchEvent(new CustomEvent("nous:key", { cancelable: true, detail: { button: offer.press, key: offer.press.dataset.key } }))) offer.press.click();
         });
       }
       item.append(link);

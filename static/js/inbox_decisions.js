@@ -3,8 +3,6 @@
 // proposal of the same section, which the server shows in advance as it is once this one is approved.
 // Without this script a decision is sent as any other form, and its answer is the next page.
 
-// Milliseconds in which the second press of a key that bounces decides nothing.
-const BOUNCE = 50;
 const PARTS = ["[data-page-head]", "#main"];
 const login = document.body.dataset.loginUrl;
 const working = document.getElementById("working");
@@ -174,9 +172,6 @@ document.addEventListener("submit", (event) => {
   assumed = next && next === ahead.approved ? number : null;
   if (next) {
     decision.shown = show(next, ahead.url, true);
-    const there = formOf(document);
-    there.setAttribute("aria-busy", "true");
-    setTimeout(() => there.removeAttribute("aria-busy"), BOUNCE);
   } else working.classList.add("htmx-request");
   ahead = null;
   last = last.then(() => send(form, body, decision));

@@ -12,7 +12,7 @@ function enabled() {
   try { return localStorage.getItem(STORE) !== "off"; } catch { return true; }
 }
 
-const visible = (element) => element.getClientRects().length > 0;
+const visible = (element) => element.checkVisibility({ visibilityProperty: true });
 
 function typing(target) {
   if (!(target instanceof HTMLElement)) return false;
@@ -56,18 +56,7 @@ function unfold(item) {
   if (!text || text.open) return;
   text.open = true;
   unfolded = text;
-  // The event of opening comes later than the text, and a key pressed between them would do nothing.
-  shown(text);
 }
-// A row is let pass only after its text was shown: the field that says so counts once it has been.
-function shown(text) {
-  for (const field of $$("input[name=shown]", text)) field.disabled = false;
-  text.closest("[data-keyitem]")?.classList.add("is-shown");
-}
-document.addEventListener("toggle", (event) => {
-  if (event.target.matches?.("details[data-unfold]") && event.target.open) shown(event.target);
-}, true);
-for (const text of $$("details[data-unfold][open]")) shown(text);
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-select-all]") || !event.target.checked) return;
   for (const text of $$("details[data-unfold]")) text.open = true;
@@ -108,6 +97,11 @@ function targetOf(key) {
   if (inside) return inside;
   const items = itemsOf(list());
   return $$(selector).find((element) => usable(element) && !items.some((item) => item.contains(element)));
+}
+
+// Whether nothing on this page (decision_guard.js) objects to what a key presses; `button` is none for a key without one.
+function allowed(button, key) {
+  return document.dispatchEvent(new CustomEvent("nous:key", { cancelable: true, detail: { button, key } }));
 }
 
 function showHelp() {
@@ -151,9 +145,13 @@ document.addEventListener("keydown", (event) => {
   if (typing(event.target) || dialog?.open || !enabled()) return;
   const { key } = event;
   const declared = targetOf(key);
+  // A held key must not decide one row after another.
+  if (declared && event.repeat) return;
+  if (!allowed(declared, key)) {
+    event.preventDefault();
+    return;
+  }
   if (declared) {
-    // A held key must not decide one row after another.
-    if (event.repeat) return;
     if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
     else if (!arriving()) {
       remember(declared);

@@ -46,11 +46,11 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-export function toast(word, text) {
-  const region = document.getElementById("toasts");
+function toast(word, text, place = "toasts") {
+  const region = document.getElementById(place);
   if (!region) return;
   const notice = document.createElement("div");
-  notice.className = "notice notice-error";
+  notice.className = place === "toasts" ? "notice notice-error" : "notice notice-warn";
   const body = document.createElement("div");
   body.className = "grow";
   const strong = document.createElement("span");
@@ -64,7 +64,8 @@ export function toast(word, text) {
   close.setAttribute("aria-label", "Dismiss");
   close.textContent = "✕";
   notice.append(body, close);
-  // The newest failure replaces the older ones: it is the one to act on.
+  // The newest replaces the older ones: it is the one to act on.
+  for (const older of $$(".toasts")) older.replaceChildren();
   region.replaceChildren(notice);
 }
 
@@ -83,6 +84,9 @@ document.addEventListener("htmx:sendError", () => {
   toast("No connection.", "The server could not be reached. Nothing was saved.");
 });
 document.addEventListener("nous:refused", (event) => toast(event.detail.word, event.detail.text));
+// It is about the item that was there.
+document.addEventListener("htmx:load", (event) => { if (event.detail.elt.id === "main") document.getElementById("told")?.replaceChildren(); });
+document.addEventListener("nous:told", (event) => toast(event.detail.word, event.detail.text, "told"));
 document.addEventListener("htmx:timeout", () => {
   toast("No answer.", "The server took too long. Look whether it was saved before you try again.");
 });
@@ -181,10 +185,20 @@ document.addEventListener("htmx:load", showSelection);
 showSelection();
 
 // Typed text is not lost by a slip.
+const TYPED = "textarea, input:not([type]), input[type=text], input[type=url], input[type=email]";
 const dirty = new Set();
+const guarded = (form) => form?.getAttribute("method") === "post" && !form.matches("[hx-post], [data-no-draft]");
 document.addEventListener("input", (event) => {
-  const form = event.target.form;
-  if (form?.matches("[data-guard]")) dirty.add(form);
+  const { form } = event.target;
+  if (form?.matches("[data-guard]") || (guarded(form) && event.target.matches(TYPED))) dirty.add(form);
+});
+// What a decision would lose, which takes the other forms of its page away.
+document.addEventListener("nous:leaving", (event) => {
+  const { form, lost } = event.detail;
+  for (const other of dirty) {
+    const typed = other !== form && other.isConnected && [...other.elements].find((field) => field.matches(TYPED) && field.value !== field.defaultValue);
+    if (typed) lost.push(`“${typed.labels[0]?.textContent.trim() ?? typed.name}”`);
+  }
 });
 document.addEventListener("reset", (event) => dirty.delete(event.target));
 document.addEventListener("submit", (event) => dirty.delete(event.target));

@@ -93,13 +93,22 @@ def log_in(open_page: OpenPage, live_server: LiveServer) -> Callable[..., Page]:
     return log_in
 
 
+SEEN = """() => {
+    const row = document.querySelector("[data-keyitem].is-selected");
+    const form = document.querySelector("form[data-decide]");
+    const text = row ? row.querySelector("details[open] [data-read]") : form && document.querySelector("[data-read]");
+    return !text || text.hasAttribute("data-seen");
+}"""
+"""Whether the text that a decision key would act on has been in view for long enough."""
+
+
 def press_key(page: Page, key: str) -> None:
     """Presses a key once the page acts on keys.
 
-    Its heading is there before its scripts, and for a moment after a decision it takes another one for a bounced key.
+    Its heading is there before its scripts, and a decision key waits until the text has been in view.
     """
     page.wait_for_load_state("load")
-    page.locator("form[data-decide][aria-busy]").wait_for(state="detached")
+    page.wait_for_function(SEEN)
     page.keyboard.press(key)
 
 

@@ -96,7 +96,7 @@ def test_edit_shows_its_difference_while_typing(log_in: LogIn, waiting: dict[str
     press_key(page, "e")
     page.get_by_label("Text to approve").fill("Truth first, kindly.")
     expect(page.locator("#edit-diff .diff-text.is-added").last).to_contain_text("Truth first, kindly.")
-    page.get_by_role("button", name="Approve edited text").click()
+    page.get_by_role("button", name="Approve my edit").click()
     arrive(page, "Boundaries of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
 

@@ -11,6 +11,7 @@ from memory.jobs.messages import message_send
 from memory.jobs.queue import job_queue
 from memory.models import (
     Censor,
+    Event,
     Fact,
     FactChange,
     LongTermEntry,
@@ -21,7 +22,7 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.facts.history import fact_change_record, iso
-from memory.services.quarantine.memories import quarantine_memory, type_name
+from memory.services.quarantine.memories import memory_text, quarantine_memory, type_name
 from memory.services.quarantine.working_memory import quarantine_working_text, release_working_text
 from memory.services.search_index.writer import index_put, index_remove
 from memory.services.subjects.registry import alias_enter
@@ -184,3 +185,10 @@ def quarantined_memories(review: MemoryReview) -> list[Any]:
             rows = QUARANTINE_MODELS[kind]._default_manager.select_related("agent")
             memories.append(rows.filter(agent=review.agent_id, pk=key).first())
     return [memory for memory in memories if memory is not None]
+
+
+def quarantined_text(memory: Any) -> str:
+    """The whole text of one of `quarantined_memories`."""
+    if isinstance(memory, str):
+        return memory
+    return memory.content if isinstance(memory, Event) else memory_text(memory)

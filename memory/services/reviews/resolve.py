@@ -29,6 +29,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
+from memory.services.reviews.seen_state import review_state
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -85,6 +86,7 @@ def review_resolve(
     comment: str = "",
     content: str = "",
     batch: UUID | None = None,
+    seen: str = "",
 ) -> MemoryReview:
     """Resolve a review. People only. Each kind has its own RESOLUTIONS:
 
@@ -95,8 +97,9 @@ def review_resolve(
     - Two subjects: same (merge them), different.
     - A quarantined text: allow (in use, with the trust class of a person), hold (it stays in quarantine).
 
-    Facts that stay active after a person's resolution count as verified by people. Raises Conflict if the review is
-    resolved already or its facts have changed, Invalid for a resolution that the kind does not have, NotAllowed.
+    Facts that stay active after a person's resolution count as verified by people. `seen` is the `review_state` that
+    was shown. Raises Conflict if the review is resolved already, or if it or its facts have changed since, Invalid for
+    a resolution that the kind does not have, NotAllowed.
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
@@ -109,6 +112,8 @@ def review_resolve(
     if review.status == Status.RESOLVED:
         who = f" by {review.resolver_name}" if review.resolver_name else ""
         raise Conflict(f"This review is already resolved{who}: {review.get_resolution_display().lower()}.")
+    if seen and seen != review_state(review):
+        raise Conflict("What this review is about has changed since it was shown. Read it again, then resolve it.")
     chosen = Resolution(resolution)
     undo = _apply(review, chosen, by, comment, content)
     resolution_record(review, chosen, by, comment=comment, undo=undo, batch=batch)

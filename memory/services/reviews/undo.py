@@ -22,10 +22,11 @@ Status = MemoryReview.Status
 
 
 @agent_transaction(of="review")
-def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
+def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | None = None) -> MemoryReview:
     """Undo the resolution of a review by new changes; the review is pending again.
 
-    Raises Conflict if there is nothing to undo, or if the changed memories have changed since.
+    `resolved_at` names the resolution to undo. Raises Conflict if there is nothing to undo, if another resolution was
+    made since, or if the changed memories have changed since.
     """
     by.require(REVIEW, review.agent)
     if review.before.get("subjects") or review.before.get("held"):
@@ -33,6 +34,8 @@ def review_undo(*, review: MemoryReview, by: Principal) -> MemoryReview:
     review = review_lock(review)
     if review.status != Status.RESOLVED:
         raise Conflict("This review has no resolution to undo.")
+    if resolved_at not in (None, review.resolved_at):
+        raise Conflict(f"This review has been resolved again since, by {review.resolver_name}: nothing was undone.")
     _effects_undo(review, by)
     _reopen(review, by)
     return review

@@ -102,8 +102,12 @@ class InboxFilter:
 
     def item_url(self, item_type: str, key: UUID, **extra: str) -> str:
         """The address of an item's page, from which one goes on in this part of the inbox."""
+        return self.address_of(reverse(ITEM_PAGES[item_type], args=[key]), item_type, **extra)
+
+    def address_of(self, page: str, item_type: str, **extra: str) -> str:
+        """The address of a page about items of this type, which goes on in this part of the inbox."""
         own = "identity" if item_type == PROPOSAL else "questions"
-        return self._address(reverse(ITEM_PAGES[item_type], args=[key]), self.view, own, extra)
+        return self._address(page, self.view, own, extra)
 
     def _address(self, page: str, view: str, usual: str, extra: dict[str, str]) -> str:
         """An address with this filter, where a page without a view in its query is that of the view `usual`."""
@@ -138,6 +142,7 @@ class InboxFilter:
         return {
             "place": found.place,
             "total": found.total,
+            "risk": found.risk,
             "previous": self.item_url(*found.previous) if found.previous else None,
             "next": self.item_url(*found.next) if found.next else None,
             "following": found.following,

@@ -127,6 +127,7 @@ class InboxPlace:
     previous: tuple[str, UUID] | None
     next: tuple[str, UUID] | None
     following: tuple[str, UUID] | None
+    risk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class InboxQuery:
         sql = f"""{self._scored()}, numbered AS (
             SELECT id, row_number() OVER w AS place, count(*) OVER () AS total, type,
                    lag(type) OVER w AS type_before, lag(id) OVER w AS id_before,
-                   lead(type) OVER w AS type_after, lead(id) OVER w AS id_after
+                   lead(type) OVER w AS type_after, lead(id) OVER w AS id_after, risk
             FROM scored WINDOW w AS (ORDER BY {SORTS[self.sort]})
         ) SELECT * FROM numbered WHERE id = %(pk)s OR place = 1 ORDER BY place"""  # noqa: S608
         with connection.cursor() as cursor:
@@ -175,7 +176,7 @@ class InboxQuery:
         if own is None:
             return InboxPlace(None, rows[0][2], None, None, first)
         before, after = ((kind, key) if key else None for kind, key in (own[4:6], own[6:8]))
-        return InboxPlace(own[1], own[2], before, after, after or (first if own[1] > 1 else None))
+        return InboxPlace(own[1], own[2], before, after, after or (first if own[1] > 1 else None), own[8])
 
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
         """The first items of up to `size` groups, in their order; those after an entry of an earlier page."""

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from django import forms
@@ -32,6 +33,14 @@ def section_named(name: str) -> Section:
 def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
     """The layout of a diff: from ?layout=, else from the browser's cookie."""
     return "unified" if request.GET.get("layout", request.COOKIES.get("layout")) == "unified" else "split"
+
+
+def moment_of(request: HttpRequest, name: str) -> datetime | None:
+    """The moment in a field of a form; None if it is missing. Raises Invalid."""
+    try:
+        return datetime.fromisoformat(request.POST[name]) if request.POST.get(name) else None
+    except ValueError:
+        raise Invalid("Not a moment.", field=name) from None
 
 
 def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:

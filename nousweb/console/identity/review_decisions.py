@@ -4,14 +4,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest
-from django.urls import reverse
-
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery
 from identity.models import ChangeProposal
 from identity.principal import Principal
-from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_revert
 from identity.services.proposals import (
     proposal_approve,
@@ -19,12 +15,10 @@ from identity.services.proposals import (
     proposal_reject,
     proposal_withdraw,
 )
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, proposal_title, with_texts
+from nousweb.console.identity.review_queue import QueueFilter, ReviewItem, with_texts
 from nousweb.lib.errors import NotFound
 
-Status = ChangeProposal.Status
 ANOTHER_MUST_APPROVE = "Four eyes: another person must approve."
-UNDOABLE = (Status.APPROVED, Status.REJECTED)
 
 
 def item_get(pk: UUID, by: Principal) -> ReviewItem:
@@ -89,32 +83,6 @@ def proposal_decide(
     if action not in decisions:
         raise NotFound("There is no such decision.")
     return decisions[action]()
-
-
-def decision_undo_offer(request: HttpRequest, by: Principal) -> dict[str, Any] | None:
-    """The last decision, from the address, and the address to undo it."""
-    queue, seen = QueueFilter.of(request.GET), ChangeProposal.objects.visible_to(by)
-    done, batch = uuid_of(request.GET.get("done")), uuid_of(request.GET.get("batch"))
-    if batch:
-        decided = list(seen.filter(batch=batch).select_related("agent")[:201])
-        url = reverse("review_batch_undo", args=[batch])
-    elif done:
-        decided = list(seen.filter(pk=done, reviewer_id=by.id).select_related("agent"))
-        decided += seen.filter(pk=done, status=Status.WITHDRAWN).select_related("agent")
-        url = reverse("proposal_undo", args=[done])
-    else:
-        return None
-    if not decided:
-        return None
-    kept = decided[0].self_applied and decided[0].status == Status.APPROVED
-    word = "Kept" if kept else decided[0].get_status_display()
-    what = proposal_title(decided[0]) if len(decided) == 1 else f"{len(decided)} proposals"
-    return {
-        "word": word,
-        "what": what,
-        "url": f"{url}?{queue.query()}" if by.may(REVIEW) and decided[0].status in UNDOABLE else "",
-        "many": len(decided) > 1,
-    }
 
 
 def queue_url(queue: QueueFilter, **extra: str) -> str:

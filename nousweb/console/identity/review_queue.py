@@ -21,6 +21,7 @@ from identity.principal import Principal
 from nousweb.console.common.inbox_filter import InboxFilter, place_among
 from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxPlace
 from nousweb.console.common.review_pace import LATELY
+from nousweb.console.common.undo_offer import proposal_name
 from nousweb.lib import clock
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -241,4 +242,4 @@ class ReviewItem:
 
 def proposal_title(proposal: ChangeProposal) -> str:
     """The title of a proposal: "Values of Ada"."""
-    return f"{proposal.get_section_display()} of {proposal.agent.name}"
+    return proposal_name(proposal.section, proposal.agent.name)

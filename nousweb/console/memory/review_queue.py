@@ -2,18 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
-
-from django.http import HttpRequest
-from django.urls import reverse
 
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.selectors import visible_reviews
 from memory.selectors.filters import ReviewFilter
-from memory.services.reviews.records import REVIEW
 from nousweb.console.common.inbox_filter import InboxFilter, place_among
 from nousweb.console.common.inbox_query import QUEUE_LIMIT, InboxPlace
 from nousweb.console.common.inbox_query import REVIEW as REVIEW_TYPE
@@ -70,25 +65,6 @@ def review_title(review: MemoryReview) -> str:
         return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
     number = len(review.facts)
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
-
-
-def resolution_undo_offer(request: HttpRequest, by: Principal, queue: ReviewQueue) -> dict[str, Any] | None:
-    """The last resolution, from the address, and the address to undo it."""
-    for name, url_name in (("batch", "memory_review_batch_undo"), ("done", "memory_review_undo")):
-        keys = uuids_of([request.GET.get(name, "")])
-        if not keys:
-            continue
-        field = "batch" if name == "batch" else "pk"
-        found = list(visible_reviews(by).filter(status=Status.RESOLVED, **{field: keys[0]})[:201])
-        if not found:
-            return None
-        return {
-            "word": found[0].get_resolution_display(),
-            "what": str(found[0]) if len(found) == 1 else f"{len(found)} reviews",
-            "url": f"{reverse(url_name, args=[keys[0]])}?{queue.query()}" if by.may(REVIEW) else "",
-            "many": len(found) > 1,
-        }
-    return None
 
 
 def uuids_of(values: Sequence[str]) -> list[UUID]:

@@ -167,13 +167,38 @@ def test_review_stale_proposal_shows_three_texts_and_is_approved_on_the_current_
     assert now(proposal).edited
 
 
+def test_review_edit_beside_another_button_is_kept(ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor)
+    for action in ("approve", "reject"):
+        kept = decide(bob, proposal, action, base_version="0", content="My own words.")
+        assert kept.status_code == 422
+        assert kept.context["edit"]["text"] == "My own words."
+        assert kept.context["decision"]["approve"]["value"] == "approve_edited"
+    assert now(proposal).status == Status.PENDING
+    unedited = decide(bob, proposal, "approve", base_version="0", content="Truth first.\r\n")
+    assert unedited.status_code == 302
+    assert not now(proposal).edited
+
+
+def test_review_undo_of_an_earlier_decision_is_refused(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
+    proposal = make_proposal(ada, actor)
+    decide(bob, proposal, "reject")
+    undo, first = reverse("proposal_undo", args=[proposal.pk]), {"decided": now(proposal).decided_at}
+    browser(charlie).post(undo)
+    decide(charlie, proposal, "reject")
+    page = browser(bob).post(undo, first, follow=True).content.decode()
+    assert "has been decided again since, by charlie: nothing was undone" in page
+    assert now(proposal).status == Status.REJECTED
+    assert browser(bob).post(undo, {"decided": "odd"}).status_code == 422
+
+
 def test_review_edit_refused_as_stale_keeps_the_input(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     identity_propose(agent=ada, section="values", content="Speed first.", by=Principal.of_user(bob))
     answer = decide(bob, proposal, "approve_edited", base_version="0", content="My own <words>.", comment="Hm.")
     assert answer.status_code == 409
     assert "My own &lt;words&gt;." in answer.content.decode()
-    assert 'value="Hm."' in answer.content.decode()
+    assert ">Hm.</textarea>" in answer.content.decode()
 
 
 def test_review_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:

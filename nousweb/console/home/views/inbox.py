@@ -1,7 +1,6 @@
 """The inbox: all pending items of a person, in one order."""
 
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponseBase
@@ -20,11 +19,10 @@ from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxEntry
 from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.common.undo_offer import undo_offer
 from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.home.inbox_export import INBOX, inbox_items
 from nousweb.console.home.inbox_rows import decisions_lately, inbox_rows
-from nousweb.console.identity.review_decisions import decision_undo_offer
-from nousweb.console.memory.review_queue import ReviewQueue, resolution_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Invalid
@@ -72,7 +70,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             **bulk_context(by, part),
-            "undo": decision_undo_offer(request, by) or resolution_undo_offer(request, by, _reviews(part)),
+            "undo": undo_offer(request, by, part),
         },
     )
 
@@ -81,11 +79,6 @@ def seen_require(by: Principal) -> None:
     """Raise NotAllowed for people who may not see any pending items."""
     if not any(by.may(right) for right in VIEW_RIGHTS.values()):
         by.require(VIEW_RIGHTS[PROPOSAL])
-
-
-def _reviews(part: InboxFilter) -> ReviewQueue:
-    given: dict[str, Any] = asdict(part)
-    return replace(ReviewQueue(), **given)
 
 
 def _cursor_of(entry: InboxEntry) -> str:

@@ -16,10 +16,10 @@ from identity.services.proposal_records import REVIEW
 from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
 from nousweb.console.common.item_panel import item_panel
-from nousweb.console.common.view_helpers import layout_of, principal_of
+from nousweb.console.common.undo_offer import undo_offer
+from nousweb.console.common.view_helpers import layout_of, moment_of, principal_of
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
-    decision_undo_offer,
     item_find,
     item_get,
     proposal_decide,
@@ -28,7 +28,7 @@ from nousweb.console.identity.review_decisions import (
     with_shortfalls,
 )
 from nousweb.console.identity.review_queue import QueueFilter, ReviewItem
-from nousweb.lib.errors import Conflict, DomainError
+from nousweb.lib.errors import Conflict, DomainError, Invalid
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -41,6 +41,9 @@ DONE = {
     "revert": ("Reverted", Status.REVERTED),
     "withdraw": ("Withdrew", Status.WITHDRAWN),
 }
+
+APPROVE_LABELS = {"approve": "Approve", "approve_merged": "Approve merged", "approve_edited": "Approve my edit"}
+EDIT_LEFT = "The text was edited, and this would lose your edit. Approve your edit, or decide once more to lose it."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -83,13 +86,19 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     item = item_get(pk, by)
     action = request.POST.get("action", "")
     comment = request.POST.get("comment", "")
-    content = request.POST.get("content") if action == "approve_edited" else None
+    typed = request.POST.get("content")
+    content = typed if action == "approve_edited" else None
     merge = action == "approve_merged"
+    # A button that does not name the edit, as one of a page without its script, decides nothing beside one.
+    lost = content is None and typed is not None and "discard" not in request.POST and _normal(typed) != _draft(item)
     action = "approve" if action in ("approve_edited", "approve_merged") else action
     queue = QueueFilter.of(request.GET)
     place = queue.place(pk, by)
     try:
         read = version_of(request.POST.get("base_version"))
+        if lost and read == item.current_version:
+            content = typed
+            raise Invalid(EDIT_LEFT, field="content")
         proposal_decide(action, item, by, comment, None, content, read, merge=merge)
     except StaleBase as error:
         return _proposal_page(request, item_get(pk, by), by, refusal=error, typed=content, comment=comment)
@@ -111,7 +120,7 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
     by.require(REVIEW)
     item = item_get(pk, by)
     try:
-        undone = proposal_undo(proposal=item.proposal, by=by)
+        undone = proposal_undo(proposal=item.proposal, by=by, decided_at=moment_of(request, "decided"))
     except Conflict as error:
         messages.error(request, error.detail)
         undone = None
@@ -121,7 +130,7 @@ def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.success(request, f"The decision on {item.title} was undone.")
     elif undone is not None:
         messages.success(request, f"The previous text of {item.title} was proposed. {ANOTHER_MUST_APPROVE}")
-    return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query()}")
+    return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query(undone='1')}")
 
 
 def _proposal_page(
@@ -136,8 +145,7 @@ def _proposal_page(
     queue = QueueFilter.of(request.GET)
     target = item.proposal
     layout = layout_of(request)
-    on_top = item.current_text if item.merged is None else item.merged
-    draft = on_top if item.stale else target.content
+    draft = _draft(item)
     text = _normal(typed) if typed is not None else draft
     own = target.author_kind == by.kind and target.author_id == by.id
     history = AuditEvent.objects.visible_to(by).of_object("changeproposal", target.pk)
@@ -145,7 +153,7 @@ def _proposal_page(
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.before if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
-    undo, place = decision_undo_offer(request, by), queue.place(target.pk, by)
+    undo, place = undo_offer(request, by, queue), queue.place(target.pk, by)
     return render(
         request,
         "identity/proposal.html",
@@ -159,11 +167,10 @@ def _proposal_page(
             "place": place,
             "refusal": refusal,
             "edit": {
-                "query": queue.query(),
                 "text": text,
+                "draft": draft,
                 "is_open": (item.stale and item.merged is None) or typed is not None,
                 "diff": diff_texts(item.current_text, text),
-                "comment": comment,
                 "four_eyes": settings.FOUR_EYES,
             },
             "merged_diff": diff_texts(item.current_text, item.merged) if item.merged is not None else None,
@@ -178,6 +185,8 @@ def _proposal_page(
                 "may_review": by.may(REVIEW),
                 "own": own,
                 "is_self_approval": is_self_approval(target, by),
+                "approve": _approve_button(item, edited=text != draft),
+                "discards": refusal is not None and refusal.detail == EDIT_LEFT,
                 "comment": comment,
                 "may_undo": by.may(REVIEW) and item.undoable,
                 "undo": undo,
@@ -185,6 +194,28 @@ def _proposal_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _draft(item: ReviewItem) -> str:
+    """The text that an edit starts from."""
+    if not item.stale:
+        return _normal(item.proposal.content)
+    return _normal(item.current_text if item.merged is None else item.merged)
+
+
+def _approve_button(item: ReviewItem, *, edited: bool) -> dict[str, str] | None:
+    """The button that approves, by its value and label, also as they are without an edit; None where only an edit can
+    be approved, and people may not edit."""
+    kind = "approve_edited" if item.stale and item.merged is None else "approve_merged" if item.stale else "approve"
+    if kind == "approve_edited" and settings.FOUR_EYES:
+        return None
+    shown = "approve_edited" if edited else kind
+    return {
+        "value": shown,
+        "label": APPROVE_LABELS[shown],
+        "unedited": kind,
+        "unedited_label": APPROVE_LABELS[kind],
+    }
 
 
 def _normal(text: str) -> str:

@@ -26,11 +26,11 @@ from nousweb.console.common.item_panel import bulk_context
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.review_pace import minutes_left
+from nousweb.console.common.undo_offer import undo_offer
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of
 from nousweb.console.identity.list_exports import PROPOSALS
 from nousweb.console.identity.review_decisions import (
     ANOTHER_MUST_APPROVE,
-    decision_undo_offer,
     proposal_decide,
     queue_url,
     uuid_of,
@@ -74,7 +74,7 @@ def review(request: HttpRequest) -> HttpResponseBase:
             "whole": counts["today"] + waiting,
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
-            "undo": decision_undo_offer(request, by),
+            "undo": undo_offer(request, by, queue),
         },
     )
 
@@ -131,7 +131,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     refused: list[tuple[str, str]] = []
     for proposal in list(proposals_batch(batch, by)):
         try:
-            if proposal_undo(proposal=proposal, by=by).pk == proposal.pk:
+            if proposal_undo(proposal=proposal, by=by, decided_at=proposal.decided_at).pk == proposal.pk:
                 undone += 1
             else:
                 proposed += 1
@@ -148,7 +148,7 @@ def review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
         messages.warning(request, "These decisions have already been undone.")
     if refused:
         messages.error(request, refusals_summary(refused))
-    return redirect(queue_url(QueueFilter.of(request.GET)))
+    return redirect(queue_url(QueueFilter.of(request.GET), undone="1"))
 
 
 def _shown(request: HttpRequest) -> dict[UUID, int]:

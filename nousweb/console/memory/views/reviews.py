@@ -14,12 +14,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Event, Fact, MemoryReview, Subject, Trust
+from memory.models import Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
-from memory.services.quarantine.memories import memory_text
-from memory.services.reviews.quarantine_resolution import quarantined_memories
+from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
+from memory.services.reviews.seen_state import review_state, row_state
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
 from nousweb.console.common.inbox_filter import inbox_tabs
@@ -28,12 +28,12 @@ from nousweb.console.common.item_panel import bulk_context, item_panel
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.review_pace import LATELY, READ, minutes_left
-from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of
+from nousweb.console.common.undo_offer import undo_offer
+from nousweb.console.common.view_helpers import MAX_SELECTED, moment_of, principal_of
 from nousweb.console.memory.list_exports import QUESTIONS
 from nousweb.console.memory.review_queue import (
     STATUSES,
     ReviewQueue,
-    resolution_undo_offer,
     review_title,
     reviews_of,
     uuids_of,
@@ -154,7 +154,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
             "query": queue.query(),
             "page": page,
             "items": [
-                (review, review_title(review), KIND_BADGES.get(Kind(review.kind), "neutral"))
+                (review, review_title(review), KIND_BADGES.get(Kind(review.kind), "neutral"), row_state(review))
                 for review in reviews_of(list(page))
             ],
             "tabs": inbox_tabs(by, queue),
@@ -168,7 +168,7 @@ def memory_review(request: HttpRequest) -> HttpResponseBase:
             "may_review": by.may(REVIEW),
             **bulk_context(by, queue),
             "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
-            "undo": resolution_undo_offer(request, by, queue),
+            "undo": undo_offer(request, by, queue),
         },
     )
 
@@ -193,7 +193,14 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
     content, comment = request.POST.get("content", ""), request.POST.get("comment", "")
     answer = request.POST.get("answer", "")
     try:
-        review_resolve(review=review, resolution=answer, by=by, comment=comment, content=content)
+        review_resolve(
+            review=review,
+            resolution=answer,
+            by=by,
+            comment=comment,
+            content=content,
+            seen=request.POST.get("seen", ""),
+        )
     except DomainError as error:
         fresh = _get(by, pk)
         # A key pressed twice: it is as this person wanted it.
@@ -211,12 +218,12 @@ def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
     by.require(REVIEW)
     review = _get(by, pk)
     try:
-        review_undo(review=review, by=by)
+        review_undo(review=review, by=by, resolved_at=moment_of(request, "decided"))
         messages.success(request, "The resolution was undone. The review is pending again.")
     except DomainError as error:
         messages.error(request, error.detail)
-    queue = ReviewQueue.of(request.GET)
-    return redirect(f"{reverse('memory_review_detail', args=[pk])}?{replace(queue, status='pending').query()}")
+    query = replace(ReviewQueue.of(request.GET), status="pending").query(undone="1")
+    return redirect(f"{reverse('memory_review_detail', args=[pk])}?{query}")
 
 
 @require_POST
@@ -230,10 +237,11 @@ def memory_review_bulk(request: HttpRequest) -> HttpResponse:
         .filter(pk__in=uuids_of(request.POST.getlist("selected")[:MAX_SELECTED]))
         .select_related("agent", "new")
     )
+    seen = dict(value.partition(":")[::2] for value in request.POST.getlist("seen"))
     done, refused = 0, []
     for review in reviews:
         try:
-            review_resolve(review=review, resolution=answer, by=by, batch=batch)
+            review_resolve(review=review, resolution=answer, by=by, batch=batch, seen=seen.get(str(review.pk), ""))
             done += 1
         except DomainError as error:
             refused.append((str(review), error.detail))
@@ -255,7 +263,7 @@ def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
     undone, refused = 0, []
     for review in visible_reviews(by).filter(batch=batch, status=Status.RESOLVED).order_by("-resolved_at"):
         try:
-            review_undo(review=review, by=by)
+            review_undo(review=review, by=by, resolved_at=review.resolved_at)
             undone += 1
         except DomainError as error:
             refused.append((str(review), error.detail))
@@ -266,7 +274,7 @@ def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
         if undone > 1:
             text = f"{undone} resolutions were undone. The reviews are pending again."
         messages.success(request, text)
-    return redirect(ReviewQueue.of(request.GET).url())
+    return redirect(ReviewQueue.of(request.GET).url(undone="1"))
 
 
 def _review_page(
@@ -315,8 +323,9 @@ def _review_page(
             "panel": item_panel(review, by, queue.query()),
             "place": queue.place(review.pk, by),
             "about": " ".join(str(key) for key in _touched(review)),
+            "state": review_state(review),
             "may_review": by.may(REVIEW),
-            "undo": resolution_undo_offer(request, by, queue),
+            "undo": undo_offer(request, by, queue),
         },
         status=refusal.status if refusal else 200,
     )
@@ -343,7 +352,7 @@ def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
         else (
             str(one._meta.verbose_name),
             one.get_absolute_url(),
-            one.content if isinstance(one, Event) else memory_text(one),
+            quarantined_text(one),
             Trust(one.trust).label,
         )
         for one in quarantined_memories(review)[:HELD_SHOWN]

@@ -1,0 +1,118 @@
+"""The latest decisions of a person, about proposals and reviews alike, each with the address that undoes it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Max, Q, QuerySet
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest
+from django.urls import reverse
+
+from identity.models import ChangeProposal
+from identity.policy.inbox import DECIDE_RIGHTS
+from identity.policy.sections import Section
+from identity.principal import Principal
+from memory.models import MemoryReview
+from memory.selectors import visible_reviews
+from nousweb.console.common.inbox_filter import InboxFilter
+from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
+from nousweb.console.common.review_pace import LATELY
+from nousweb.lib import clock
+
+OFFERED = 5
+"""Decisions that can be undone from a page; those of a bulk action count as one."""
+UNDO_PAGES = {
+    PROPOSAL: ("proposal_undo", "review_batch_undo", "proposals"),
+    REVIEW: ("memory_review_undo", "memory_review_batch_undo", "reviews"),
+}
+"""By type of an item: the address that undoes one decision, the one for a bulk action, and the plural."""
+Status = ChangeProposal.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision, or those of one bulk action; `url` undoes it, "" where it cannot be undone.
+
+    `at` names the decision: an undo of another one, made since, is refused.
+    """
+
+    word: str
+    what: str
+    at: datetime
+    url: str = ""
+    many: bool = False
+
+
+def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
+    """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most three queries.
+
+    The one that the address names (`done`, `batch`) comes first, and has the key; `rest` are the others.
+    """
+    named = request.GET.get("batch") or request.GET.get("done") or ""
+    if not named and "undone" not in request.GET:
+        return None
+    decided = dict([*_proposals(by, part), *_reviews(by, part)])
+    latest = sorted(decided, key=lambda key: decided[key].at, reverse=True)[:OFFERED]
+    first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
+    rest = [decided[key] for key in latest if str(key) != named]
+    return (asdict(first) if first else {}) | {"rest": rest} if first or rest else None
+
+
+def proposal_name(section: str, agent: str) -> str:
+    """The title of a proposal: "Values of Ada"."""
+    return f"{Section(section).label} of {agent}"
+
+
+def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, Decided]]:
+    mine = ChangeProposal.objects.visible_to(by).filter(
+        reviewer_id=by.id, status__in=(Status.APPROVED, Status.REJECTED), decided_at__gte=clock.now() - LATELY
+    )
+    for row in _groups(mine, "decided_at", "section", "status", "agent__name", kept=Count("pk", Q(self_applied=True))):
+        word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
+        yield _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
+
+
+def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, Decided]]:
+    mine = visible_reviews(by).filter(
+        resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
+    )
+    about = ("subject", "new__content", "censor__pattern", "proposal")
+    for row in _groups(mine, "resolved_at", "kind", "resolution", *about):
+        named = next((row[name] for name in about if row[name]), "")
+        what = f"{MemoryReview.Kind(row['kind']).label}, {named}"[:160]
+        yield _decided(REVIEW, row, f"{MemoryReview.Resolution(row['resolution']).label}:", what, by, part)
+
+
+def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> QuerySet[Any]:
+    """One row for each bulk action and each single decision, the latest first."""
+    about = {name: Max(name) for name in fields}
+    grouped = rows.order_by().values(key=Coalesce("batch", "pk"))
+    return grouped.annotate(at=Max(moment), number=Count("pk"), batches=Count("batch"), **about, **counts).order_by(
+        "-at"
+    )[:OFFERED]
+
+
+def _decided(
+    item_type: str, row: dict[str, Any], word: str, what: str, by: Principal, part: InboxFilter
+) -> tuple[UUID, Decided]:
+    one, batch, plural = UNDO_PAGES[item_type]
+    address = reverse(batch if row["batches"] else one, args=[row["key"]])
+    url = part.address_of(address, item_type) if by.may(DECIDE_RIGHTS[item_type]) else ""
+    many = row["number"] > 1
+    return row["key"], Decided(word, f"{row['number']} {plural}" if many else what, row["at"], url, many)
+
+
+def _closed(named: str, by: Principal) -> Decided | None:
+    """The proposal of this key if it was closed in a way that cannot be undone: withdrawn, or reverted."""
+    try:
+        key = UUID(named)
+    except ValueError:
+        return None
+    closed = ChangeProposal.objects.visible_to(by).filter(pk=key, status__in=(Status.WITHDRAWN, Status.REVERTED))
+    row = closed.select_related("agent").first()
+    if row is None or row.decided_at is None:
+        return None
+    return Decided(row.get_status_display(), proposal_name(row.section, row.agent.name), row.decided_at)

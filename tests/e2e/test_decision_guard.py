@@ -1,0 +1,212 @@
+"""Decisions in a real browser are about what was seen, and lose nothing that was typed."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from identity.services.proposal_undo import proposal_undo
+from identity.services.proposals import proposal_reject
+from memory.models import MemoryReview
+from tests.e2e.conftest import press_key
+from tests.factories import make_proposal, make_review
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LogIn = Callable[..., Page]
+TWICE = """([key, wait]) => new Promise((resolve) => {
+    const pressed = () => new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true});
+    const press = () => document.body.dispatchEvent(pressed());
+    press();
+    setTimeout(() => { press(); resolve(); }, wait);
+})"""
+LONG = "\n".join(f"Line {place} of a long manual." for place in range(200))
+
+
+def status(row: ChangeProposal | MemoryReview) -> str:
+    row.refresh_from_db()
+    return row.status
+
+
+def opened(page: Page, first: ChangeProposal | MemoryReview, following: ChangeProposal | MemoryReview) -> None:
+    """Opens an item, until the one that follows it has been fetched ahead."""
+    with page.expect_response(lambda response: f"{following.pk}" in response.url):
+        page.goto(first.get_absolute_url())
+    page.wait_for_load_state("networkidle")
+
+
+def told(page: Page, words: str) -> None:
+    expect(page.locator("#told").get_by_text(words)).to_be_visible()
+
+
+def test_second_key_decides_nothing_that_was_not_seen(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = log_in(bob)
+    opened(page, first, second)
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    page.evaluate(TWICE, ["a", 180])
+    told(page, "in view for less than half a second")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert (status(first), status(second)) == ("approved", "pending")
+    press_key(page, "a")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Boundaries of Ada")
+    assert status(second) == "approved"
+
+
+def test_second_key_resolves_no_review_that_was_not_seen(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    texts = [f"The {thing} {{}} stops at night." for thing in ("lift", "press")]
+    first, second = (make_review(ada, actor, one.format("never"), one.format("sometimes"), one[:8]) for one in texts)
+    page = log_in(bob)
+    opened(page, first, second)
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    page.evaluate(TWICE, ["5", 180])
+    told(page, "in view for less than half a second")
+    expect(page.locator(".review-undo")).to_be_visible()
+    assert (status(first), status(second)) == ("resolved", "pending")
+
+
+def test_double_click_decides_about_one_item(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = log_in(bob)
+    opened(page, first, second)
+    page.get_by_role("button", name="Approve").dblclick()
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert (status(first), status(second)) == ("approved", "pending")
+
+
+def test_high_risk_is_decided_by_key_once_its_end_was_shown(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    proposal = make_proposal(ada, actor, "values", LONG)
+    page = log_in(bob)
+    page.goto(proposal.get_absolute_url())
+    press_key(page, "a")
+    told(page, "Scroll to the end of its text")
+    assert status(proposal) == "pending"
+    page.evaluate("document.querySelector('[data-read]').scrollIntoView({block: 'end'})")
+    page.evaluate("window.scrollBy(0, 400)")
+    page.wait_for_timeout(200)
+    press_key(page, "a")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+
+
+def test_text_in_a_hidden_page_is_not_seen(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor)
+    page = log_in(bob)
+    page.add_init_script("Object.defineProperty(document, 'visibilityState', {get: () => window.shown ?? 'hidden'})")
+    page.goto(proposal.get_absolute_url())
+    page.wait_for_timeout(700)
+    page.keyboard.press("a")
+    told(page, "The text of this item is not in view")
+    page.evaluate("window.shown = 'visible'")
+    press_key(page, "a")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+
+
+def test_list_says_why_a_key_decides_nothing(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    high, low = make_proposal(ada, actor), make_proposal(ada, actor, "protocols", "Ask first.")
+    page = log_in(bob)
+    for address in ("/review/", "/inbox/"):
+        page.goto(address)
+        press_key(page, "a")
+        told(page, "No item is selected")
+        press_key(page, "j")
+        press_key(page, "a")
+        told(page, "cannot be decided in the list")
+        press_key(page, "j")
+        page.evaluate("document.querySelector('.is-selected details').open = false")
+        page.keyboard.press("a")
+        told(page, "is not in view")
+    assert {status(high), status(low)} == {"pending"}
+
+
+def test_edit_is_approved_by_the_one_button_and_its_key(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor)
+    page = log_in(bob)
+    page.goto(proposal.get_absolute_url())
+    expect(page.get_by_role("button", name="Approve my edit")).to_have_count(0)
+    press_key(page, "e")
+    field = page.get_by_label("Text to approve")
+    field.fill("Truth first, kindly.")
+    expect(page.get_by_role("button", name="Approve")).to_have_text("Approve my edit a")
+    page.get_by_role("button", name="Start again").click()
+    expect(page.get_by_role("button", name="Approve")).to_have_text("Approve a")
+    field.fill("Truth first, kindly.")
+    page.get_by_role("heading", level=1).click()
+    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    press_key(page, "a")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
+
+
+def test_decision_that_would_lose_typed_text_asks_once(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = log_in(bob)
+    page.goto(first.get_absolute_url())
+    press_key(page, "e")
+    page.get_by_label("Text to approve").fill("Truth first, kindly.")
+    page.get_by_role("button", name="Reject").click()
+    told(page, "It would lose your edit")
+    expect(page.get_by_label("Text to approve")).to_have_value("Truth first, kindly.")
+    assert status(first) == "pending"
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".review-undo")).to_contain_text("Rejected Values of Ada")
+    page.goto(second.get_absolute_url())
+    page.get_by_label("Comment for colleagues").fill("Is this so?")
+    page.get_by_role("button", name="Approve").click()
+    told(page, "It would lose “Comment for colleagues”")
+    assert status(second) == "pending"
+
+
+def test_edit_without_the_script_is_kept_and_named(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor)
+    page = log_in(bob, javascript=False)
+    page.goto(proposal.get_absolute_url())
+    page.locator("#edit > summary").click()
+    page.get_by_label("Text to approve").fill("Truth first, kindly.")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("this would lose your edit")).to_be_visible()
+    expect(page.get_by_label("Text to approve")).to_have_value("Truth first, kindly.")
+    assert status(proposal) == "pending"
+    page.get_by_role("button", name="Approve my edit").click()
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
+
+
+def test_last_five_decisions_are_undone_one_by_one(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User, charlie: User
+) -> None:
+    sections = {"values": "A.", "boundaries": "B.", "character": "C.", "protocols": "D.", "preferences": "E."}
+    made = [make_proposal(ada, actor, section, text) for section, text in sections.items()]
+    make_review(ada, actor, "The lift never stops at night.", "The lift sometimes stops at night.")
+    page = log_in(bob)
+    page.goto("/inbox/")
+    page.get_by_role("link", name="Start reviewing").click()
+    for number in range(6):
+        heading = page.get_by_role("heading", level=1)
+        words = heading.inner_text()
+        press_key(page, "5" if "contradiction" in words else "r")
+        if number < 5:
+            expect(heading).not_to_have_text(words)
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
+    page.get_by_text("Earlier decisions").click()
+    expect(page.locator(".undo-rest li")).to_have_count(4)
+    values, boundaries = made[:2]
+    proposal_undo(proposal=boundaries, by=Principal.of_user(charlie))
+    proposal_reject(proposal=boundaries, by=Principal.of_user(charlie))
+    page.get_by_role("button", name="Undo: Rejected Boundaries of Ada").click()
+    expect(page.get_by_text("has been decided again since, by charlie")).to_be_visible()
+    assert status(boundaries) == "rejected"
+    page.get_by_text("Latest decisions").click()
+    expect(page.get_by_role("button", name="Undo: Both are true:")).to_be_visible()
+    page.get_by_role("button", name="Undo: Rejected Character of Ada").click()
+    expect(page.get_by_text("The decision on Character of Ada was undone")).to_be_visible()
+    assert (status(values), status(made[2])) == ("rejected", "pending")
+    page.get_by_text("Latest decisions").click()
+    expect(page.locator(".undo-rest li")).to_have_count(4)
