@@ -1,5 +1,6 @@
 """Differences by line and by word: what is marked has changed, and nothing else."""
 
+import random
 import time
 
 import pytest
@@ -75,3 +76,70 @@ def test_hostile_repetition_takes_no_time() -> None:
     ):
         diff_texts(old, new)
     assert time.process_time() - began < 10, "cubic matching takes minutes"
+
+
+RNG = random.Random(8)
+BASE64 = "".join(RNG.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=12_000))
+IDEOGRAPHS = "".join(chr(0x4E00 + RNG.randrange(3_000)) for _ in range(12_000))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "added"),
+    [
+        ("这个助手在回答之前总是先检查日历。", "这个助手在回答之前总是先检查月历。", "日", "月"),
+        ("このエージェントは必ず予定表を確認します。", "このエージェントはまず予定表を確認します。", "必", "ま"),
+        ("이 에이전트는 항상 달력을 확인합니다.", "이 에이전트는 늘상 달력을 확인합니다.", "항", "늘"),
+        ("ผู้ช่วยนี้จะตรวจสอบปฏิทินก่อนตอบ", "ผู้ช่วยนี้จะตรวจสอบปฏิทินหลังตอบ", "ก่อน", "หลัง"),
+        ("हिन्दी में उत्तर दें", "हिन्दी में उत्तर दो", "दें", "दो"),
+        ("token_limit_is_1000_for_each_request_a_day", "token_limit_is_2000_for_each_request_a_day", "1000", "2000"),
+        ("Transfer it to 4915112345678901 now.", "Transfer it to 4915112345978901 now.", "6", "9"),
+        ("https://example.org/a/b?key=abc", "https://example.org/a/c?key=abc", "b", "c"),
+        ("The 👨‍👩‍👧 family", "The 👨‍👩‍👦 family", "👨‍👩‍👧", "👨‍👩‍👦"),
+        ("Say 👍🏽 or 🇩🇪🇫🇷", "Say 👍🏽 or 🇩🇪🇮🇹", "🇫🇷", "🇮🇹"),
+        ("cafe\u0301 au lait", "café au lait", "cafe\u0301", "café"),
+        (BASE64, BASE64[:6_000] + "~" + BASE64[6_001:], BASE64[6_000], "~"),
+        ("word " * 2_400 + "end", "word " * 1_200 + "other " + "word " * 1_200 + "end", "", " other"),
+    ],
+)  # fmt: skip
+def test_only_what_changed_is_marked_in_any_script(old: str, new: str, removed: str, added: str) -> None:
+    assert tuple("".join(side) for side in marked(diff_texts(old, new))) == (removed, added)
+
+
+@pytest.mark.parametrize("text", [BASE64, IDEOGRAPHS, " ".join(IDEOGRAPHS[:4_000]), BASE64 * 8, " ".join(BASE64)])
+def test_changes_at_both_ends_of_a_long_line_are_the_only_ones_marked(text: str) -> None:
+    new = text[:10] + "~" + text[11:-11] + "~" + text[-10:]
+    assert marked(diff_texts(text, new)) == ([text[10], text[-11]], ["~", "~"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "added"),
+    [
+        ("a b", "a\u00a0b", [" "], ["\u00a0"]), ("a\tb", "a b", ["\t"], [" "]), ("abc", "abc ", [], [" "]),
+        ("a\n\nb", "a\n  \nb", [], ["  "]), ("a\nb", "a\r\nb", [], ["\r"]), ("foo bar", "foobar", [" "], []),
+        ("f:\n    x", "f:\n  x", ["    "], ["  "]),
+    ],
+)  # fmt: skip
+def test_white_space_that_changed_is_marked(old: str, new: str, removed: list[str], added: list[str]) -> None:
+    diff = diff_texts(old, new)
+    assert (marked(diff), diff.identical) == ((removed, added), False)
+
+
+def test_lines_beyond_the_budget_are_compared_with_those_of_their_place() -> None:
+    old = [f"Rule {number} of the house says tea." for number in range(300)]
+    diff = diff_texts("\n".join(old), "\n".join(line.replace("tea", "milk") for line in old))
+    assert marked(diff) == (["tea"] * 300, ["milk"] * 300)
+
+
+def test_long_hostile_texts_are_compared_in_bounded_time() -> None:
+    """Quadratic matching would take hours here."""
+    words = [" ".join(RNG.choices(["the", "a", "of", "to", "in", "is", "it", "tea"], k=20_000)) for _ in range(2)]
+    signs = ["".join(RNG.choices("ab", k=100_000)) for _ in range(2)]
+    lines = ["\n".join(" ".join(str(RNG.randrange(99)) for _ in range(90)) for _ in range(190)) for _ in range(2)]
+    for old, new in (
+        words,
+        signs,
+        lines,
+        ("a" * 100_000, "a" * 99_000),
+        ("👨\u200d👩" * 25_000, "👨\u200d👧" * 25_000),
+    ):
+        assert not diff_texts(old, new).identical

@@ -7,7 +7,8 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.console.templatetags.visible import marked
-from nousweb.lib.textdiff import DiffSpan, Row
+from nousweb.lib.line_differences import DiffSpan
+from nousweb.lib.textdiff import Row
 from nousweb.lib.visible_text import direction
 
 register = template.Library()

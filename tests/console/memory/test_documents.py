@@ -74,3 +74,12 @@ def test_page_of_a_long_document_shows_its_beginning(ada, actor, alice):
     shown = page(browser(alice), "agent_document", kept.pk)
     assert "This is the beginning of the value" in shown
     assert len(shown) < 400_000
+
+
+def test_page_of_a_long_document_shows_a_change_near_its_end(ada, actor, alice):
+    said = "这个助手在回答之前总是先检查日历。" * 2_000
+    for text in (said, f"{said[:-4]}月{said[-3:]}"):
+        kept = document_put(agent=ada, namespace=["n"], key="long", value={"content": text}, by=actor).document
+    shown = page(browser(alice), "agent_document", kept.pk)
+    assert "<del>查</del>" in shown
+    assert "<ins>月</ins>" in shown

@@ -18,12 +18,13 @@ from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, index_state, list_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, NotFound
-from nousweb.lib.textdiff import diff_texts
+from nousweb.lib.textdiff import TextDiff, diff_texts
 
 VERSIONS = 20
 """Shown on the page of a document, the latest."""
 SHOWN_LINES = 400
 SHOWN_CHARACTERS = 20_000
+COMPARED_LINES = 4_000
 """Maximum characters of a value, its text and its changes that are shown."""
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
@@ -57,7 +58,7 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         value=value,
         is_cut=value != text,
         searched="" if document.text == text.strip() else beginning(document.text),
-        diff=diff_texts(beginning(readable_value(before.value)) if before else "", value),
+        diff=_changes(readable_value(before.value) if before else "", text),
         before=before,
         versions=versions,
         more=len(latest) > VERSIONS,
@@ -101,6 +102,13 @@ def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str
 def beginning(text: str) -> str:
     """As much of a text as a page can hold."""
     return "\n".join(text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES])
+
+
+def _changes(before: str, after: str) -> TextDiff:
+    """What changed, wherever it stands; of very many lines only in their beginnings."""
+    if max(before.count("\n"), after.count("\n")) > COMPARED_LINES:
+        before, after = beginning(before), beginning(after)
+    return diff_texts(before, after)
 
 
 def readable_value(value: Any) -> str:

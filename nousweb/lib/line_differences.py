@@ -1,0 +1,197 @@
+"""What differs between two lines: words, and the changed characters of long words. Pure.
+
+A word is a run of letters and digits; a sign of a script that is written without spaces, and a part of an identifier,
+is a word of its own. An accent, a joined emoji or a flag is never torn apart.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from rapidfuzz.distance import Indel, Postfix, Prefix
+
+from nousweb.lib.sequence_alignment import Opcode, alignment, common_subsequence, longest_matches
+
+SpanKind = Literal["equal", "added", "removed"]
+
+# Pairs of words, and of characters of long words, that one difference may compare.
+WORD_BUDGET = 4_000_000
+CHARACTER_BUDGET = 400_000_000
+MAX_CHARACTER_PAIRS = 100_000_000
+
+LONG_WORD = 12
+"""Characters from which on a word is marked by its changed characters."""
+# Of a long word at least this share is kept, in runs of so many characters; else it is another word.
+_MIN_KEPT, _MIN_RUN = 0.5, 3
+# Of two long words of random characters about 0.3 are equal in order.
+_SAME_LONG_WORD = 0.6
+_COMPARED = 4_000
+
+# Thai, Lao, Tibetan, Burmese, Khmer, Hangul, kana and the ideographs: their words are not told apart by spaces.
+_SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_FLAG_LETTERS = "\U0001f1e6-\U0001f1ff"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSpan:
+    """A piece of one line. ``added`` occurs only on the new side, ``removed`` only on the old."""
+
+    text: str
+    kind: SpanKind = "equal"
+
+
+Spans = tuple[DiffSpan, ...]
+
+
+@dataclass(slots=True)
+class Budget:
+    """The comparisons that are left for the lines of one difference."""
+
+    words: int = WORD_BUDGET
+    characters: int = CHARACTER_BUDGET
+
+
+class Line:
+    """A line with its words, to be compared with others."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = Counter(_patterns()[0].findall(text[:_COMPARED]))
+        self.longest_word = max(map(len, self.words), default=0)
+        self.closed_up = "".join(text.split())
+
+    def likeness(self, other: "Line", budget: Budget) -> float:
+        """How much two lines have in common, from 0 to 1: their words, their beginning and end, or long words."""
+        if self.closed_up == other.closed_up:
+            return 1.0
+        total = self.words.total() + other.words.total()
+        shared = 2 * (self.words & other.words).total() / total if total else 0.0
+        shorter, longer = sorted((len(self.text), len(other.text)))
+        if longer < LONG_WORD:
+            return shared
+        ends = Prefix.similarity(self.text, other.text) + Postfix.similarity(self.text, other.text)
+        shared = max(shared, min(ends, shorter) / longer)
+        begins = self.text[:_COMPARED], other.text[:_COMPARED]
+        cost, half = len(begins[0]) * len(begins[1]), max(map(len, begins)) / 2
+        if shared < _MIN_KEPT and min(self.longest_word, other.longest_word) > half and cost <= budget.characters:
+            budget.characters -= cost
+            kept = Indel.normalized_similarity(*begins)
+            shared = kept if kept >= _SAME_LONG_WORD else shared
+        return shared
+
+
+def line_spans(old: str, new: str, budget: Budget) -> tuple[Spans, Spans]:
+    """The pieces of both lines."""
+    old_words, new_words = _Words(old), _Words(new)
+    limit = min(budget.words, WORD_BUDGET)
+    opcodes = alignment(old_words.texts, new_words.texts, longest_matches, limit=limit)
+    budget.words -= sum((b - a) * (d - c) for tag, a, b, c, d in opcodes if tag != "equal")
+    old_spans: list[DiffSpan] = []
+    new_spans: list[DiffSpan] = []
+
+    def put(old_text: str, new_text: str, *, equal: bool) -> None:
+        _append(old_spans, old_text, "equal" if equal else "removed")
+        _append(new_spans, new_text, "equal" if equal else "added")
+
+    def put_blanks(old_text: str, new_text: str) -> None:
+        put(old_text, new_text, equal=old_text == new_text)
+
+    # Words alone are aligned: blanks are alike everywhere and would align anything with anything.
+    for tag, old_from, old_to, new_from, new_to in opcodes:
+        if tag == "equal":
+            for offset in range(old_to - old_from):
+                put_blanks(old_words.blanks[old_from + offset], new_words.blanks[new_from + offset])
+                word = old_words.texts[old_from + offset]
+                put(word, word, equal=True)
+            continue
+        if old_from < old_to and new_from < new_to:
+            put_blanks(old_words.blanks[old_from], new_words.blanks[new_from])
+            for part in _inside(old_words.inside(old_from, old_to), new_words.inside(new_from, new_to), budget):
+                put(*part[:2], equal=part[2])
+        else:
+            put(old_words.before(old_from, old_to), new_words.before(new_from, new_to), equal=False)
+    put_blanks(old_words.blanks[-1], new_words.blanks[-1])
+    return tuple(old_spans), tuple(new_spans)
+
+
+class _Words:
+    """The words of a line, and the blanks before each of them and after the last one."""
+
+    def __init__(self, line: str) -> None:
+        self.texts: list[str] = []
+        self.blanks: list[str] = []
+        end = 0
+        for found in _patterns()[0].finditer(line):
+            self.texts.append(found.group())
+            self.blanks.append(line[end : found.start()])
+            end = found.end()
+        self.blanks.append(line[end:])
+
+    def before(self, start: int, stop: int) -> str:
+        """These words, each with the blanks before it."""
+        return "".join(
+            blank + word for blank, word in zip(self.blanks[start:stop], self.texts[start:stop], strict=True)
+        )
+
+    def inside(self, start: int, stop: int) -> str:
+        """These words with the blanks between them."""
+        return self.before(start, stop)[len(self.blanks[start]) :]
+
+
+def _inside(old: str, new: str, budget: Budget) -> Iterator[tuple[str, str, bool]]:
+    """Pieces of what replaced each other, with whether they are equal: one, or those of a long word that was edited."""
+    respaced = "".join(old.split()) == "".join(new.split())
+    edited = max(len(old), len(new)) >= LONG_WORD and not any(map(str.isspace, old + new))
+    olds, news = (_patterns()[1].findall(text) for text in (old, new)) if respaced or edited else ([], [])
+    limit = min(budget.characters, MAX_CHARACTER_PAIRS)
+    opcodes = alignment(olds, news, common_subsequence, limit=limit)
+    budget.characters -= sum((b - a) * (d - c) for tag, a, b, c, d in opcodes if tag != "equal")
+    opcodes = opcodes if respaced else _without_short_runs(opcodes)
+    kept = sum(old_to - old_from for tag, old_from, old_to, _, _ in opcodes if tag == "equal")
+    if not kept or kept < _MIN_KEPT * max(len(olds), len(news)):
+        yield old, new, False
+        return
+    for tag, old_from, old_to, new_from, new_to in opcodes:
+        yield "".join(olds[old_from:old_to]), "".join(news[new_from:new_to]), tag == "equal"
+
+
+def _without_short_runs(opcodes: list[Opcode]) -> list[Opcode]:
+    """Opcodes in which a few equal characters between two changes belong to the change."""
+    found: list[Opcode] = []
+    for place, (tag, *places) in enumerate(opcodes):
+        short = tag == "equal" and places[1] - places[0] < _MIN_RUN and 0 < place < len(opcodes) - 1
+        kind = "replace" if short else tag
+        if found and kind != "equal" and found[-1][0] != "equal":
+            found[-1] = ("replace", found[-1][1], places[1], found[-1][3], places[3])
+        else:
+            found.append((kind, places[0], places[1], places[2], places[3]))
+    return found
+
+
+def _append(spans: list[DiffSpan], text: str, kind: SpanKind) -> None:
+    if not text:
+        return
+    if spans and spans[-1].kind == kind:
+        spans[-1] = DiffSpan(spans[-1].text + text, kind)
+    else:
+        spans.append(DiffSpan(text, kind))
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The patterns of a word, and of a character with its marks."""
+    marks = "".join(chr(code) for code in range(0x300, 0x1E950) if unicodedata.category(chr(code))[0] == "M")
+    marks += "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+    mark = f"[{marks}\u200c]"
+    letter = f"[^\\W_{_SPACELESS}]"
+    joined = "(?:" + mark + "|\u200d(?:[^\\w\\s])?)*"
+    flag = f"[{_FLAG_LETTERS}]{{2}}"
+    word = f"{flag}|[{_SPACELESS}]{mark}*|{letter}(?:{letter}|{mark}|\u200d)*|(?:[^\\w\\s]|_){joined}"
+    return re.compile(word), re.compile(f"{flag}|(?s:.){joined}")
