@@ -130,7 +130,8 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     logger.info(
         "context_assembled",
         run_id=str(run.pk),
-        task_id=run.session_id,
+        task_id=record.request["task"] or run.session_id,
+        session_id=run.session_id,
         agent=agent.slug,
         agent_kind=agent.kind,
         profile_id=run.profile,

@@ -87,7 +87,7 @@ def events_get(
     """Events by the time at which they happened, verbatim."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
-    events = memory.events.filter(persona__in=personas).select_related("long_term")
+    events = memory.events.filter(persona__in=personas).with_details()
     if kind:
         events = events.filter(kind__in=[choice_check("kind", name, EventKind.values) for name in kind])
     if loop_id:
@@ -105,4 +105,4 @@ def event_get(request: HttpRequest, event_id: int, agent: AgentSlug = "", person
     """One event, word for word as it was recorded. Answers 404 for one that the caller's persona may not read."""
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
-    return row_of(memory.events.filter(persona__in=personas).select_related("long_term"), event_id, "event")
+    return row_of(memory.events.filter(persona__in=personas).with_details(), event_id, "event")

@@ -87,7 +87,7 @@ def loop_get(request: HttpRequest, loop_id: str, agent: AgentSlug = "", persona:
     loop = named.get(memory.persona) or next(iter(named.values()), None)
     if loop is None:
         raise NotFound("There is no such loop.")
-    events = memory.events.filter(persona=loop.persona).of_loop(loop.loop_id)
+    events = memory.events.filter(persona=loop.persona).of_loop(loop.loop_id).with_details()
     return {"loop": loop, "events": list(events[:EVENTS_SHOWN])}
 
 

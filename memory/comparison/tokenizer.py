@@ -15,7 +15,7 @@ from nousweb.lib.lookalikes import lookalike_fold, powers_marked
 
 _MONTH = rf"(?P<month>{'|'.join(sorted(w.MONTHS, key=len, reverse=True))})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?:,?\s+(?P<year>\d{4})\b)?"
-_DATES = (
+DATES = (
     re.compile(r"\b(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})\b"),
     re.compile(rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}{_YEAR}", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s+{_DAY}\b(?!:){_YEAR}", re.IGNORECASE),
@@ -81,7 +81,7 @@ def tokens_of(text: str) -> list[Token]:
     text = lookalike_fold(unicodedata.normalize("NFKC", powers_marked(text))).replace("’", "'").replace("‘", "'")
     for rewritten, plain in _REWRITES:
         text = rewritten.sub(plain, text)
-    for date in _DATES:
+    for date in DATES:
         text = date.sub(_dated, text)
     text = _CLOCK.sub(_timed, text)
     found: list[Token] = []

@@ -28,6 +28,10 @@ class EventQuerySet(models.QuerySet["Event"]):
     def of_loop(self, loop_id: str) -> "EventQuerySet":
         return self.filter(loop_id=loop_id).order_by("ts", "id")
 
+    def with_details(self) -> "EventQuerySet":
+        """Load what an answer says besides the row's own columns: the agent, and trust and quarantine."""
+        return self.select_related("agent", "long_term")
+
 
 class EventSequence(AgentRow):
     """The last number given to an event of one persona of one agent: see `memory.services.event_ids`.

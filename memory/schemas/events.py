@@ -88,6 +88,7 @@ class EventOut(Schema):
     id: Id
     ts: datetime
     recorded_at: datetime
+    agent_id: str = Field(alias="agent.slug", description="Slug of the agent")
     persona: PersonaName
     loop_id: str
     project: str

@@ -17,6 +17,7 @@ from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
 from nousweb.access.api_authentication import PersonAuth, TokenAuth, authenticated_caller
 from nousweb.api import errors as api_errors
+from nousweb.api.query_parameters import unknown_parameters_refused
 
 
 class Api(NinjaAPI):
@@ -53,6 +54,7 @@ api = Api(
     docs_url=None,
 )
 api_errors.register(api)
+api.add_decorator(unknown_parameters_refused, mode="view")
 # Addresses are looked for in this order: what is asked for most comes first.
 api.add_router("", context_router)
 api.add_router("", recall_router)

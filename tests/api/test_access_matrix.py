@@ -371,6 +371,7 @@ POST   lifecycle_screening   login no    in    in    login login login login log
 GET    agents                login in    in    in    login login login login login
 GET    agent_new             login no    no    in    login login login login login
 POST   agent_new             login no    no    in    login login login login login
+GET    agent                 login in    in    in    login login login login login
 GET    agent_settings        login no    no    in    login login login login login
 POST   agent_settings        login no    no    in    login login login login login
 GET    agent_initiate        login no    no    in    login login login login login

@@ -19,6 +19,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Scope
 from memory.services.facts import fact_learn
 from nousweb.api import api as the_api
+from tests.api.problems import assert_problem, rows
 from tests.factories import SYSTEM, make_person, make_principal, make_token
 from tests.http import signed_in, wsgi_application
 
@@ -80,6 +81,18 @@ def test_openapi_inputs_refuse_unknown_fields():
     for name, schema in document()["components"]["schemas"].items():
         if name.endswith(("In", "Patch")):
             assert schema.get("additionalProperties") is False, name
+
+
+def test_openapi_query_parameters_that_no_operation_has_are_refused(api, ada, charlie):
+    person, before = api.as_person(charlie), rows()
+    for method, path in OPERATIONS:
+        address = re.sub(r"{[^}]*}", "1", path).removeprefix("/api")
+        body = {} if method in ("POST", "PUT", "PATCH") else None
+        query = {"agent": "ada", "nonsense": "1", "Limit": "2"}
+        problem = assert_problem(person.request(method, address, body=body, query=query), 422, "invalid")
+        assert {error["field"] for error in problem["errors"]} >= {"nonsense", "Limit"}, f"{method} {path}"
+        assert_problem(api.request(method, address, body=body, query=query), 401, "not_authenticated")
+    assert rows() == before
 
 
 @pytest.fixture(scope="module")

@@ -213,10 +213,10 @@ def test_code_block_cut_open_does_not_swallow_the_next_section():
     ("text", "label", "line"),
     [
         ("Lives in Berlin.", "Tim", "- [Tim] Lives in Berlin."),
-        ("Tim lives in Berlin.", "tim", "- Tim lives in Berlin."),
+        ("Tim lives in Berlin.", "Tim", "- [Tim] Tim lives in Berlin."),
         ("Timothy lives in Berlin.", "Tim", "- [Tim] Timothy lives in Berlin."),
-        ("2026-05-02: the train was late.", "2026-05-02", "- 2026-05-02: the train was late."),
+        ("The train was late.", "", "- The train was late."),
     ],
 )
-def test_list_item_does_not_repeat_a_label_with_which_its_sentence_begins(text, label, line):
+def test_list_item_begins_with_its_label(text, label, line):
     assert list_item(text, label) == line

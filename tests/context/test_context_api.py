@@ -266,6 +266,10 @@ def test_context_assembly_is_logged_in_the_documented_form(api, ada, system, act
     assert {"files_hash", "kinds", "compression"} <= told.keys()
     run = ContextRun.objects.get()
     assert (run.fingerprint, run.fingerprint_id) == (told, told["id"])
+    with capture_logs() as lines:
+        api.as_token(actor_token).post("/context", {**asked, "session_id": "s-1", "task": {"key": "fix-parser-bug"}})
+    (named,) = [other for other in lines if other["event"] == "context_assembled"]
+    assert (named["task_id"], named["session_id"]) == ("fix-parser-bug", "s-1")
 
 
 def test_context_core_memory_leaves_out_a_category_the_profile_excludes(api, ada, system, actor_token):

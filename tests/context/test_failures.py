@@ -4,7 +4,8 @@ import pytest
 from django.db import connection
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.conversation_duplicates import _embedded, duplicates_of
+from context.engine.retrieval.conversation_duplicates import repeated_in
+from context.engine.retrieval.text_vectors import text_vectors_forget
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.database import as_the_owner
@@ -56,7 +57,7 @@ def test_broken_row_costs_its_section_alone(api, ada, actor_token):
 
 
 def test_empty_conversation_repeats_nothing():
-    assert duplicates_of(["Anything."], [], 5) == {}
+    assert repeated_in(["Anything."], [], 5) == {}
 
 
 @pytest.mark.parametrize("embedder", ["there", "down"])
@@ -66,10 +67,10 @@ def test_conversation_duplicate_is_detected_with_and_without_embeddings(embedder
         def refuse(name):
             raise EmbeddingFailed("The embedder is down.")
 
-        monkeypatch.setattr("context.engine.retrieval.conversation_duplicates.embedder_named", refuse)
+        monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refuse)
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Hello."), Message("assistant", text)]
-    assert duplicates_of([text, "Something wholly different."], said, 5) == {0: 2}
+    assert repeated_in([text, "Something wholly different."], said, 5) == {0: 2}
 
 
 def test_conversation_duplicate_is_not_included_again(api, ada, actor_token, system):
@@ -87,12 +88,12 @@ def test_conversation_paraphrase_is_detected_by_meaning(monkeypatch):
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Our ledger export writes a single file per currency."), Message("user", "Thanks.")]
     other = [Message("user", "Our ledger export fails for one currency since noon.")]
-    assert duplicates_of([text], said, 5) == {0: 1}
-    assert duplicates_of([text], other, 5) == {}
+    assert repeated_in([text], said, 5) == {0: 1}
+    assert repeated_in([text], other, 5) == {}
     # Words alone leave it in: too few of them are the same.
-    monkeypatch.setattr("context.engine.retrieval.conversation_duplicates.embedder_named", refusing)
-    _embedded.cache_clear()
-    assert duplicates_of([text], said, 5) == {}
+    monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refusing)
+    text_vectors_forget()
+    assert repeated_in([text], said, 5) == {}
 
 
 def refusing(name):

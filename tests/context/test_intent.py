@@ -42,6 +42,27 @@ def test_intent_of_a_question_after_a_greeting_asks_for_decisions():
 
 
 @pytest.mark.parametrize(
+    ("text", "entities"),
+    [
+        ("Redis keeps crashing", ("Redis",)),
+        ("Tim moved to New York. Alice's laptop stayed.", ("Tim", "New York", "Alice")),
+        ("Marlow, what did Project Apollo decide?", ("Marlow", "Project Apollo")),
+        ("GitHub Actions failed, and so did the K8s job of BENCH-100821", ("GitHub Actions", "K8s", "BENCH-100821")),
+        ("Überlingen liegt am Bodensee", ("Überlingen", "Bodensee")),
+        ("Launch on 14 March 2026, not 2026-03-15, March 2027 or 3/16/2026", (
+            "14 March 2026", "2026-03-15", "March 2027", "3/16/2026",
+        )),
+        # A sentence begins with a capital, and so do I.
+        ("Deploy strategy for carts. Should it change? I'm not sure, I've doubts.", ()),
+        ("Carts expire after 30 minutes. What's next?", ()),
+        ("It's done. Nothing is left. Currently nobody works.", ()),
+    ],
+)  # fmt: skip
+def test_intent_entities_are_names_and_dates(text, entities):
+    assert intent_read(text, "question").entities == entities
+
+
+@pytest.mark.parametrize(
     ("text", "recency"),
     [
         ("what happened yesterday", 0.8),

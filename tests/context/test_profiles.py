@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.engine.analysis.built_in_profiles import BUILT_IN
-from context.engine.analysis.intent import mentioned_files
+from context.engine.analysis.mentions import mentioned_files
 from context.engine.analysis.mode_weights import compression_of, tier_weights
 from context.engine.analysis.profiles import Profile, profile_check, profile_of, profile_values
 from nousweb.lib.errors import Invalid
@@ -46,6 +46,10 @@ def test_profile_cheap_mode_shortens_more_unless_forbidden():
         ("bump v1.2.3, e.g. to 3.14, i.e. later", ()),
         ("see example.com or https://nous.dev/a", ()),
         ("", ()),
+        ("in a.py, x.c and lib/q.z", ("a.py", "x.c", "lib/q.z")),
+        ("open ./b.h, ../c.rs and .github/workflows/ci.yml", ("b.h", "../c.rs", ".github/workflows/ci.yml")),
+        ("0001_first.sql and 2026-report.csv", ("0001_first.sql", "2026-report.csv")),
+        ("at 9 a.m. J.C. said (a.k.a. the U.S. way, d.h. so) v1.x and v2.beta of x.com", ()),
     ],
 )
 def test_profile_file_names_are_found_and_versions_are_not(text, files):

@@ -126,7 +126,8 @@ def test_weather_query_gets_identity_and_profile_and_no_search_results(api, nous
     labels = [section["label"] for section in body["sections"]]
     assert labels == ["Identity", "User Profile", "Active Censors", "Current Frame", "Working Memory"]
     assert [item["type"] for item in body["sections"][1]["items"]] == ["fact"] * 3
-    assert "prefers Celsius" in body["system_prompt"]
+    for _, subject, content in PROFILE:
+        assert f"[{subject}] {content}\n" in body["system_prompt"]
     assert body["candidates"], "something was considered"
     assert {candidate["verdict"] for candidate in body["candidates"]} == {"below_threshold"}
     assert 280 <= body["tokens"] <= 420

@@ -6,6 +6,7 @@ Source: seed 005.1, D1 and intent.py.
 import re
 from dataclasses import dataclass
 
+from context.engine.analysis.mentions import mentioned_entities, mentioned_files
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
@@ -36,13 +37,8 @@ _GREETING = re.compile(
 _QUESTION = "what|where|when|why|how|who|whom|whose|which|can|could|should|would|will|is|are|was|were|do|does|did"
 _QUESTION_WORDS = frozenset(_QUESTION.split("|"))
 _QUESTION_START = re.compile(rf"^\W*(?:{_QUESTION})\b", re.IGNORECASE)
-_ENTITY = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'-]+(?:\s+[A-Z][\w'-]+)*")
 _KEYWORD = re.compile(r"\b[A-Z][a-z]+\b|\b\w{6,}\b")
 MAX_KEYWORDS = 10
-_FILE = re.compile(
-    r"(?<![\w@/.-])(?P<path>/?(?:[\w-][\w.-]*/)*[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?P<ext>[A-Za-z][A-Za-z0-9]{0,9}))(?![\w/])"
-)
-_HOST_ENDINGS = frozenset({"com", "org", "net", "io", "dev", "ai"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
         hints=hints,
         is_question=is_question(stripped),
         is_greeting=_is_greeting(stripped),
-        entities=tuple(dict.fromkeys(_ENTITY.findall(stripped))),
+        entities=mentioned_entities(stripped),
         topic_keywords=tuple(topics[:MAX_KEYWORDS]),
         files=mentioned_files(text),
     )
@@ -93,18 +89,6 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
 def is_question(text: str) -> bool:
     """Whether `text` asks, by its end or its first word."""
     return text.rstrip().endswith("?") or bool(_QUESTION_START.match(text))
-
-
-def mentioned_files(text: str) -> tuple[str, ...]:
-    """File paths named in `text`, in reading order, each once. Versions, abbreviations and hosts are none."""
-    found = (
-        match["path"]
-        for match in _FILE.finditer(text)
-        if match["ext"].lower() not in _HOST_ENDINGS
-        # "e.g" and "i.e" have a name of one letter.
-        and len(match["path"].rsplit("/", 1)[-1].split(".", 1)[0]) > 1
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def _is_greeting(text: str) -> bool:

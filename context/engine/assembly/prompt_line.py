@@ -64,13 +64,12 @@ def _reads_like_mark(line: str) -> bool:
 
 
 def list_item(text: str, label: str = "", mark: str = "") -> str:
-    """A memory as one line of a prompt, which its text cannot leave. `label` is its subject or date.
+    """A memory as one line of a prompt, which its text cannot leave. `label` is its subject or date. Source: seed 008,
+    "Expected Context Assembly".
 
-    The label is omitted if the text begins with it. `mark` comes first; a text that looks like a mark is escaped.
+    `mark` comes first; a text that looks like a mark is escaped.
     """
     line = fence_line(text)
-    is_repeated, rest = line[: len(label)].casefold() == label.casefold(), line[len(label) : len(label) + 1]
-    label = "" if is_repeated and not rest.isalnum() else label
     if not line[:1].isalnum() and _reads_like_mark(line):
         line = f"\\{line}"
     words = [f"({mark})"] if mark else []

@@ -13,14 +13,13 @@ from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.analysis.retrieval_plan import ContextBudget
-from context.engine.assembly import THE_INPUT, Candidate, SearchedSection
-from context.engine.retrieval.conversation_duplicates import duplicates_of, repeated_by_input
+from context.engine.assembly import Candidate, SearchedSection
+from context.engine.retrieval.conversation_duplicates import repeated_in
+from context.engine.retrieval.loops import loop_hits, loop_told
 from context.engine.retrieval.pins import Pins
 from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.engine.section_budgets import MEMORY_SECTIONS
-from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import EventKind, Scope, SearchItem
-from memory.models.project_scope import tier_of
+from memory.models import EventKind, SearchItem
 from memory.persona import PersonaMemory
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.policy.size_limits import MAX_SEARCH_LIMIT
@@ -40,8 +39,10 @@ MIN_CONSIDERED = 30
 CONSIDERED = 3
 """Candidates of a type for each that the plan would show: profiles exclude some, and messages repeat some."""
 
+MAX_COMPARED_WITH_CONVERSATION = 60
+"""Candidates that are compared with the conversation, the most relevant first: each takes a few milliseconds once."""
+
 SECTION_OF: Mapping[str, str] = {key: one.key for key, one in MEMORY_SECTIONS.items()}
-LOOPS_SEEN = 10
 EPISODES_BY_TIME = 8
 TOOL_OUTPUT_AGE = timedelta(days=1)
 LONG_TERM = "long_term"
@@ -81,7 +82,6 @@ def candidates_find(
     types = [memory_type for memory_type in limits if _is_searched(memory_type, resolved)]
     if not types or not request.input.strip():
         return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
-    loops = _loops(view, request, limits, resolved.now)
     max_per_type = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
@@ -103,7 +103,8 @@ def candidates_find(
         ),
         resolved.embedding,
     )
-    found = _widened(_candidates_of(result.items, max_per_type, pins), resolved.thresholds_divisor) + loops
+    found = _widened(_candidates_of(result.items, max_per_type, pins), resolved.thresholds_divisor)
+    found += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
@@ -112,9 +113,7 @@ def candidates_find(
         found = _with_tool_output(view, found, resolved)
     observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
-    texts = [one.hit.content for one in found] if plan.queries else []
-    said = dict(duplicates_of(texts, request.conversation, resolved.budget.window))
-    said |= dict.fromkeys(repeated_by_input(texts, request.input), THE_INPUT)
+    said = _repeated(found, resolved)
     if pins or stats or said:
         found = [_annotated(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
     rows, as_of = resolved.rows, request.as_of
@@ -122,6 +121,17 @@ def candidates_find(
     candidates = annotate_invalidated(view, found, [InvalidatedFact(*row) for row in wrong])
     pinned = _pinned(view, request, pins, candidates, force_include)
     return (*candidates, *pinned), result
+
+
+def _repeated(found: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int, int]:
+    """The places of candidates that could be included and that the conversation states, with `duplicate_of` of each."""
+    relevant = [place for place, one in enumerate(found) if one.by_time or one.hit.score >= one.threshold]
+    best = sorted(relevant, key=lambda place: -found[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
+    request = resolved.request
+    hits = [found[place].hit for place in best]
+    texts = [loop_told(hit) if hit.type == "loop" else hit.content for hit in hits]
+    said = repeated_in(texts, request.conversation, resolved.budget.window, request.input)
+    return {best[place]: number for place, number in said.items()}
 
 
 def annotate_invalidated(
@@ -224,44 +234,6 @@ def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
         label=_label(hit.type, hit.subject_name or hit.subject, hit.happened_at),
         kinds=kinds_of(hit.type, hit.kind, hit.category),
         **more,
-    )
-
-
-def _loops(view: PersonaMemory, request: ContextRequest, limits: Mapping[str, int], now: datetime) -> list[Candidate]:
-    """The last loops by the fuzzy score of short-term memory; with `as_of`, those that had ended by then."""
-    if not limits.get("loop"):
-        return []
-    return [
-        candidate_of(_loop_hit(found))
-        for found in stm_search(view, request.scope, request.input, now=now, as_of=request.as_of)[:LOOPS_SEEN]
-        # The loop that is going on is the conversation itself.
-        if found.loop.loop_id != request.session_id
-    ]
-
-
-def _loop_hit(found: StmHit) -> SearchHit:
-    loop = found.loop
-    return SearchHit(
-        type="loop",
-        id=loop.loop_id,
-        content=loop.summary,
-        metadata={},
-        # How alike the words are; its age has a say in the score by the plan's recency.
-        score=found.score.similarity,
-        cosine=None,
-        lexical=found.score.similarity,
-        persona=loop.persona,
-        kind=loop.kind,
-        category="",
-        scope=tier_of(Scope.GLOBAL, loop.project, loop.task),
-        project=loop.project,
-        task=loop.task,
-        subject="",
-        loop_id=loop.loop_id,
-        tags=(),
-        importance=0.5,
-        happened_at=loop.last_event_at,
-        recorded_at=loop.last_event_at,
     )
 
 

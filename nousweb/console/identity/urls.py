@@ -19,6 +19,7 @@ from nousweb.console.identity.views import (
 urlpatterns = [
     path("agents/", agents.agents, name="agents"),
     path("agents/new/", agents.agent_new, name="agent_new"),
+    path("agents/<slug:slug>/", agents.agent, name="agent"),
     path("agents/<slug:slug>/settings/", agents.agent_settings, name="agent_settings"),
     path("agents/<slug:slug>/initiate/", agents.agent_initiate, name="agent_initiate"),
     path("agents/<slug:slug>/identity/", identity.agent_identity, name="agent_identity"),

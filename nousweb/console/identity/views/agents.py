@@ -58,6 +58,12 @@ def agent_new(request: HttpRequest) -> HttpResponse:
     return render(request, "identity/agent_new.html", {"form": form}, status=422 if form.errors else 200)
 
 
+@require_safe
+def agent(request: HttpRequest, slug: str) -> HttpResponse:
+    """Redirect to the first page of an agent."""
+    return redirect(agent_get(slug, principal_of(request)))
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_settings(request: HttpRequest, slug: str) -> HttpResponse:
     """Change an agent's name and kind."""

@@ -1,0 +1,179 @@
+"""Whether a statement that means about the same as a memory says something else. Source: seed 005.1, D4.
+
+Embeddings hardly tell "prefers Celsius" from "prefers Fahrenheit". So two texts of close meaning differ if a number, a
+name, a negation, an opposite, a quantity or the one exchanged thing differs, or if the same words stand in other roles.
+Who speaks, when, how sure and how politely does not matter.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from memory.comparison import lexicon as w
+from memory.comparison.differences import single_difference
+from memory.comparison.fact_snapshot import STEM
+from memory.comparison.sentence_normalization import canonical
+from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
+
+_UNIT_OF_TIME = r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?)"
+_COUNT = rf"(?:(?:a\s+)?(?:couple\s+of|few)|\d+|an|a|several|some|many|{'|'.join(w.NUMBER_WORDS)})"
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_SAID_BESIDES = re.compile(
+    # Relative times.
+    rf"\b(?:{_COUNT}\s+{_UNIT_OF_TIME}\s+ago"
+    rf"|(?:on\s+)?(?:last|this|next)\s+(?:night|morning|afternoon|evening|week|month|year|weekend|{_WEEKDAY})"
+    rf"|(?:the\s+)?(?:day\s+before\s+yesterday|other\s+day)|(?:yesterday|earlier|today)(?:\s+\w+ing)?"
+    r"|just\s+now|right\s+now|at\s+the\s+moment|a\s+while\s+(?:ago|back)|in\s+the\s+meantime)\b,?"
+    # Whoever is spoken to, and how.
+    r"|^\s*(?:hey|hi|hello|ok|okay|yes|yeah|sure|great|well|so|right|thanks|thank\s+you|sorry)\b(?:\s+\w+)?\s*[,!:–-]"
+    r"|^\s*[A-Z]\w+,(?=\s+(?:i|we|you|please|our|my)\b)"
+    r"|\b(?:could|can|would|will)\s+you\s+(?:please\s+)?|,?\s*\bplease\b,?|\bthank(?:s|\s+you)(?:\s+\w+)?(?=[.!]*$)"
+    # What only says that something is said.
+    r"|\b(?:by\s+the\s+way|as\s+(?:you\s+know|(?:i|we)\s+(?:said|mentioned|told\s+you))|for\s+your\s+information|fyi"
+    r"|just\s+so\s+you\s+know|in\s+other\s+words|you\s+know)\b,?"
+    r"|\b(?:i|we)(?:\s+\w+)?\s+(?:told\s+you|said|mentioned|think|thought|believe|guess|know|mean|confirm(?:ed)?"
+    r"|remember|recall)(?:\s+\w+)?\s+that\b"
+    r"|\b(?:i|we)\s+(?:think|believe|guess|know|remember|recall)\b",
+    re.IGNORECASE,
+)
+_WOULD = re.compile(r"(?<=\w)['’]d\b")
+_SPEAKER = "@"
+_PRONOUNS = w.PRONOUNS | w.words("myself ourselves ich wir mir uns je nous yo nosotros io noi eu nós ik wij jag vi")
+_FUTURE = w.words("will shall going plan plans planning planned intend intends soon tomorrow tonight expect expects")
+_ENDED = w.words("used formerly previously once former ex old previous earlier")
+_HARMLESS = (
+    (w.MODALS | w.RELATIVE_TIMES | w.FILLERS | w.ARTICLES) - _ENDED - w.words("if unless when")
+    | w.words("also too really just simply basically definitely certainly surely finally now then that have do be so")
+    | w.words("gestern heute morgen eben hier aujourd'hui ayer hoy ieri oggi ontem hoje ,")
+)
+_LOOSE = w.words("just exactly about approximately roughly almost nearly mostly each every any single")
+_UNTRUE = (
+    w.PRIVATIVES
+    | _ENDED
+    | w.words("""against instead rather drop dropped abandon abandoned scrap scrapped revert
+    reverted undo undone cancel reject remove postpone delay replace withdraw deny denied doubt doubted""")
+)
+_USED_TO = re.compile(r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bwas )(?<!\bwere )\bused to\b", re.IGNORECASE)
+_CLOSED = w.PREPOSITIONS | w.CLAUSE_WORDS | {"'s", _SPEAKER}
+_LEAST_FURTHER = 3
+"""So many further things that only the memory says are news."""
+
+
+def says_otherwise(memory: str, statement: str) -> bool:
+    """Whether `statement`, which means about the same as `memory`, says something else."""
+    one, other = _read(memory), _read(statement)
+    gone, added = _only(one, other), _only(other, one)
+    return (
+        any(token.number and token.raw.lower() != "one" for token in gone + added)
+        or _is_opposed(_bases(gone), _bases(added))
+        or _is_planned(memory, statement)
+        or _names_others(one, other)
+        or bool(_USED_TO.search(memory)) != bool(_USED_TO.search(statement))
+        or _exchanged(one, other)
+        or _in_other_roles(one, other, gone, added)
+        or (not added and sum(not _is_small(token.text) for token in gone) >= _LEAST_FURTHER)
+    )
+
+
+def plain_statement(text: str) -> str:
+    """`text` without the phrases that do not matter: relative times, forms of address and courtesy."""
+    return _SAID_BESIDES.sub(" ", text).strip() or text
+
+
+def _read(text: str) -> list[Token]:
+    """The tokens that matter, with all pronouns alike."""
+    found = []
+    for token in tokens_of(_WOULD.sub(" ", plain_statement(text))):
+        if token.text in _PRONOUNS:
+            token = Token(_SPEAKER, token.raw)
+        if base_form(token.text) not in _HARMLESS:
+            found.append(token)
+    return found
+
+
+def _only(one: Sequence[Token], other: Sequence[Token]) -> list[Token]:
+    """The tokens of `one` without a counterpart in `other`, without pronouns."""
+    stems = {_stem(token.text) for token in other} | {_SPEAKER}
+    return [token for token in one if _stem(token.text) not in stems]
+
+
+def _stem(text: str) -> str:
+    base = base_form(text)
+    return base if not base.isalpha() else base[: max(STEM, len(base) - 2)]
+
+
+def _bases(tokens: Iterable[Token]) -> set[str]:
+    return {base_form(token.text) for token in tokens}
+
+
+def _is_small(text: str) -> bool:
+    return base_form(text) in _CLOSED or text in VERBS
+
+
+def _is_opposed(gone: set[str], added: set[str]) -> bool:
+    """Whether one denies, limits or reverses what the other says."""
+    either = gone | added
+    if either & (w.NEGATIONS | _UNTRUE | (w.QUANTIFIERS - _LOOSE)):
+        return True
+    values = {w.EXCLUSIVE_VALUES[base] for base in gone if base in w.EXCLUSIVE_VALUES}
+    return any(w.EXCLUSIVE_VALUES.get(base) in values for base in added) or any(
+        not added.isdisjoint(w.OPPOSITES.get(base, ())) for base in gone
+    )
+
+
+def _is_planned(memory: str, statement: str) -> bool:
+    """Whether the statement is a plan, and the memory neither a plan nor a decision to do something."""
+    words, planned = ([token.text for token in tokens_of(text)] for text in (memory, statement))
+    intends = any(word == "to" and following in VERBS for word, following in pairwise(words))
+    return (
+        not intends
+        and _FUTURE.isdisjoint(set(map(base_form, words)))
+        and not _FUTURE.isdisjoint(set(map(base_form, planned)))
+    )
+
+
+def _names_others(one: Sequence[Token], other: Sequence[Token]) -> bool:
+    """Whether one of them names somebody or something that the other does not."""
+    return any(
+        stem not in said
+        for tokens, beside in ((one, other), (other, one))
+        for said in ({_stem(token.text) for token in beside},)
+        for stem in _names(tokens)
+    )
+
+
+def _names(tokens: Sequence[Token]) -> Iterator[str]:
+    """The stems of names. The first word of a sentence is one only as the possessor or the subject of a verb."""
+    before = "|"
+    for token, following in pairwise([*tokens, Token("|", "")]):
+        text = following.text
+        acts = text in ("'s", "be") or text.endswith("ed") or ("+" in text and "+pl" not in text)
+        if token.name and (before != "|" or acts):
+            yield _stem(token.text)
+        before = token.text
+
+
+def _exchanged(one: Sequence[Token], other: Sequence[Token]) -> bool:
+    """Whether the only difference is another thing in the same place."""
+    slot = single_difference(tuple(token.text for token in one), tuple(token.text for token in other))
+    if not slot:
+        return False
+    gone, added = ([text for text in part.split() if not _is_small(text)] for part in slot)
+    return bool(gone and added) and not {_stem(text) for text in gone} & {_stem(text) for text in added}
+
+
+def _in_other_roles(
+    one: Sequence[Token], other: Sequence[Token], gone: Sequence[Token], added: Sequence[Token]
+) -> bool:
+    """Whether the same words stand in another order, though neither is the other with its beginning put last."""
+    if gone and added:
+        return False
+    texts = [canonical(tuple(token.text for token in each)) for each in (one, other)]
+    common = Counter(map(_stem, texts[0])) & Counter(map(_stem, texts[1]))
+    first, second = ([stem for text in each if (stem := _stem(text)) in common] for each in texts)
+    if any(first[place:] + first[:place] == second for place in range(len(first))):
+        return False
+    # Where a pronoun stands depends on the language.
+    first, second = ([stem for stem in each if stem != _SPEAKER] for each in (first, second))
+    return len(first) == len(second) and first != second
