@@ -18,6 +18,7 @@ LONGEST = (
     "tests/platform/test_installed.py",
     "tests/security/test_locked_rows.py",
     "tests/security/test_project_writes.py",
+    "tests/security/test_outgoing_calls.py",
     "tests/e2e/test_inspector.py",
     "tests/security/test_change_feed.py",
     "tests/memory/test_failure_recovery.py",

@@ -4,22 +4,15 @@ Nothing that an agent waits for asks it: prompts are made by the estimate and co
 """
 
 import hashlib
-import os
-import threading
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.cache import cache
 
-if TYPE_CHECKING:
-    import anthropic
+from memory.judge.anthropic_client import MAX_TOKENS_COUNTED, anthropic_client
 
 NOTHING = "."
 """The shortest message: the endpoint does not count a system prompt alone, so the tokens of this are subtracted."""
 CACHE_SECONDS = 3_600
-
-_making = threading.Lock()
 
 
 class CountFailed(Exception):
@@ -61,7 +54,7 @@ def _count_request(model: str, prompt: str) -> int:
     # Imported here: the SDK takes long to import, and many an installation counts nothing.
     import anthropic
 
-    client = _client(os.getpid(), settings.ANTHROPIC_API_KEY, settings.JUDGE_BASE_URL, settings.COUNTER_TIMEOUT_SECONDS)
+    client = anthropic_client(settings.COUNTER_TIMEOUT_SECONDS)
     try:
         answer = client.messages.count_tokens(
             model=model,
@@ -76,19 +69,6 @@ def _count_request(model: str, prompt: str) -> int:
     except (anthropic.APIError, ValueError) as error:
         raise CountFailed("The endpoint cannot be reached, or its answer is invalid.", again=True) from error
     counted = getattr(answer, "input_tokens", None)
-    if not isinstance(counted, int) or counted < 0:
-        raise CountFailed("The endpoint's answer is not a number.", again=True)
+    if not isinstance(counted, int) or not 0 <= counted <= MAX_TOKENS_COUNTED:
+        raise CountFailed("The endpoint's answer is not a plausible number.", again=True)
     return counted
-
-
-def _client(*made_of: object) -> "anthropic.Anthropic":
-    with _making:
-        return _made(*made_of)
-
-
-@lru_cache(maxsize=4)
-def _made(process: int, key: str, base_url: str, timeout: float) -> "anthropic.Anthropic":
-    # A connection inherited from a parent process belongs to both of them, so each process makes its own.
-    import anthropic
-
-    return anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)

@@ -6,9 +6,8 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -16,6 +15,7 @@ from django.conf import settings
 
 from identity.policy.webhooks import ANSWER_BYTES, EXCHANGE_SECONDS, TIMEOUT_SECONDS
 from nousweb.lib.errors import Invalid
+from nousweb.lib.http_exchange import Cut
 from nousweb.lib.validation import unstorable_reason
 
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -114,28 +114,18 @@ def _connection(parts: SplitResult) -> Iterator[http.client.HTTPConnection]:
     found = {info[4][0] for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     if not found or not all(_reachable(ipaddress.ip_address(str(one).partition("%")[0])) for one in found):
         raise NotSent("The address is within a private network.")
-    raw: Any = socket.create_connection((sorted(map(str, found))[0], port), timeout=TIMEOUT_SECONDS)
-    # A handle of its own on the same connection: TLS takes the first one over.
-    handle = raw.dup()
-    cut = Timer(EXCHANGE_SECONDS, _cut, [handle])
-    cut.daemon = True
-    cut.start()
-    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
-    try:
-        if parts.scheme == "https":
-            raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
-        connection.sock = raw
-        yield connection
-    finally:
-        cut.cancel()
-        connection.close()
-        raw.close()
-        handle.close()
-
-
-def _cut(handle: socket.socket) -> None:
-    with suppress(OSError):
-        handle.shutdown(socket.SHUT_RDWR)
+    with Cut(EXCHANGE_SECONDS) as cut:
+        raw: Any = cut.connect((sorted(map(str, found))[0], port))
+        raw.settimeout(TIMEOUT_SECONDS)
+        connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+        try:
+            if parts.scheme == "https":
+                raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+            connection.sock = raw
+            yield connection
+        finally:
+            connection.close()
+            raw.close()
 
 
 def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

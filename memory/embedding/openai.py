@@ -4,14 +4,13 @@ import base64
 import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from memory.embedding.protocol import EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
+from nousweb.lib.http_exchange import BadAnswer, http_exchange
 
 BATCH = 64
 """Texts in one request."""
@@ -19,10 +18,12 @@ MAX_CHARACTERS = 24_000
 """Of one text: models of this kind read about 8,000 tokens and refuse more."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_RETRY_AFTER_SECONDS = 5.0
+MAX_DIMENSION = 16_000
+"""What a column of half-precision vectors stores."""
 
 
 class OpenAIEmbedder:
-    """`timeout` and `query_timeout` are seconds of one try; `retries` come after the first one.
+    """`timeout` and `query_timeout` are seconds of one try, however they are spent; `retries` come after the first one.
 
     A query is asked once and briefly: somebody waits for it, and words alone can answer.
     """
@@ -87,34 +88,33 @@ class OpenAIEmbedder:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self._address, body, headers)  # noqa: S310  (scheme checked above)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-                answer: bytes = response.read(MAX_ANSWER_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            error.close()
-            said = f"The embeddings endpoint answered {error.code}."
-            if error.code in (408, 409, 425, 429) or error.code >= 500:
-                raise _Retryable(said, _retry_after_seconds(error.headers.get("Retry-After"))) from None
-            # The same request would be refused again; the operator must correct a wrong key or address.
-            wrong_setting = error.code in (401, 403, 404)
-            raise (EmbeddingUnavailable if wrong_setting else EmbeddingRefused)(said) from None
+            answer = http_exchange(self._address, body, headers, seconds=timeout, max_bytes=MAX_ANSWER_BYTES)
+        except BadAnswer as error:
+            raise EmbeddingUnavailable("The embeddings endpoint answered with more than is plausible.") from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", None) or type(error).__name__
             raise _Retryable(f"The embeddings endpoint cannot be reached ({why}).") from error
-        if len(answer) > MAX_ANSWER_BYTES:
-            raise EmbeddingUnavailable("The embeddings endpoint answered with more than is plausible.")
-        return answer
+        if answer.status < 300:
+            return answer.body
+        said = f"The embeddings endpoint answered {answer.status}."
+        if answer.status in (408, 409, 425, 429) or answer.status >= 500:
+            raise _Retryable(said, _retry_after_seconds(answer.header("Retry-After")))
+        # The same request would be refused again; the operator must correct a wrong key or address.
+        wrong_setting = answer.status in (401, 403, 404)
+        raise (EmbeddingUnavailable if wrong_setting else EmbeddingRefused)(said)
 
     def _vectors(self, answer: bytes, count: int) -> Vectors:
         try:
             items = sorted(json.loads(answer)["data"], key=lambda item: item["index"])
             if [item["index"] for item in items] != list(range(count)):
                 raise ValueError("not one vector for each text")
-            vectors = np.array([_vector(item["embedding"]) for item in items], np.float32)
-            if vectors.ndim != 2 or not vectors.shape[1]:
+            # A number that is too large is infinite then, and refused as such.
+            with np.errstate(over="ignore"):
+                vectors = np.array([_vector(item["embedding"]) for item in items], np.float32)
+            if vectors.ndim != 2 or not 0 < vectors.shape[1] <= MAX_DIMENSION:
                 raise ValueError("not one vector for each text")
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise EmbeddingUnavailable("The embeddings endpoint answered with something else than vectors.") from error
         if self._dimension and vectors.shape[1] != self._dimension:
             raise EmbeddingRefused(

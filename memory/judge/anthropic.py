@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import prompts
+from memory.judge.anthropic_client import anthropic_client_made, usage_counted
 from memory.judge.budget import budget_check, call_record
 from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.prompts import SYSTEM, Task
@@ -42,10 +43,7 @@ T = TypeVar("T", bound=JudgeReply)
 
 
 class AnthropicJudge:
-    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors.
-
-    The SDK's own retries are off, since it sleeps for any time in a server's Retry-After, even a day.
-    """
+    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors."""
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class AnthropicJudge:
         self._backoff_initial = backoff_initial
         self._consecutive_failures = 0
         self._cooldown_until = 0.0
-        self._client = anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)
+        self._client = anthropic_client_made(key, base_url, timeout)
 
     @property
     def name(self) -> str:
@@ -209,23 +207,14 @@ class _Call:
     widened: bool = False
 
     def count(self, message: Message) -> None:
-        tokens_in, tokens_out = _usage(message)
+        tokens_in, tokens_out = usage_counted(message)
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
 
 
-def _usage(message: Message) -> tuple[int, int]:
-    """Input tokens, cached ones included, and output tokens."""
-    usage = getattr(message, "usage", None)
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    counts = [getattr(usage, name, 0) for name in names]
-    *tokens_in, tokens_out = [count if isinstance(count, int) and count > 0 else 0 for count in counts]
-    return sum(tokens_in), tokens_out
-
-
 def _telemetry(message: Message) -> dict[str, Value]:
     """Attributes of a reply for tracing, without its text."""
-    tokens_in, tokens_out = _usage(message)
+    tokens_in, tokens_out = usage_counted(message)
     model, answer_id = getattr(message, "model", ""), getattr(message, "id", "")
     return {
         "gen_ai.usage.input_tokens": tokens_in,

@@ -3,23 +3,20 @@
 It shares the judge's key, address, timeout, daily tokens and record of calls. No transaction is open meanwhile.
 """
 
-import os
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
 from identity.models import Agent
+from memory.judge.anthropic_client import anthropic_client, usage_counted
 from memory.judge.budget import budget_check, call_record
 from memory.judge.protocol import JudgeUnavailable
 from nousweb.lib.tracing import span
 
 if TYPE_CHECKING:
-    import anthropic
     from anthropic.types import MessageParam
 
 MAX_ANSWER_TOKENS = 1_000
@@ -27,8 +24,6 @@ MAX_ANSWER_CHARACTERS = 20_000
 """Longer answers are truncated: the model did not keep to MAX_ANSWER_TOKENS."""
 LONGEST_WAIT_SECONDS = 25
 """Maximum wait for the model: a page times out after 30 seconds, with the assembly of the prompt."""
-
-_making = threading.Lock()
 
 
 class ChatFailed(Exception):
@@ -71,7 +66,7 @@ def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tupl
     began, counted, error = time.monotonic(), (0, 0), ""
     try:
         message = _sent(chat_model(), system, messages)
-        counted = _usage(message)
+        counted = usage_counted(message)
         return _answer(message, counted)
     except ChatFailed as failed:
         error = str(failed)
@@ -95,7 +90,7 @@ def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> Any:
     import anthropic
 
     timeout = min(settings.JUDGE_TIMEOUT_SECONDS, LONGEST_WAIT_SECONDS)
-    client = _client(os.getpid(), settings.ANTHROPIC_API_KEY, settings.JUDGE_BASE_URL, timeout)
+    client = anthropic_client(timeout)
     about = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": model}
     try:
         with span(f"chat {model}", about, kind="client"):
@@ -146,24 +141,3 @@ def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:
     cut = stop == "max_tokens" or len(text) > MAX_ANSWER_CHARACTERS
     model = str(getattr(message, "model", "") or chat_model())[:100]
     return ChatAnswer(text[:MAX_ANSWER_CHARACTERS], model, *counted, cut=cut)
-
-
-def _usage(message: Any) -> tuple[int, int]:
-    usage = getattr(message, "usage", None)
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    counts = (value if isinstance(value := getattr(usage, name, 0), int) and value > 0 else 0 for name in names)
-    *tokens_in, tokens_out = counts
-    return sum(tokens_in), tokens_out
-
-
-def _client(*made_of: object) -> "anthropic.Anthropic":
-    with _making:
-        return _made(*made_of)
-
-
-@lru_cache(maxsize=4)
-def _made(process: int, key: str, base_url: str, timeout: float) -> "anthropic.Anthropic":
-    # A connection inherited from a parent process belongs to both of them, so each process makes its own.
-    import anthropic
-
-    return anthropic.Anthropic(api_key=key, base_url=base_url, timeout=timeout, max_retries=0)

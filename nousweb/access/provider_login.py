@@ -5,11 +5,15 @@ id token. The nonce, which it does not support, is sent and compared here. It do
 `pre_social_login` ends each log-in with a response of ours.
 """
 
+import io
 import secrets
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from http.client import HTTPException
+from typing import Any, cast
 
+import requests
 import structlog
+import urllib3
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
@@ -30,7 +34,9 @@ from identity.services.provider_accounts import provider_account_sign_in
 from nousweb.access.person_backend import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.access.second_factor_step import PROVIDER, is_fresh, proof_set
-from nousweb.lib.errors import DomainError, NotAllowed
+from nousweb.lib.errors import DomainError, Invalid, NotAllowed
+from nousweb.lib.http_exchange import http_exchange
+from nousweb.lib.validation import text_check
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +46,9 @@ CONNECT = "provider_connect"
 NONCE = "provider_nonce"
 """In the session: the nonce that the id token must carry, so that one of another browser's log-in is useless here."""
 NONCE_BYTES = 16
+MAX_SUBJECT_CHARACTERS = 191
+"""What an account of the package stores."""
+MAX_REDIRECTS = 3
 RANKING = (*ROLE_PERMISSIONS, Invitation.OWNER)
 """Roles from the least to the most."""
 
@@ -80,10 +89,10 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
                 raise NotAllowed("The code of your second factor is too old. Connect your account once more.")
             claims = _claims(sociallogin.account.extra_data, str(request.session.pop(NONCE, "")))
             groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
-            groups = [groups] if isinstance(groups, str) else [str(group) for group in groups]
+            groups = [str(group) for group in groups] if isinstance(groups, list) else [str(groups)]
             person = provider_account_sign_in(
                 issuer=settings.OIDC_ISSUER,
-                subject=str(claims["sub"]),
+                subject=_subject(claims),
                 name=str(claims.get("preferred_username") or claims.get("email") or ""),
                 role=role_of_groups(groups),
                 linked_to=linked_to,
@@ -92,6 +101,14 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
             raise ImmediateHttpResponse(_refusal(request, error.detail, error.status)) from error
         raise ImmediateHttpResponse(_signed_in(request, person, sociallogin, linked=linked_to is not None))
 
+    def get_requests_session(self) -> requests.Session:
+        """Each request to the provider ends in time, whatever it answers."""
+        session: requests.Session = super().get_requests_session()
+        session.max_redirects = MAX_REDIRECTS
+        for scheme in ("https://", "http://"):
+            session.mount(scheme, _EndsInTime())
+        return session
+
     def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:
         """Raises ImmediateHttpResponse with a page of ours; the reason of the failure is logged."""
         log.warning(
@@ -99,6 +116,34 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         )
         message = f"The log-in at {settings.OIDC_NAME} did not succeed, or took too long. Try it once more."
         raise ImmediateHttpResponse(_refusal(request, message, 401))
+
+
+class _EndsInTime(requests.adapters.HTTPAdapter):
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> requests.Response:
+        body: Any = request.body
+        try:
+            answer = http_exchange(
+                request.url or "",
+                body.encode() if isinstance(body, str) else body,
+                dict(cast("Mapping[str, str]", request.headers)),
+                seconds=timeout,
+                method=request.method or "GET",
+                authorities=verify if isinstance(verify, str) else "",
+            )
+        except (OSError, HTTPException, ValueError) as error:
+            raise RequestException(str(error), request=request) from error
+        headers = urllib3.HTTPHeaderDict(answer.headers)
+        return self.build_response(
+            request, urllib3.HTTPResponse(io.BytesIO(answer.body), headers, answer.status, preload_content=False)
+        )
 
 
 @require_GET
@@ -120,7 +165,7 @@ def _answered(request: HttpRequest, view: Any) -> HttpResponse:
         raise Http404
     try:
         return view(request, PROVIDER_ID)
-    except (RequestException, OAuth2Error, KeyError, ValueError) as error:
+    except (RequestException, OAuth2Error, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         log.warning("provider_unreachable", exception=type(error).__name__)
         message = f"{settings.OIDC_NAME} cannot be reached, or says what cannot be understood. Try again later."
         return _refusal(request, message, 503)
@@ -139,6 +184,14 @@ def _claims(response: dict[str, Any], nonce: str) -> dict[str, Any]:
     if not nonce or not constant_time_compare(str(token.get("nonce", "")), nonce):
         raise OAuth2Error("The id token is of another log-in.")
     return token | info
+
+
+def _subject(claims: dict[str, Any]) -> str:
+    """Raises Invalid for one that cannot be stored as it is."""
+    subject = str(claims["sub"])
+    if text_check("sub", subject, MAX_SUBJECT_CHARACTERS, required=True) != subject:
+        raise Invalid("The provider's name of the account begins or ends with white space.", field="sub")
+    return subject
 
 
 def _signed_in(request: HttpRequest, person: User, sociallogin: SocialLogin, *, linked: bool) -> HttpResponse:

@@ -8,14 +8,13 @@ import hashlib
 import hmac
 import http.client
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
 from django.conf import settings
 
 from memory.lifecycle.handler import Handler
 from memory.models import Job, MemoryReview
+from nousweb.lib.http_exchange import http_exchange
 
 TIMEOUT_SECONDS = 10
 
@@ -46,25 +45,20 @@ def _prepare(job: Job) -> str:
         }
     ).encode()
     former = settings.WEBHOOK_FORMER_SECRET
-    request = urllib.request.Request(  # noqa: S310  (the scheme is checked where the setting is read)
-        settings.WEBHOOK_URL,
-        body,
-        {
-            "Content-Type": "application/json",
-            "X-Nous-Delivery": str(review.pk),
-            "X-Nous-Signature": review_notice_signature(body, settings.WEBHOOK_SECRET),
-            # While the receiver may not have the new secret yet.
-            **({"X-Nous-Former-Signature": review_notice_signature(body, former)} if former else {}),
-        },
-    )
+    headers = {
+        "Content-Type": "application/json",
+        "X-Nous-Delivery": str(review.pk),
+        "X-Nous-Signature": review_notice_signature(body, settings.WEBHOOK_SECRET),
+        # While the receiver may not have the new secret yet.
+        **({"X-Nous-Former-Signature": review_notice_signature(body, former)} if former else {}),
+    }
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-            return f"answered {answer.status}"
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise WebhookFailed(f"The webhook's address answered {error.code}.") from None
-    except (OSError, http.client.HTTPException) as error:
+        answer = http_exchange(settings.WEBHOOK_URL, body, headers, seconds=TIMEOUT_SECONDS)
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise WebhookFailed(f"The webhook's address cannot be reached ({type(error).__name__}).") from error
+    if answer.status >= 300:
+        raise WebhookFailed(f"The webhook's address answered {answer.status}.")
+    return f"answered {answer.status}"
 
 
 def _apply(job: Job, outcome: str) -> dict[str, Any]:
