@@ -103,8 +103,9 @@ def recall_expand_get(
     """One complete memory, and related memories in the same project and task.
 
     Of an event its neighbours in the loop and its episode; of an episode its events; of a fact its source, what it
-    replaced and what has replaced it. Answers 404 for one that the caller's persona may not read. With `context`, it
-    counts as shown in that turn; 409 once its answer has been reported.
+    replaced and what has replaced it. The beginning of an id, from 8 digits, is enough if no other id begins so.
+    Answers 404 for one that the caller's persona may not read. With `context`, it counts as shown in that turn; 409
+    once its answer has been reported.
     """
     by = principal(request)
     run = _run(by, context, agent)

@@ -17,6 +17,7 @@ from memory.policy.size_limits import (
 from memory.schemas.types import PersonaName, Quarantined, Remark, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import (
     MAX_QUERY_CHARACTERS,
+    Composed,
     NextCursor,
     ProjectKey,
     TaskKey,
@@ -25,10 +26,17 @@ from nousweb.lib.constrained_types import (
 )
 from nousweb.lib.schemas import Input
 
-Label = Annotated[str, entry(MAX_NAMESPACE_CHARACTERS)]
+Label = Annotated[Composed, entry(MAX_NAMESPACE_CHARACTERS)]
 Namespace = Annotated[list[Label], Field(min_length=1, max_length=MAX_NAMESPACE_LABELS)]
 NamespacePart = Annotated[list[Label], Field(max_length=MAX_NAMESPACE_LABELS)]
-DocumentKey = Annotated[str, Field(min_length=1, max_length=MAX_DOCUMENT_KEY_CHARACTERS)]
+DocumentKey = Annotated[
+    Composed,
+    Field(
+        min_length=1,
+        max_length=MAX_DOCUMENT_KEY_CHARACTERS,
+        description="Kept in Unicode's composed form (NFC): spellings that are equivalent are one key",
+    ),
+]
 
 LABELS = Query(..., min_length=1, max_length=MAX_NAMESPACE_LABELS, description="One per label of the namespace")
 NAMESPACE_START = Query([], max_length=MAX_NAMESPACE_LABELS, description="Prefix of the namespace")
@@ -100,7 +108,7 @@ class DocumentPage(Schema):
 
 class DocumentSearchIn(Input):
     namespace: NamespacePart = Field([], description="Prefix of the namespace")
-    key_prefix: Annotated[str, Field(max_length=MAX_DOCUMENT_KEY_CHARACTERS)] = Field(
+    key_prefix: Annotated[Composed, Field(max_length=MAX_DOCUMENT_KEY_CHARACTERS)] = Field(
         "", description="Prefix of the key"
     )
     query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)] = Field("", description="Query; compared by meaning")

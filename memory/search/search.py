@@ -23,6 +23,7 @@ from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest
 from memory.search.result import SearchHit, SearchResult
+from memory.search.symbols import symbols_fetch, symbols_first, symbols_of
 from memory.search.typos import apply_corrections, spelling_corrections, suspected_typos
 from nousweb.lib.prepared_statements import session_settings_set, statement_settings
 from nousweb.lib.stage_timing import Stopwatch
@@ -63,14 +64,16 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             counts = _counts_of_corrected(view, request, text, words, counts)
     with watch.stage("words"):
         lexemes = rarest_lexemes(counts.df, counts.statistics)
-        lexical = lexical_fetch(view, request, counts, lexemes)
+        symbols = symbols_of(text)
+        symbol_shares = symbols_fetch(view, request, symbols) if symbols else {}
+        lexical = [*symbol_shares] or lexical_fetch(view, request, counts, lexemes)
     historical = None
     if request.as_of:
         with watch.stage("past"):
             historical = historical_rows(view, request, request.as_of)
             lexical = list({*lexical, *historical.ids})
     with watch.stage("embedding"):
-        vector, degraded = _embedded(counts, embedding)
+        vector, degraded = (None, "") if symbols else _embedded(counts, embedding)
     with watch.stage("candidates"), statement_settings("search", TUNING):
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
         if historical is not None:
@@ -89,6 +92,8 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
         ranking = candidates_rank(
             query, alike, counts.statistics, wanted=candidate_set.wanted, uniform_decay=request.uniform_decay
         )
+        if symbols:
+            ranking = symbols_first(candidate_set, ranking, symbol_shares)
         chosen = _chosen(candidate_set, ranking, threshold, request)
     with watch.stage("loading"):
         items = _loaded(view, request, candidate_set, ranking, chosen)

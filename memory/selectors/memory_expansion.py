@@ -3,22 +3,26 @@
 Source: seed 005.1, D6 (the on-demand `recall_context`, which extends `expand`).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet, UUIDField
 
 from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType
 from memory.persona import PersonaMemory
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import Invalid, NotFound
 
 Relation = Literal["before", "after", "part", "episode", "source", "replaces", "replaced_by"]
 MOST_PARTS = 200
 """Events of an episode that are given."""
+_ID_START = re.compile("[0-9a-fA-F]{8,32}")
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
     """The memory `memory_id` with what is related to it in `memory`, and no project or task but its own and none.
 
     Of an event `around` events of its loop before and after it, and its episode; of an episode its events; of a fact
-    where it comes from, what it replaced and what has replaced it. Raises NotFound.
+    where it comes from, what it replaced and what has replaced it. `memory_id` may be the beginning of an id. Raises
+    NotFound, or Invalid if several ids begin so.
     """
     type_ = MEMORY_TYPES[type_name]
     found = _row(memory, type_, memory_id)
@@ -67,18 +72,22 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
 
 
 def _row(memory: PersonaMemory, type_: MemoryType, memory_id: str) -> Any:
-    key = type_.model._meta.pk
-    try:
-        value = key.to_python(memory_id) if key else None
-    except Exception as error:
-        raise NotFound(f"There is no such {type_.name}.") from error
-    if isinstance(value, int) and not 0 <= value < 2**63:
-        raise NotFound(f"There is no such {type_.name}.")
+    """The memory of an id, or of the beginning of one that no other begins with. Raises NotFound or Invalid."""
     rows: QuerySet[Model] = memory.rows(type_.model)
-    found = rows.filter(pk=value).first()
-    if found is None:
+    if isinstance(type_.model._meta.pk, UUIDField) and (digits := _ID_START.fullmatch(memory_id.replace("-", ""))):
+        start = digits.group().lower()
+        first, last = UUID(start.ljust(32, "0")), UUID(start.ljust(32, "f"))
+        found = list(rows.filter(pk__gte=first, pk__lte=last).order_by("pk")[:2])
+    else:
+        found = list(rows.filter(pk=int(memory_id))[:1]) if _NUMBER.fullmatch(memory_id) else []
+    if len(found) > 1:
+        raise Invalid(
+            f"More than one {type_.name} has an id that begins with {memory_id[:40]!r}: give all of it.",
+            field="memory_id",
+        )
+    if not found:
         raise NotFound(f"There is no such {type_.name}.")
-    return found
+    return found[0]
 
 
 def _around_event(memory: PersonaMemory, event: Event, around: int) -> tuple[list[MemoryDetail], bool]:

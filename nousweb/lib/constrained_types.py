@@ -42,6 +42,11 @@ def entry(limit: int) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": limit})
 
 
+def composed(value: str) -> str:
+    """`value` in Unicode's composed form, NFC: equal for all spellings of the same characters."""
+    return unicodedata.normalize("NFC", value)
+
+
 def _word(value: str) -> str:
     if not WORD.fullmatch(value):
         raise ValueError(f"A lower-case word of 1 to 50 letters, digits, - or _, not {value[:60]!r}.")
@@ -56,7 +61,7 @@ def key_text(value: str) -> str:
     """The key of a project or task, each character in its one composed form; "" for none. Raises ValueError."""
     if value.isascii() and value.isalnum() and len(value) <= MAX_KEY_CHARACTERS:
         return value
-    value = unicodedata.normalize("NFC", value)
+    value = composed(value)
     if len(value) > MAX_KEY_CHARACTERS:
         raise ValueError(f"A key has at most {MAX_KEY_CHARACTERS} characters; this has {len(value):,}.")
     if not value.isprintable() or value != value.strip():
@@ -69,6 +74,7 @@ Word = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "
 OptionalWord = Annotated[
     str, AfterValidator(_optional_word), WithJsonSchema({"type": "string", "pattern": f"^({WORD.pattern})?$"})
 ]
+Composed = Annotated[str, AfterValidator(composed)]
 ProjectKey = Annotated[
     str,
     AfterValidator(key_text),

@@ -70,13 +70,20 @@ def _other_entry(types: frozenset[Any], value: Any) -> str:
 
 def _other_type(types: frozenset[Any], value: str | float) -> str:
     """Why a value is not what the field takes though Pydantic would read it so; "" otherwise."""
-    if types & MOMENTS and (not isinstance(value, str) or not set(value) & set("-:")):
-        return "A moment is text with a time zone, such as 2026-01-31T09:00:00Z."
+    if types & MOMENTS and (reason := moment_reason(value)):
+        return reason
     if types & {int, float} and (isinstance(value, bool) or (isinstance(value, str) and str not in types)):
         return "Input should be a number, not true, false or text."
     if bool in types and not isinstance(value, bool) and not types & {int, float, str}:
         return "Input should be true or false."
     return ""
+
+
+def moment_reason(value: Any) -> str:
+    """Why a value is no moment though Pydantic would read it as seconds since 1970; "" otherwise."""
+    if value is None or (isinstance(value, str) and set(value) & set("-:")) or isinstance(value, datetime):
+        return ""
+    return "A moment is text with a time zone, such as 2026-01-31T09:00:00Z."
 
 
 def optional(description: str | None = None) -> Any:

@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 from identity.principal import Principal
 from nousweb.access.api_authentication import AUTHENTICATED_CALLER
 from nousweb.api import api
+from nousweb.lib.validation import first_unstorable
 
 SCHEMAS = "#/components/schemas/"
 
@@ -53,9 +54,13 @@ class Operation:
     def call(self, by: Principal, arguments: Mapping[str, Any]) -> "Answer":
         """Call the operation for `by`; each argument goes where the operation takes it, unknown ones into the body.
 
-        Raises ValueError for an argument of path or query that is an object: an address cannot contain it.
+        Raises ValueError for an argument of path or query that an address cannot contain: an object, or text with a
+        NUL.
         """
         places = {one["name"]: one["in"] for one in self.parameters}
+        for name in places.keys() & arguments.keys():
+            if reason := first_unstorable(arguments[name]):
+                raise ValueError(f"{name}: {reason}")
         nested = [
             name
             for name, value in arguments.items()

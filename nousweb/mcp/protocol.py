@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import mcp_types as types
+import structlog
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 from mcp_types.methods import parse_client_request, serialize_server_result
 from mcp_types.version import (
@@ -31,6 +32,12 @@ INSTRUCTIONS = (
     "then report_answer with your answer and log_events with what was said. Use recall to look for more, learn_fact "
     "for what should outlast this conversation. Identity can only be proposed: people decide."
 )
+
+BATCH_VERSIONS = frozenset({"2025-03-26"})
+"""Versions in which several messages may come at once, in a list."""
+MAX_BATCH = 100
+
+logger = structlog.get_logger(__name__)
 
 Params = Any
 Handler = Callable[[Principal, Params], types.Result]
@@ -127,6 +134,31 @@ def answer(request: JSONRPCRequest, *, version: str, by: Principal) -> dict[str,
         stamp = server_info().model_dump(mode="json", by_alias=True, exclude_none=True)
         shaped["_meta"] = {**shaped.get("_meta", {}), types.SERVER_INFO_META_KEY: stamp}
     return shaped
+
+
+def batch_answers(messages: list[Any], *, version: str, by: Principal) -> list[dict[str, Any]]:
+    """The answers to the requests of a batch. Raises InvalidRequest where a batch is not possible."""
+    if version not in BATCH_VERSIONS:
+        raise InvalidRequest(f"Protocol version {version[:40]} has no batches: send one message at a time.")
+    if not 1 <= len(messages) <= MAX_BATCH:
+        raise InvalidRequest(f"A batch holds 1 to {MAX_BATCH} messages, not {len(messages):,}.")
+    return [found for message in messages if (found := _batched(message, version, by)) is not None]
+
+
+def _batched(message: Any, version: str, by: Principal) -> dict[str, Any] | None:
+    asked: JSONRPCRequest | None = None
+    try:
+        asked = envelope(message)
+        if asked is None:
+            return None
+        if asked.method == "initialize":
+            raise InvalidRequest("initialize cannot be part of a batch.")
+        return result_message(asked, answer(asked, version=version, by=by))
+    except ProtocolError as error:
+        return error_message(asked, error)
+    except Exception:
+        logger.exception("mcp.unexpected_error")
+        return error_message(asked, unexpected_error())
 
 
 def result_message(request: JSONRPCRequest, result: dict[str, Any]) -> dict[str, Any]:

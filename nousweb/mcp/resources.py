@@ -88,7 +88,10 @@ def read(by: Principal, uri: str) -> types.ReadResourceResult:
         arguments = one.match(uri)
         if arguments is None:
             continue
-        answer = one.operation.call(by, arguments)
+        try:
+            answer = one.operation.call(by, arguments)
+        except ValueError as error:
+            raise InvalidParams(str(error), {"uri": uri}) from error
         if answer.refused:
             raise InvalidParams(f"{answer.body['title']}: {answer.body['detail']}", {"uri": uri, **answer.body})
         contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(answer.body).decode())

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP at `/mcp`: one message in, one JSON answer out."""
+"""MCP over streamable HTTP at `/mcp`: a message, or a batch of them, in; one JSON answer out."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from nousweb.access.oauth.metadata import challenge, resource_of
 from nousweb.lib.problem_documents import problem
 from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.header_values import decoded
-from nousweb.mcp.protocol import answer, envelope, error_message, result_message, unexpected_error
+from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
 
 logger = structlog.get_logger(__name__)
 
@@ -51,6 +51,10 @@ def message_answer(request: HttpRequest) -> HttpResponse:
     modern = _is_modern(request)
     try:
         message = _message(request)
+        if isinstance(message, list):
+            with acting(by):
+                answers = batch_answers(message, version=_handshake_version(request), by=by)
+            return JsonResponse(answers, safe=False) if answers else HttpResponse(status=202)
         asked = envelope(message)
         if asked is None:
             return HttpResponse(status=202)

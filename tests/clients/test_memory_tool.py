@@ -75,7 +75,7 @@ def any_command(rng):
             old = rng.choice(["One.", "Tim likes tea.", "Three.\n", "nothing", "x"])
             return {"command": "str_replace", "path": path, "old_str": old, "new_str": rng.choice(["", "New.\nLine."])}
         case "insert":
-            text = rng.choice(["In.\n", "In.", ""])
+            text = rng.choice(["In.\n", "In.", "In.\nMore."])
             return {"command": "insert", "path": path, "insert_line": rng.choice([-1, 0, 1, 99]), "insert_text": text}
         case "delete":
             return {"command": "delete", "path": path}
@@ -245,3 +245,35 @@ def test_tool_works_asynchronously_and_by_project(live_server, other_token, brun
     assert cleared == "All memory cleared"
     assert not Document.objects.filter(active=True).exists()
     assert set(Document.objects.values_list("project", flat=True)) == {"regatta"}
+
+
+def test_tool_takes_what_models_leave_out_and_keeps_blank_lines(tool, nous, bruno):
+    path = "/memories/a.md"
+    tool.call({"command": "create", "path": path, "file_text": "One two.\n\n"})
+    tool.call({"command": "str_replace", "path": path, "old_str": " two"})
+    tool.call({"command": "insert", "path": path, "insert_line": 1, "insert_text": "In.\n\n"})
+    assert nous.document(["memories"], path).value == {"content": "One.\nIn.\n\n\n"}
+    tool.call({"command": "insert", "path": path, "insert_line": 0, "insert_text": ""})
+    assert nous.document(["memories"], path).value == {"content": "\nOne.\nIn.\n\n\n"}
+    for command, name in (
+        ({"command": "create", "path": path}, "file_text"),
+        ({"command": "view"}, "path"),
+        ({"command": "view", "path": path, "view_range": "1"}, "view_range"),
+        ({"command": "str_replace", "path": path, "new_str": "x"}, "old_str"),
+        ({"command": "insert", "path": path, "insert_text": "x"}, "insert_line"),
+    ):
+        with pytest.raises(sdk_tools.ToolError, match=name):
+            tool.call(command)
+
+
+def test_tool_has_one_file_for_equivalent_spellings_of_a_path(tool, nous, bruno):
+    composed, apart = "/memories/caf\u00e9", "/memories/cafe\u0301"
+    tool.call({"command": "create", "path": f"{apart}/a.md", "file_text": "One."})
+    for path in (composed, apart):
+        assert "a.md" in tool.call({"command": "view", "path": path})
+        with pytest.raises(sdk_tools.ToolError, match="already exists"):
+            tool.call({"command": "create", "path": f"{path}/a.md", "file_text": "Two."})
+    assert [document.key for document in nous.documents(key_prefix=apart)] == [f"{composed}/a.md"]
+    assert nous.put_document(["\u0301e"], "cafe\u0301", {"a": 1}).document.key == "caf\u00e9"
+    tool.call({"command": "delete", "path": apart})
+    assert not Document.objects.filter(active=True, key__startswith=composed).exists()

@@ -48,7 +48,8 @@ def test_notification_is_accepted_without_an_answer(mcp, actor_token):
         (b"{", -32700),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', -32700),
         (b'"\xff"', -32700),
-        ([message()], -32600),
+        ([], -32600),
+        ([message()] * 101, -32600),
         ("ping", -32600),
         ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, -32600),
         ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600),
@@ -146,3 +147,32 @@ def test_fault_of_ours_says_nothing_of_itself(mcp, actor_token, monkeypatch):
     answer = mcp(actor_token).request("ping")
     assert answer["error"]["code"] == -32603
     assert "secret" not in json.dumps(answer)
+
+
+def test_batch_is_answered_under_the_version_that_has_them(mcp, actor_token):
+    caller = mcp(actor_token)
+    batch = [
+        {**message(), "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {**message(), "id": "two", "method": "tools/call", "params": {"name": "working_memory", "arguments": {}}},
+        {**message(), "id": 3, "method": "none"},
+        {**message(), "id": 4, "method": "initialize"},
+        "ping",
+    ]
+    for headers in ({}, {"MCP_Protocol_Version": "2025-03-26"}):
+        answer = caller.send(batch, **headers)
+        assert answer.status_code == 200
+        found = json.loads(answer.content)
+        assert [one["id"] for one in found] == [1, "two", 3, 4, None]
+        assert [one.get("error", {}).get("code") for one in found] == [None, None, -32601, -32600, -32600]
+        assert found[1]["result"]["isError"]
+    only_notices = caller.send(batch[1:2] * 2)
+    assert (only_notices.status_code, only_notices.content) == (202, b"")
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", HANDSHAKE])
+def test_batch_is_refused_under_other_versions(mcp, actor_token, version):
+    answer = mcp(actor_token).send([message()], MCP_Protocol_Version=version)
+    assert answer.status_code == 400
+    error = json.loads(answer.content)["error"]
+    assert (error["code"], "has no batches" in error["message"]) == (-32600, True)

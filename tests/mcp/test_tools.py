@@ -202,7 +202,7 @@ def test_definitions_are_schemas_that_the_answers_hold(mcp, actor_token, version
         ("recall", {"q": {"any": "thing"}}, "q: takes a plain value"),
         ("recall", {"q": "tea", "colour": "red"}, "colour: there is no such argument"),
         ("recall", {"q": "tea", "agent": "bruno"}, "agent: there is no such argument"),
-        ("recall", {"q": "tea\x00"}, "422"),
+        ("recall", {"q": "tea\x00"}, "NUL"),
         ("learn_fact", {"content": "x", "colour": "red"}, "colour: Extra inputs are not permitted"),
         ("learn_fact", {"content": 5}, "content: Input should be a valid string"),
         ("learn_fact", {"content": "x", "agent": "bruno"}, "agent: Extra inputs are not permitted"),
@@ -283,3 +283,52 @@ def test_resources_and_prompt(mcp, ada, actor, actor_token):
     text = prompt["messages"][0]["content"]["text"]
     assert "Lisbon" in text
     assert text.endswith("Where does Tim live?")
+
+
+GOOD = {
+    "type": "fact", "q": "x", "content": "A b c.", "input": "x", "session_id": "s", "section": "values", "text": "x",
+    "namespace": ["a"], "key": "k", "value": {"a": 1}, "response": "x", "outcome": "success", "query": "x",
+    "memory_id": "0b1e2f3a-0000-4000-8000-000000000000", "run_id": "0b1e2f3a-0000-4000-8000-000000000000",
+    "episode_id": "0b1e2f3a-0000-4000-8000-000000000000", "events": [{"kind": "error", "content": "x"}],
+}  # fmt: skip
+
+
+def test_nul_in_any_argument_is_refused_with_its_reason(mcp, actor_token):
+    caller = mcp(actor_token)
+    answers = 0
+    for tool in caller.result("tools/list")["tools"]:
+        schema = tool["inputSchema"]
+        needed = {name: GOOD[name] for name in schema["required"]}
+        for name in schema["properties"]:
+            for value in ("a\0b", ["\0"], {"a": "\0"}, {"\0": 1}):
+                said = caller.refused(tool["name"], **{**needed, name: value})
+                assert "500" not in said, (tool["name"], name, value, said)
+                answers += "NUL" in said
+    assert answers > 60
+    for uri in ("nous://subjects/a%00b", "nous://subjects/a\0b"):
+        assert "NUL" in caller.request("resources/read", {"uri": uri})["error"]["message"]
+
+
+def test_expand_takes_the_beginning_of_an_id_that_no_other_has(mcp, ada, actor_token):
+    for number, key in enumerate(("aaaaaaaa-1000", "aaaaaaaa-2000", "bbbbbbbb-0000"), 1):
+        made = {"agent": ada, "persona": "actor", "content": f"Lamp {number} hangs here."}
+        Fact.objects.create(id=f"{key}-4000-8000-000000000000", **made)
+    caller = mcp(actor_token)
+
+    def found(start):
+        return caller.answered("expand", type="fact", memory_id=start)["item"]["content"]
+
+    assert found("bbbbbbbb") == "Lamp 3 hangs here."
+    assert found("AAAAAAAA-1") == "Lamp 1 hangs here."
+    assert "begins with 'aaaaaaaa'" in caller.refused("expand", type="fact", memory_id="aaaaaaaa")
+    for start in ("aaaaaaa", "cccccccc", "aaaaaaaa-10-zz", ""):
+        assert "There is no such fact" in caller.refused("expand", type="fact", memory_id=start) or not start
+    assert "There is no such event" in caller.refused("expand", type="event", memory_id="٣")
+
+
+def test_moment_of_an_event_is_text(mcp, actor_token):
+    for moment in (1_700_000_000, 1.5, True, "1700000000", [1]):
+        said = mcp(actor_token).refused("log_events", events=[{"kind": "error", "content": "x", "ts": moment}])
+        assert "A moment is text with a time zone" in said
+    event = {"kind": "error", "content": "x", "ts": "2026-01-31T09:00:00Z"}
+    assert mcp(actor_token).answered("log_events", events=[event])["events"][0]["ts"] == "2026-01-31T09:00:00Z"

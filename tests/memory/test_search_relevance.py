@@ -5,6 +5,8 @@ import pytest
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
+from memory.services.search_index.row_embedding import embed_pending_rows
+from tests.factories import make_fact
 from tests.memory.stores import RELATED, UNRELATED, fill
 
 TIER_THREE = {"exclude_categories": ("person", "preference", "rule")}
@@ -68,3 +70,19 @@ def test_search_type_may_be_limited_to_its_best(store):
         store, SearchRequest(question, GLOBAL, min_score=1.0, limit=100, min_results=5, max_per_type={"fact": 2})
     ).items
     assert [hit.id for hit in least] == [hit.id for hit in few[:5]]
+
+
+def test_search_of_symbols_finds_them_as_they_are_written(ada, actor, store):
+    said = [
+        "🔴 means that the release is stopped.",
+        "🟢 means that the release goes on.",
+        "这个发布已经停止了。",
+        "进去吧。",
+    ]
+    made = [make_fact(ada, text, actor) for text in said]
+    embed_pending_rows()
+    assert [hit.content for hit in search(store, SearchRequest("🔴", GLOBAL)).items] == said[:1]
+    assert {hit.content for hit in search(store, SearchRequest(" 🔴🟢 !", GLOBAL)).items} == {*said[:2]}
+    assert search(store, SearchRequest("🟣", GLOBAL)).items == []
+    assert search(store, SearchRequest("🔴", GLOBAL, as_of=made[0].recorded_at)).items[0].content == said[0]
+    assert search(store, SearchRequest("🇩🇪", GLOBAL)).items == []

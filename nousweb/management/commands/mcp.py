@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from identity.principal import Principal, acting
 from identity.services.tokens import token_authenticate
 from nousweb.mcp.errors import NotJson, ProtocolError, UnsupportedVersion
-from nousweb.mcp.protocol import answer, envelope, error_message, result_message, unexpected_error
+from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
 
 TOKEN_VARIABLE = "NOUS_TOKEN"  # noqa: S105
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
                 answers.write(to_json(message).decode() + "\n")
                 answers.flush()
 
-    def _answers(self, lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+    def _answers(self, lines: Iterable[bytes]) -> Iterable[Any]:
         for line in lines:
             if line.strip():
                 close_old_connections()
@@ -49,13 +49,17 @@ class Command(BaseCommand):
                 if found is not None:
                     yield found
 
-    def _answer(self, line: bytes) -> dict[str, Any] | None:
+    def _answer(self, line: bytes) -> dict[str, Any] | list[dict[str, Any]] | None:
         asked = None
         try:
             try:
                 message = from_json(line, allow_inf_nan=False)
             except ValueError as error:
                 raise NotJson("The line is not valid JSON in UTF-8.") from error
+            if isinstance(message, list):
+                by = self._caller()
+                with acting(by):
+                    return batch_answers(message, version=self.version, by=by) or None
             asked = envelope(message)
             if asked is None:
                 return None

@@ -2,16 +2,24 @@
 
 A file is the document of its path in the namespace `memories`. The model's changes are versions that people see and
 undo; deleted files are retired, and the model cannot change documents that people decided. Answers and errors are those
-of the SDK's own file tool, except that there are no empty directories, and that a directory is as large as the files in
-it.
+of the SDK's own file tool, except that there are no empty directories, that a directory is as large as the files in it,
+that blank lines at an end are kept, that `str_replace` without `new_str` deletes, and that two spellings of a path that
+Unicode calls equivalent are one path.
 """
 
 import json
 import posixpath
+import unicodedata
 from collections.abc import Sequence
 
-from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.lib.tools import (
+    BetaAbstractMemoryTool,
+    BetaAsyncAbstractMemoryTool,
+    BetaFunctionToolResultType,
+    ToolError,
+)
 from anthropic.types.beta import (
+    BetaMemoryTool20250818Command,
     BetaMemoryTool20250818CreateCommand,
     BetaMemoryTool20250818DeleteCommand,
     BetaMemoryTool20250818InsertCommand,
@@ -19,6 +27,7 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818StrReplaceCommand,
     BetaMemoryTool20250818ViewCommand,
 )
+from pydantic import BaseModel
 
 from nous_client import calls
 from nous_client.call_sequences import Steps, arun_steps, run_steps
@@ -92,10 +101,9 @@ class MemoryFiles:
                     f"Invalid `insert_line` parameter: {command.insert_line}. "
                     f"It should be within the range [0, {len(lines)}]."
                 )
-            lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
-            new = "\n".join(lines)
+            lines.insert(command.insert_line, command.insert_text.removesuffix("\n"))
             try:
-                yield from self._write(file.key, new if new.endswith("\n") else f"{new}\n", file.version, file)
+                yield from self._write(file.key, "\n".join(lines) + "\n", file.version, file)
             except Conflict:
                 continue
             return f"The file {command.path} has been edited."
@@ -239,6 +247,10 @@ class MemoryTool(BetaAbstractMemoryTool):
         self.nous = nous or Nous()
         self.files = MemoryFiles(project=project, task=task)
 
+    def execute(self, command: BetaMemoryTool20250818Command) -> BetaFunctionToolResultType:
+        arguments_check(command)
+        return super().execute(command)
+
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return run_steps(self.nous, self.files.view(command))
 
@@ -269,6 +281,10 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self.nous = nous or AsyncNous()
         self.files = MemoryFiles(project=project, task=task)
 
+    async def execute(self, command: BetaMemoryTool20250818Command) -> BetaFunctionToolResultType:
+        arguments_check(command)
+        return await super().execute(command)
+
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return await arun_steps(self.nous, self.files.view(command))
 
@@ -291,11 +307,23 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         return await arun_steps(self.nous, self.files.clear())
 
 
+def arguments_check(command: BaseModel) -> None:
+    """Raises ToolError for an argument that is missing or of another type: the SDK does not check what models send."""
+    for name, field in type(command).model_fields.items():
+        value, kind = getattr(command, name, None), int if name == "insert_line" else str
+        optional = name == "new_str" or not field.is_required()
+        if name != "view_range" and not (isinstance(value, kind) or (optional and value is None)):
+            raise ToolError(f"`{name}` must be {'a whole number' if kind is int else 'text'}.")
+    lines = getattr(command, "view_range", None)
+    if lines is not None and not (isinstance(lines, list) and all(isinstance(line, int) for line in lines)):
+        raise ToolError("`view_range` must be two line numbers.")
+
+
 def path_of(path: str) -> str:
     """A path in its one form. Raises ToolError for one that is not below /memories."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with /memories, got: {path}")
-    found = posixpath.normpath(path)
+    found = unicodedata.normalize("NFC", posixpath.normpath(path))
     if found != ROOT and not found.startswith(f"{ROOT}/"):
         raise ToolError(f"Path {path} would escape /memories directory")
     return found
@@ -369,4 +397,5 @@ def replaced(command: BetaMemoryTool20250818StrReplaceCommand, text: str) -> tup
             f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
             "Please ensure it is unique"
         )
-    return text.replace(old, command.new_str), text[: places[0]].count("\n")
+    # The SDK does not insist on the text, which models leave out to delete.
+    return text.replace(old, getattr(command, "new_str", None) or ""), text[: places[0]].count("\n")
