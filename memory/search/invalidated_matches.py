@@ -50,14 +50,16 @@ _FACTS = Fact._meta.db_table
 _NOT_AGAIN = (
     f"NOT EXISTS (SELECT 1 FROM {_FACTS} AS again WHERE again.agent_id = {_FACTS}.agent_id"  # noqa: S608
     f" AND again.persona = {_FACTS}.persona AND again.active AND {SAME_WORDS.format('again.content')}"
-    f" = {SAME_WORDS.format(f'{_FACTS}.content')})"
+    f" = {SAME_WORDS.format(f'{_FACTS}.content')} AND (again.endorsed"
+    f" OR (again.project, again.task) = ({_FACTS}.project, {_FACTS}.task)))"
 )
 
 
 def latest_invalidated_facts(
     view: PersonaMemory, as_of: datetime | None = None
 ) -> QuerySet[Fact, tuple[str, str, str]]:
-    """The latest LATEST invalidated facts, except those that are active again in the same words.
+    """The latest LATEST invalidated facts, except those that are active again in the same words:
+    in the same scope, or verified by people.
 
     Values are INVALIDATED_FACT_COLUMNS. `as_of` leaves out facts that were invalidated after that moment.
     """

@@ -273,12 +273,14 @@ def _removed_by_people_check(document: Document, by: Principal) -> None:
         agent=document.agent, persona=document.persona, endorsed=True, active=False, superseded_by=None,
         text=document.text,
     )  # fmt: skip
+    if by.projects is not None:
+        retired = retired.filter(project__in=("", *by.projects))
     if retired.exclude(address=document.address).exists():
         raise Conflict("People retired a document with the same text under another key.")
     stated = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
                   task=document.task, scope=document.scope)  # fmt: skip
     # A longer text that contains an invalidated statement is stored, and left out of prompts.
-    if invalidated_match(stated, vector=None, sentences=False) is not None:
+    if invalidated_match(stated, vector=None, by=by, sentences=False) is not None:
         raise Conflict("People marked this statement as wrong.")
 
 

@@ -227,15 +227,29 @@ def test_project_token_that_may_write_global_memory(api, ada, foreign):
 
 
 def test_project_token_is_shown_nothing_that_people_found_wrong_elsewhere(api, ada, foreign):
-    """What is learned everywhere is compared with what any project knows; the answer held the other fact."""
+    """It learns as if the other project did not exist, and the other project's prompts leave out what it learned."""
     reviewer = api.as_person(make_person("rita", "Reviewer"))
+    full = api.as_token(make_token(ada, name="reads", scopes=sorted(SCOPE_PERMISSIONS)))
+    statement, retired = f"the {SECRET} ledger uses PostgreSQL", f"A text about {SECRET} that people took away."
+    note = {"namespace": ["notes"], "value": {"text": retired}}
+    kept = full.put("/documents", {**note, "key": "zeus", "project": "zeus"}).json()["document"]["id"]
+    gone = {"agent": "ada", "namespace": "notes", "key": "zeus", "project": "zeus"}
+    assert reviewer.request("DELETE", "/documents/item", query=gone).status_code == 200
     assert reviewer.post(f"/facts/{foreign['fact']}/invalidate", {}, {"agent": "ada"}).status_code == 200
-    before = Fact.objects.count()
     caller = api.as_token(make_token(ada, name="both", projects=["apollo"], global_memory="write"))
-    answer = caller.post("/facts", {"content": f"the {SECRET} ledger uses PostgreSQL", "subject": "ledger"})
-    assert answer.status_code == 409
-    assert foreign["fact"] not in answer.content.decode()
-    assert Fact.objects.count() == before
+    for keys in ({}, {"project": "apollo"}):
+        answer = caller.post("/facts", {"content": statement, "subject": "ledger", **keys})
+        assert answer.status_code == 201, answer.content
+        for value in ({"text": retired}, {"text": statement}):
+            answer = caller.put("/documents", {**note, "key": f"mine-{len(value['text'])}", "value": value, **keys})
+            assert answer.status_code == 200, answer.content
+        told = answer.content.decode()
+        assert foreign["fact"] not in told
+        assert kept not in told
+    embed_pending_rows()
+    ask = {"session_id": "s", "input": f"What does the {SECRET} ledger use?", "explain": True}
+    assert "PostgreSQL" not in full.post("/context", {**ask, "project": "zeus"}).json()["system_prompt"]
+    assert "PostgreSQL" in caller.post("/context", {**ask, "project": "apollo"}).json()["system_prompt"]
 
 
 def test_project_token_is_made_by_people_and_audited(ada, foreign):

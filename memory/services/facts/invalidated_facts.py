@@ -34,15 +34,19 @@ REPEATING_KINDS = (Kind.SAME, Kind.CLOSE)
 sentence of several is enough."""
 
 
-def invalidated_match(fact: Fact, *, vector: Vector | None, sentences: bool = True) -> tuple[Fact, FactMatch] | None:
+def invalidated_match(
+    fact: Fact, *, vector: Vector | None, by: Principal, sentences: bool = True
+) -> tuple[Fact, FactMatch] | None:
     """The invalidated fact of the same memory that `fact` repeats, with the comparison; else None.
 
-    With `sentences`, one sentence of `fact` that repeats it is enough. `vector` is the embedding of `fact`, None if
-    there is none: then only words are compared.
+    Those of projects that `by` does not read do not exist for it: prompts of these projects leave out what repeats
+    them. With `sentences`, one sentence of `fact` that repeats it is enough. `vector` is the embedding of `fact`, None
+    if there is none: then only words are compared.
     """
     cosines = _cosines(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
-    rows = list(Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk"))
+    found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
+    rows = [row for row in found if by.reads_project(row.project)]
     known = known_subjects_of(fact.agent_id, [fact, *rows]) if rows else {}
     new = snapshot_of(fact, known)
     matches: list[tuple[Fact, FactMatch]] = []

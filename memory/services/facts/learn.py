@@ -312,11 +312,9 @@ def fact_reconcile(
     if known is not None:
         confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
         return LearnResult("confirmed", confirmed.old)
-    repeated_invalid = None if fact.endorsed else invalidated_match(fact, vector=precheck.vector)
+    repeated_invalid = None if fact.endorsed else invalidated_match(fact, vector=precheck.vector, by=by)
     if repeated_invalid is not None:
         invalidated, match = repeated_invalid
-        if not by.reads_project(invalidated.project):
-            raise Conflict("People marked this statement as wrong in a project that this token cannot access.")
         review = relearned_review_open(fact=fact, invalidated=invalidated, match=match, by=by)
         if stored:
             fact_invalidate(fact=fact, by=by, reason="People marked this statement as wrong.")

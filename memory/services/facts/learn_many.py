@@ -225,7 +225,7 @@ class _Batch:
         decision = decide_learning(matches, {})
         if decision.confirm is not None or decision.supersede:
             return None
-        if self.has_invalidated and invalidated_match(fact, vector=vector) is not None:
+        if self.has_invalidated and invalidated_match(fact, vector=vector, by=self.by) is not None:
             return None
         return decision.ask
 
