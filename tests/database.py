@@ -345,13 +345,6 @@ def product_rights() -> Iterator[None]:
         options.pop("assume_role", None)
 
 
-def address_for_programs() -> str:
-    """The test database, for a program that a test of real transactions starts."""
-    from django.db import connection
-
-    return _of_database(os.environ["DATABASE_URL"], connection.settings_dict["NAME"])
-
-
 @contextmanager
 def as_the_owner() -> Iterator[None]:
     """For a test that does something to a table itself, or to history, on its own connection and in its transaction."""

@@ -6,6 +6,7 @@ from context.engine.assembly import VerdictCode
 from context.engine.context_record import ContextRecord
 from context.expectations.check_outcome import EvaluationContext, Outcome, State
 from context.expectations.target_memories import Key
+from memory.models.valid_time import Validity
 
 _VERDICTS: Mapping[str, str] = {
     VerdictCode.NOT_PLANNED: "the plan for this question retrieves no memories of its type",
@@ -40,6 +41,8 @@ def missing_outcome(key: Key, record: ContextRecord, context: EvaluationContext)
             )
         code = "invalidated" if target.invalid else "retired"
         return Outcome(State.FAILED, code, f"It is {code}.", (key,))
+    if target.validity != Validity.CURRENT and record.as_of is None:
+        return Outcome(State.FAILED, str(target.validity), f"It is {target.validity.label.lower()}.", (key,))
     for candidate in record.candidates:
         if (candidate["type"], candidate["id"]) == key:
             why = _VERDICTS.get(candidate["verdict"], "it was left out")

@@ -7,10 +7,12 @@ from typing import Any
 from context.expectations.policy import MAX_UNINDEXED
 from context.models import Expectation
 from memory.models import IndexStatus, SearchItem
+from memory.models.valid_time import Validity, valid_at_q
 from memory.persona import PersonaMemory
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.subjects.spelling import meaning_of
 from memory.types import MEMORY_TYPES
+from nousweb.lib import clock
 
 Key = tuple[str, str]
 """Type and id."""
@@ -18,12 +20,14 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TargetMemory:
-    """An existing memory, active or not. `successor` is the id of the memory that replaced it."""
+    """An existing memory, active or not. `validity`: whether it is valid now. `successor`: id of the memory that
+    replaced it."""
 
     content: str
     active: bool = True
     successor: str = ""
     invalid: bool = False
+    validity: Validity = Validity.CURRENT
 
 
 def targets_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> dict[Key, TargetMemory]:
@@ -48,6 +52,7 @@ def _target(row: Any, content: str) -> TargetMemory:
         getattr(row, "active", True),
         str(successor or ""),
         getattr(row, "invalidated_at", None) is not None,
+        getattr(row, "validity", Validity.CURRENT),
     )
 
 
@@ -98,7 +103,7 @@ def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> 
     Core memory needs no search and is not included."""
     if all(one.requirement == Expectation.Requirement.PRESENT for one in expectations):
         return NOTHING_UNINDEXED
-    rows = SearchItem.objects.filter(agent=view.agent, persona__in=view.personas, active=True)
+    rows = SearchItem.objects.filter(valid_at_q(clock.now()), agent=view.agent, persona__in=view.personas, active=True)
     waiting = rows.exclude(status=IndexStatus.READY).exclude(category__in=PROFILE_CATEGORIES)
     found = list(waiting.values_list("item_type", "item_id", "text")[: MAX_UNINDEXED + 1])
     return Unindexed({(kind, key): text for kind, key, text in found}, len(found) > MAX_UNINDEXED)

@@ -13,6 +13,7 @@ from context.feedback.health_weights import HEALTH_WEIGHTS
 from context.models import ContextRun, MemoryUsage
 from memory.lifecycle.job_thresholds import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
+from memory.models.valid_time import valid_at_sql
 
 UNUSED_AFTER = timedelta(days=30)
 """A fact that has been known for so long and was in no prompt is never shown."""
@@ -24,7 +25,8 @@ NEAR_LENGTH = 0.8
 _FACT, _REVIEW = Fact._meta.db_table, MemoryReview._meta.db_table
 _USAGE, _INDEX, _RUN = (model._meta.db_table for model in (MemoryUsage, SearchItem, ContextRun))
 _OWN = "{0}.agent_id = %(agent)s AND {0}.persona = ANY(%(personas)s)"
-ACTIVE = f"{_OWN.format('fact')} AND fact.active"
+ACTIVE = f"{_OWN.format('fact')} AND fact.active AND {valid_at_sql('%(now)s', 'fact')}"
+"""Facts that prompts may include now; those that have ended need nobody's care."""
 _OPEN = (
     f"{_OWN.format('review')} AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
 )
@@ -59,7 +61,7 @@ PARTS: Mapping[str, str] = {
 }
 
 EACH = f"{_FACT} AS fact LEFT JOIN facts_shown AS shown USING (id) WHERE {ACTIVE}"
-"""The active facts, with their usage."""
+"""The current facts, with their usage."""
 EACH_READS = ("shown", "facts_shown")
 
 
@@ -116,15 +118,6 @@ FINDINGS: Mapping[str, HealthFinding] = {
             reads=("shown", "keyed", "included", "taken"),
         ),
         HealthFinding(
-            "span",
-            "Expired or in the future",
-            HEALTH_WEIGHTS["span"],
-            "Active facts whose valid time has ended or has not begun.",
-            "Supersede facts that have ended; correct valid times that are wrong.",
-            condition="(fact.valid_until <= %(now)s OR fact.valid_from > %(now)s)",
-            reads=EACH_READS,
-        ),
-        HealthFinding(
             "contested",
             "Contested",
             HEALTH_WEIGHTS["contested"],
@@ -132,7 +125,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "Resolve the review.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
-                JOIN {_FACT} AS fact ON fact.id = side.id AND fact.agent_id = %(agent)s AND fact.active
+                JOIN {_FACT} AS fact ON fact.id = side.id AND {ACTIVE}
                 WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
         ),
         HealthFinding(
@@ -152,7 +145,7 @@ FINDINGS: Mapping[str, HealthFinding] = {
                 ) AS copy WHERE copy.place > 1
                 UNION
                 SELECT fact.id FROM {_REVIEW} AS review JOIN {_FACT} AS fact ON fact.id = review.new_id
-                     AND fact.agent_id = review.agent_id AND fact.active
+                     AND {ACTIVE}
                 WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.DUPLICATE}'""",
             reads=("keyed",),
         ),

@@ -43,7 +43,7 @@ class HealthFindingCount:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHealth:
-    """The number of active facts, including quarantined ones with a pending review, and the counts of each list."""
+    """The number of current facts, including quarantined ones with a pending review, and the counts of each list."""
 
     facts: int
     counts: tuple[HealthFindingCount, ...]
@@ -68,12 +68,12 @@ def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
 
 
 def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> tuple[QuerySet[Fact], datetime | None]:
-    """The facts of one list. For a large memory, the latest LISTED ones that are still active, and when it was made."""
+    """The facts of one list. For a large memory, the latest LISTED ones that are current, and when it was made."""
     snapshot = snapshot_of(f"{HEALTH}: {finding.key}", view.agent.pk, both=len(view.personas) > 1)
     if snapshot is None:
         return _found(view, finding, now), None
     facts = view.facts.filter(pk__in=snapshot.value)
-    return (facts if finding.key == "held" else facts.filter(active=True)), snapshot.at
+    return (facts if finding.key == "held" else facts.current(now)), snapshot.at
 
 
 def health_refresh(view: PersonaMemory) -> None:

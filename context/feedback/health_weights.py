@@ -5,7 +5,6 @@ from collections.abc import Mapping
 HEALTH_WEIGHTS: Mapping[str, float] = {
     "held": 1.0,
     "loops": 1.0,
-    "span": 1.0,
     "contested": 0.5,
     "duplicates": 0.5,
     "stale": 0.25,

@@ -12,12 +12,14 @@ from identity.services.four_eyes import is_self_approval
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
+from memory.models.valid_time import Validity, validity_at
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.policy.censors import ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import tags_check, unit_check, unstorable_reason, word_check
 
@@ -46,11 +48,11 @@ def bulk_invalidation_overrides(facts: Sequence[Fact]) -> Overrides:
 
 
 def invalidation_overrides(fact: Fact, *, together_with: Collection[UUID] = ()) -> Overrides:
-    """Overrides of invalidating a fact. Memories that repeat it are left out too, unless an active fact has the same
+    """Overrides of invalidating a fact. Memories that repeat it are left out too, unless a current fact has the same
     words; facts that are invalidated `together_with` it do not count."""
     overrides = fact_overrides(fact, None)
     same_words = SAME_WORDS.format("content"), SAME_WORDS.format("%s::text")
-    others = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona)
+    others = Fact.objects.current().filter(agent=fact.agent_id, persona=fact.persona)
     same = others.exclude(pk__in={fact.pk, *together_with})
     if same.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
@@ -89,8 +91,9 @@ def metadata_overrides(
         tags=frozenset(fact.tags if tags is None else tags_check(tags)),
         importance=fact.importance if importance is None else unit_check("importance", importance),
     )
-    if not fact.active:
-        raise Conflict("This fact is retired: no prompt includes it, whatever its metadata.")
+    if not fact.is_current:
+        state = fact.validity.label.lower() if fact.active else "retired"
+        raise Conflict(f"This fact is {state}: no prompt includes it, whatever its metadata.")
     if change.is_core_memory:
         change = replace(change, after=_core_memory_before(fact, change.importance))
     return Overrides(metadata={change.id: change})
@@ -98,7 +101,7 @@ def metadata_overrides(
 
 def _core_memory_before(fact: Fact, importance: float) -> frozenset[str]:
     """Ids of the facts of core memory that come before a fact: pinned ones and more certain ones (`surest_first`)."""
-    core = Fact.objects.active().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
+    core = Fact.objects.current().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
     columns = ("pk", "confidence", "importance", "recorded_at")
     mine = (-fact.confidence, -importance, -fact.recorded_at.timestamp(), fact.pk)
     surer = {
@@ -220,6 +223,8 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
     if answer != Resolution.BOTH or not review.facts:
         return Overrides()
     fields = unstored_fact_fields(review)
+    if validity_at(fields.get("valid_from"), fields.get("valid_until"), clock.now()) != Validity.CURRENT:
+        return Overrides()
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=fields.get("subject", ""))
     project, task = fields.get("project", ""), fields.get("task", "")
     added = AddedFact(

@@ -222,7 +222,7 @@ def _core_read(
     agents: Sequence[Agent], view: type[PersonaMemory], pinned: Mapping[int, Sequence[str]], limit: int
 ) -> Rows:
     """The first `limit` facts of each agent's core memory and its pinned facts: kind and FACT_COLUMNS."""
-    core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).active().profile()
+    core = Fact.objects.filter(GLOBAL.q, agent__in=agents, persona__in=view.personas).current().profile()
     if len(agents) == 1:
         # The first of many are found without all being put in order.
         first = core.human_verified_first().values("pk")[:limit]

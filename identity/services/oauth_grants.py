@@ -8,10 +8,9 @@ from typing import Any
 import structlog
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
 
 from identity.models import Agent, ApiToken, OAuthClient, OAuthCode, OAuthRefreshToken
-from identity.policy.oauth import CODE_LIFETIME, REFRESH_LIFETIME, SECRET_LIFETIME, UNCONNECTED_LIFETIME
+from identity.policy.oauth import CODE_LIFETIME, REFRESH_LIFETIME, UNCONNECTED_LIFETIME
 from identity.principal import Principal
 from identity.services.tokens import (
     secret_digest,
@@ -72,22 +71,21 @@ def oauth_consent(
 def oauth_code_claim(*, code: str, client: OAuthClient) -> OAuthCode | None:
     """Lock the row of an unused code of `client`; None for any other.
 
-    A code that is used again was copied: the token of its exchange is revoked, whenever the code comes, and from
-    whatever client.
+    A code that is used again was copied: the token of its exchange is revoked.
     """
     found = (
         OAuthCode.objects.select_for_update(of=("self",))
         .select_related("agent", "client", "token__agent")
-        .filter(digest=secret_digest(code))
+        .filter(digest=secret_digest(code), client=client)
         .first()
     )
-    if found is None:
+    if found is None or found.expires_at <= clock.now():
         return None
     if found.used_at is not None:
         if found.token is not None:
-            _end(found.token, f"A code of {found.client.name} was used twice.", by_client(client))
+            _end(found.token, f"A code of {client.name} was used twice.", by_client(client))
         return None
-    return found if found.client_id == client.pk and found.expires_at > clock.now() else None
+    return found
 
 
 @transaction.atomic
@@ -155,10 +153,8 @@ def oauth_revoke(*, secret: str, client: OAuthClient) -> None:
 def oauth_purge() -> int:
     """Delete codes and refresh tokens that are of no use any more; returns how many."""
     now = clock.now()
-    # Used codes are kept as long as the connection that they opened can go on: one that comes again ends it.
-    silent = Q(token__secret_expires_at__lt=now + SECRET_LIFETIME - REFRESH_LIFETIME) | Q(token__expires_at__lt=now)
-    ended = Q(token=None) | Q(token__revoked_at__isnull=False) | silent
-    codes = OAuthCode.objects.filter(ended, expires_at__lt=now - UNCONNECTED_LIFETIME).delete()[0]
+    # Used codes are kept for a day: one that comes again is noticed.
+    codes = OAuthCode.objects.filter(expires_at__lt=now - UNCONNECTED_LIFETIME).delete()[0]
     return codes + OAuthRefreshToken.objects.filter(expires_at__lt=now).delete()[0]
 
 

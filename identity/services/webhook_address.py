@@ -21,15 +21,6 @@ from nousweb.lib.validation import unstorable_reason
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """All of IPv6 that is routed on the internet; other ranges embed IPv4 addresses, or are local to a site."""
-NEVER_PUBLIC = tuple(
-    ipaddress.ip_network(network)
-    for network in (
-        "0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
-        "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20",
-    )
-)  # fmt: skip
-"""Special purposes (RFC 6890 and its registry), of which versions of Python count different ones as global: protocol
-assignments (Teredo's among them), documentation, relays of 6to4, shared address space, tests of networks, reserved."""
 
 WORDS: dict[type[Exception], str] = {
     socket.gaierror: "The host name cannot be resolved.",
@@ -144,7 +135,5 @@ def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     if isinstance(inner, ipaddress.IPv6Address) and inner in NAT64:
         inner = ipaddress.IPv4Address(int(inner) & 0xFFFFFFFF)
     if isinstance(inner, ipaddress.IPv6Address) and inner not in GLOBAL_UNICAST:
-        return False
-    if any(inner in network for network in NEVER_PUBLIC):
         return False
     return bool(inner.is_global and not inner.is_multicast)

@@ -61,7 +61,9 @@ def facts_get(
     task: AnyTask = "",
     trust: AnyTrust = "",
     scope: AnyScope = "",
-    state: Literal["active", "retired", "all"] = "active",
+    state: Literal["active", "expired", "not_yet_valid", "retired", "all"] = Query(
+        "active", description="active: not retired, and valid now"
+    ),
     as_of: AwareDatetime | None = Query(
         None, description="Recorded at that time and, according to today's records, valid then"
     ),

@@ -31,14 +31,14 @@ def profile_get(
 ) -> Any:
     """The facts about the user in every prompt, without a search, and the Preferences of the identity.
 
-    Active facts of the token's persona, at most `limit` of each category: facts verified by people first, then by
+    Current facts of the token's persona, at most `limit` of each category: facts verified by people first, then by
     confidence. Global facts, and those of the project and task that are named.
     """
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)
     section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
     facts = (
-        memory.facts.active().profile().filter(scope_check(ProjectScope(project, task), by).q).human_verified_first()
+        memory.facts.current().profile().filter(scope_check(ProjectScope(project, task), by).q).human_verified_first()
     )
     in_category = [F("category")]
     ranked = facts.annotate(

@@ -74,6 +74,7 @@ REASONS = {
     "relative_time": "A word like “yesterday” means another day now.", "question": "One of them asks.",
     "changed_value": "The same attribute of the same subject has another value.",
     "change": "The new one may say what has become of the old one.",
+    "valid_time": "Its valid time ends at another moment.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
 ALWAYS_ASKED = frozenset({"number", "negation", "antonym", "roles"})

@@ -17,6 +17,7 @@ from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Sc
 from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
+from memory.models.valid_time import Validity, valid_at_q, validity_at
 from memory.policy.categories import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
@@ -38,7 +39,12 @@ HUMAN_VERIFIED_FIRST: tuple[Expression, ...] = (
 
 class FactQuerySet(models.QuerySet["Fact"]):
     def active(self) -> "FactQuerySet":
+        """Facts that are not retired, whatever their valid time."""
         return self.filter(active=True)
+
+    def current(self, moment: datetime | None = None) -> "FactQuerySet":
+        """Active facts that are valid at `moment`, by default now: those that prompts and searches may include."""
+        return self.active().filter(valid_at_q(moment or clock.now()))
 
     def profile(self) -> "FactQuerySet":
         """Facts that are always on: about the people served, what they prefer, and the rules they set."""
@@ -78,8 +84,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
     def valid_at(self, moment: datetime) -> "FactQuerySet":
         """Facts that were true in the world at `moment`, by what is known today, whenever it was learned."""
         return self.filter(
-            Q(valid_from__isnull=True) | Q(valid_from__lte=moment),
-            Q(valid_until__isnull=True) | Q(valid_until__gt=moment),
+            valid_at_q(moment),
             # What was replaced before its time came has never begun.
             Q(superseded_by__isnull=True) | Q(valid_from__isnull=True) | Q(valid_from__lt=F("retired_at")),
             invalidated_at__isnull=True,
@@ -193,10 +198,26 @@ class Fact(OriginFields, ProjectKeyFields):
             ),
             # The figures of the home page, counted without the rows.
             models.Index(
-                fields=["recorded_at"], include=["agent", "persona", "active", "invalidated_at"], name="fact_figures"
+                fields=["recorded_at"],
+                include=["agent", "persona", "active", "invalidated_at", "valid_from", "valid_until"],
+                name="fact_figures",
             ),
             models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
         ]
+
+    @property
+    def validity(self) -> Validity:
+        """Whether it is valid now, expired or not yet valid."""
+        return self.validity_at(clock.now())
+
+    @property
+    def is_current(self) -> bool:
+        """Whether prompts and searches may include it now: it is active and valid."""
+        return self.active and self.validity == Validity.CURRENT
+
+    def validity_at(self, moment: datetime) -> Validity:
+        """Whether it is valid at `moment`, expired or not yet valid."""
+        return validity_at(self.valid_from, self.valid_until, moment)
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"

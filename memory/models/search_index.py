@@ -27,12 +27,12 @@ class IndexStatus(models.TextChoices):
 class SearchItem(ProjectKeyFields):
     """A row of the index. The table is partitioned by persona: each persona's rows are a table of their own.
 
-    `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in
-    which the item was known, for searches as of a moment. `words` counts the terms with their repeats. A pending row
-    is tried at `due_at` or, without one, at once. `next_embedding` is of the model that the index is moving to.
-    `passages` counts those of the text that have vectors of their own; None before it is known. `standing` says whether
-    the text is to be kept to from then on (memory.types.standing_instructions). `dictionary` is PostgreSQL's, by which
-    `terms`, `words` and `names` were read.
+    `position` orders the items of one loop, so that a hit can ask its neighbours. `retired_at` closes the span in which
+    the item was known, for searches as of a moment; `valid_from` and `valid_until` are those of a fact. `words` counts
+    the terms with their repeats. A pending row is tried at `due_at` or, without one, at once. `next_embedding` is of
+    the model that the index is moving to. `passages` counts those of the text that have vectors of their own; None
+    before it is known. `standing` says whether the text is to be kept to from then on
+    (memory.types.standing_instructions). `dictionary` is PostgreSQL's, by which `terms`, `words` and `names` were read.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
@@ -51,6 +51,8 @@ class SearchItem(ProjectKeyFields):
     happened_at = models.DateTimeField()
     recorded_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)
+    valid_from = models.DateTimeField(null=True)
+    valid_until = models.DateTimeField(null=True)
     text = models.TextField()
     terms = SearchVectorField()
     words = models.IntegerField(default=0)

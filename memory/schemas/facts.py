@@ -7,9 +7,10 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
+from memory.models.valid_time import Validity
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.schemas.types import PersonaName, Quarantined, Remark, RequiredContent, ScopeName, Tags, TrustName
-from nousweb.lib.constrained_types import NextCursor, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
+from nousweb.lib.constrained_types import NextCursor, OneOf, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
 
 
@@ -48,12 +49,15 @@ class FactOut(Schema):
     source: str
     trust: TrustName
     held: Quarantined
-    active: bool
+    active: bool = Field(description="false if it is retired")
     confirmation_count: int
     last_confirmed_at: datetime | None
     superseded_by: UUID | None = Field(None, alias="superseded_by_id")
     valid_from: datetime | None
     valid_until: datetime | None
+    validity: Annotated[str, OneOf(*Validity.values)] = Field(
+        description="Whether it is valid now; no prompt or search includes facts that are expired or not yet valid"
+    )
     recorded_at: datetime
     retired_at: datetime | None
     invalidated_at: datetime | None = Field(description="When it was invalidated (it was never true)")

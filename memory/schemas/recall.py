@@ -50,7 +50,7 @@ class MemoryDetailOut(Schema):
     )
     content: str = Field(description="Complete text")
     kind: str
-    active: bool = Field(description="false if replaced or retired")
+    active: bool = Field(description="false if replaced, retired, expired or not yet valid")
     project: str
     task: str
     happened_at: datetime

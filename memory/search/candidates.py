@@ -24,7 +24,7 @@ from memory.search.lexical_search import lexical_statement
 from memory.search.query_context import Counts
 from memory.search.query_word_counts import READ_WHOLE
 from memory.search.request import MAX_HITS, SearchRequest
-from memory.search.request_conditions import visible_as_of, wanted_of
+from memory.search.request_conditions import visible_of, wanted_of
 from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
 
@@ -142,7 +142,7 @@ def _fetch_statement(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
-    known, known_values = visible_as_of(request.as_of)
+    known, known_values = visible_of(request)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {
         **known_values,

@@ -1,7 +1,7 @@
 """Contested facts: which facts of an agent contest each other in a pending review.
 
 Two facts are contested while a review of them has no resolution, also when it expired, since nobody has decided then
-either, and while both are held to be true.
+either, and while both are held to be true and valid.
 """
 
 import json
@@ -21,6 +21,7 @@ from memory.models import Fact, ItemType, MemoryReview, Subject, SubjectAlias
 from memory.models.fact_relation import Relation
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import ProjectScope, tier_of
+from memory.models.valid_time import Validity, valid_at_sql
 from memory.persona import PersonaMemory
 from memory.search.as_of import METADATA_FIELDS, SPAN_FIELDS, facts_as_of
 from memory.search.index_tables import STATEMENTS_KEPT
@@ -47,12 +48,10 @@ MAX_STEPS = 5
 class ContestedFact:
     """A fact, as a search would find it, with the ids of those that contest it.
 
-    `opposed` are the partners with which it can hardly be true. `valid_until` is when it stopped being true, `endorsed`
-    whether people verified it.
+    `opposed` are the partners with which it can hardly be true. `endorsed`: whether people verified it.
     """
 
     hit: SearchHit
-    valid_until: datetime | None
     endorsed: bool
     partners: frozenset[str] = frozenset()
     opposed: frozenset[str] = frozenset()
@@ -115,8 +114,8 @@ def _pairs_of(key: str, columns: str, personas: str) -> str:
 
 _ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
 _FACT = (
-    "valid_until, endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance,"
-    " recorded_at, valid_from"
+    "endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at,"
+    " valid_from"
 )
 _TYPE = ItemType.FACT.value
 _NAME = (
@@ -125,8 +124,8 @@ _NAME = (
     " WHERE spelling.agent_id = %(agent)s::bigint AND spelling.id = fact.subject_alias_id)"
 )
 _READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
-_HIT = (*_FACT.split(", ")[2:], "subject_name")
-"""The columns that become fields of the hit; `valid_until` and `endorsed` come before them."""
+_HIT = (*_FACT.split(", ")[1:], "subject_name")
+"""The columns that become fields of the hit; `endorsed` comes before them."""
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
@@ -146,7 +145,8 @@ def _statement(personas: tuple[str, ...], shown: str) -> str:
         f" (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT, written)}) AS each) AS contest"
         f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own"
         " WHERE own.id = reached.id AND own.agent_id = %(agent)s::bigint AND own.active"
-        f" AND own.persona IN ({written}) AND ({shown}) OFFSET 0) AS fact"
+        f" AND own.persona IN ({written}) AND {valid_at_sql('%(now)s::timestamptz', 'own')} AND ({shown}) OFFSET 0)"
+        " AS fact"
         f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
     )
 
@@ -156,11 +156,12 @@ Pair = tuple[str, str, Collection[str], str]
 
 
 def contested_facts(
-    view: PersonaMemory, scope: ProjectScope, facts: Iterable[str], as_of: datetime | None = None
+    view: PersonaMemory, scope: ProjectScope, facts: Iterable[str], as_of: datetime | None = None, *, now: datetime
 ) -> tuple[ContestedFact, ...]:
     """The contested facts among `facts` (ids), and all facts of `scope` that contest them, directly or through others.
 
-    A fact outside of `scope` contests nothing. Runs one statement, none without ids, a few with `as_of`.
+    A fact outside of `scope`, or that is not valid at `as_of`, else `now`, contests nothing. Runs one statement, none
+    without ids, a few with `as_of`.
     """
     keys = sorted(set(facts))
     if not keys:
@@ -168,27 +169,26 @@ def contested_facts(
     if as_of is not None:
         return _contested_as_of(view, scope, keys, as_of)
     shown, values = scope.condition("own")
-    values |= {"ids": array_text(keys), "agent": view.agent.pk}
+    values |= {"ids": array_text(keys), "agent": view.agent.pk, "now": now}
     found: dict[str, ContestedFact] = {}
     pairs: dict[str, list[Pair]] = {}
     rows = rows_prepared(_statement(tuple(view.personas), shown), values, binary=True)
     # Parsed in one piece: for short texts, the call takes most of the time.
     contests = json.loads(f"[{','.join(about for about, *_ in rows)}]")
-    for (_, valid_until, endorsed, *columns), own in zip(rows, contests, strict=True):
+    for (_, endorsed, *columns), own in zip(rows, contests, strict=True):
         # The same values as in the index row (memory/types/facts.py).
         row: dict[str, Any] = dict(zip(_HIT, columns, strict=True))
         row["happened_at"] = row.pop("valid_from") or row["recorded_at"]
         row["scope"] = tier_of(row["scope"], row["project"], row["task"])
         row["subject_name"] = row["subject_name"] or row["subject"]
         hit = SearchHit(type=_TYPE, metadata={}, score=0.0, cosine=None, lexical=0.0, loop_id="", **row)
-        found[hit.id] = ContestedFact(hit, valid_until, endorsed)
+        found[hit.id] = ContestedFact(hit, endorsed)
         pairs[hit.id] = [(other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in own]
     return _made(found, pairs)
 
 
 def _of_fact(fact: Fact) -> ContestedFact:
-    hit = hit_of_entry(entry_of(fact), fact.content, getattr(fact, "subject_name", ""))
-    return ContestedFact(hit, fact.valid_until, fact.endorsed)
+    return ContestedFact(hit_of_entry(entry_of(fact), fact.content, getattr(fact, "subject_name", "")), fact.endorsed)
 
 
 def _codes(reasons: Any) -> frozenset[str]:
@@ -202,7 +202,7 @@ def _made(found: Mapping[str, ContestedFact], pairs: Mapping[str, Sequence[Pair]
         if contests:
             partners = frozenset([pair[0] for pair in contests])
             opposed = frozenset([pair[0] for pair in contests if is_opposed(*pair[1:])])
-            made.append(ContestedFact(fact.hit, fact.valid_until, fact.endorsed, partners, opposed))
+            made.append(ContestedFact(fact.hit, fact.endorsed, partners, opposed))
     return tuple(made)
 
 
@@ -237,13 +237,10 @@ def _contested_as_of(
     rows = view.facts.recorded_as_of(moment).filter(pk__in=pairs, invalidated_at__isnull=True).with_subject_name()
     facts = facts_as_of(view, list(rows), moment, (*METADATA_FIELDS, *SPAN_FIELDS))
     # By the valid times as of then: a later resolution may have ended one of the facts, even before that moment.
-    shown = [fact for fact in facts if scope.shows(fact.project, fact.task) and _in_span(fact, moment)]
+    shown = [
+        fact for fact in facts if scope.shows(fact.project, fact.task) and fact.validity_at(moment) == Validity.CURRENT
+    ]
     return _made({str(fact.pk): _of_fact(fact) for fact in shown}, pairs)
-
-
-def _in_span(fact: Fact, moment: datetime) -> bool:
-    begun = fact.valid_from is None or fact.valid_from <= moment
-    return begun and (fact.valid_until is None or fact.valid_until > moment)
 
 
 def _resolved_as_of(reviews: Iterable[UUID], moment: datetime) -> set[UUID]:

@@ -10,7 +10,7 @@ from memory.search.index_tables import holders_of
 from memory.search.lexeme_masks import holder_query, tsquery_of
 from memory.search.query_context import Counts
 from memory.search.request import SearchRequest
-from memory.search.request_conditions import visible_as_of, wanted_of
+from memory.search.request_conditions import visible_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 LEXICAL_ROWS = 1_500
@@ -29,7 +29,7 @@ def lexical_statement(
     view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
     """The statement and its values; an empty statement if no item contains any of the lexemes."""
-    known, known_values = visible_as_of(request.as_of)
+    known, known_values = visible_of(request)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {**known_values, **wanted_values}
     present = sorted((n, word) for word in lexemes if (n := counts.df[word]))

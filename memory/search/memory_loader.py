@@ -12,6 +12,7 @@ from typing import Any
 from identity.models import Agent
 from memory.models import ItemType
 from memory.models.facts import SUBJECT_NAME
+from memory.models.valid_time import valid_at_q, valid_at_sql
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.contested_facts import pending_review_sql
@@ -19,6 +20,7 @@ from memory.search.index_tables import source_of
 from memory.search.result import HIT_COLUMNS
 from memory.types import MEMORY_TYPES
 from memory.types.memory_type import OF_AGENT
+from nousweb.lib import clock
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 TextAndMetadata = tuple[str, Mapping[str, Any]]
@@ -38,6 +40,7 @@ def memories_load(
         own = MEMORY_TYPES[item_type]
         rows = view.rows(own.model).filter(pk__in=ids)
         shown = rows.filter(active=True) if own.retires else rows
+        shown = shown.filter(valid_at_q(clock.now())) if own.has_valid_time else shown
         found |= {(item_type, str(row.pk)): (own.text(row), own.metadata(row)) for row in shown}
     return found
 
@@ -62,13 +65,14 @@ def hits_load(
     ids: Collection[int],
     as_of: datetime | None = None,
     *,
+    now: datetime | None = None,
     metadata: bool = True,
     excerpts: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> dict[int, dict[str, Any]]:
     """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
 
     `ids` are those in the index, `excerpts` where a passage of the text there begins and ends. Content and metadata are
-    those of `memories_load`; of the metadata no more than the source without `metadata`.
+    those of `memories_load`, at `now` without `as_of`; of the metadata no more than the source without `metadata`.
     """
     statement = _hits_statement(view.persona, int(view.agent.pk), metadata, as_of is not None)
     names = (
@@ -87,6 +91,7 @@ def hits_load(
         "parts": array_text(excerpts),
         "begins": array_text(begin for begin, _ in excerpts.values()),
         "ends": array_text(end for _, end in excerpts.values()),
+        "now": now or clock.now(),
     }
     rows = rows_prepared(statement, values, binary=True)
     found = {key: dict(zip(names, row, strict=True)) for key, *row in rows}
@@ -110,6 +115,8 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         about = f"({own.metadata_sql})::json" if metadata else own.source_sql
         # What was shown at a moment is known below.
         shown = " AND active" if own.retires and not of_the_past else ""
+        if own.has_valid_time and not of_the_past:
+            shown += f" AND {valid_at_sql('%(now)s::timestamptz')}"
         question = pending_review_sql(f"{own.table}.id", agent) if item_type == ItemType.FACT else "false"
         parts.append(
             f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}".replace(  # noqa: S608

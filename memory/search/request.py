@@ -7,6 +7,7 @@ from datetime import datetime
 from memory.models import ItemType, Scope
 from memory.models.project_scope import ProjectScope
 from memory.policy.size_limits import MAX_SEARCH_LIMIT
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
 
@@ -26,7 +27,8 @@ class SearchRequest:
     `metadata`: without it, hits contain only the source of their metadata.
     `uniform_decay`: the score falls with the distance from the best hit at the same rate for every query, for callers
     that select by a budget of their own; else the threshold is at the query's relevance cutoff.
-    `as_of`: search memory as it was recorded and valid at that moment.
+    `as_of`: search memory as it was recorded and valid at that moment. `now`: without it, the moment at which facts
+    must be valid.
     `force_include`: ids of facts that are searched whatever their category, project and task.
     `item_ids`: if there are any, only these memories are searched.
     Raises Invalid with the name of the field.
@@ -51,6 +53,7 @@ class SearchRequest:
     tags: Sequence[str] = ()
     min_importance: float = 0.0
     item_ids: Sequence[str] = ()
+    now: datetime = field(default_factory=clock.now)
 
     def __post_init__(self) -> None:
         if reason := unstorable_reason(self.query):
@@ -67,6 +70,11 @@ class SearchRequest:
                 if reason := unstorable_reason(value):
                     raise Invalid(reason, field=name)
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
+
+    @property
+    def moment(self) -> datetime:
+        """The moment of the search: `as_of`, else now."""
+        return self.as_of or self.now
 
     @property
     def hits(self) -> int:

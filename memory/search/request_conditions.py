@@ -1,9 +1,9 @@
 """SQL conditions of a request on the index, with their parameters."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
+from memory.models.valid_time import not_valid_at_sql, valid_at_sql
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.search.request import ITEM_TYPES, SCOPES, SearchRequest
 
@@ -11,14 +11,29 @@ PLAIN_WORDS = frozenset([*ITEM_TYPES, *SCOPES, *PROFILE_CATEGORIES])
 """What filters of most searches name: words of this program, without quotes in them."""
 
 
-def visible_as_of(as_of: datetime | None) -> tuple[str, dict[str, Any]]:
-    """What may be seen at all: what is active, or what was at a moment. An event is known from when it happens."""
-    if as_of is None:
-        return "active", {}
+MOMENT = "%(moment)s::timestamptz"
+"""The moment of a request in SQL."""
+VALID = valid_at_sql(MOMENT)
+"""What is valid at the moment of a request: facts may have ended, or begin later."""
+NOT_VALID = not_valid_at_sql(MOMENT)
+
+
+def visible_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
+    """What a request may see at all: what is known and valid at its moment."""
+    known, values = known_of(request)
+    return f"{known} AND {VALID}", values
+
+
+def known_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
+    """What is known at the moment of a request, valid or not: what is active, or what was. An event is known from when
+    it happens."""
+    values = {"moment": request.moment}
+    if request.as_of is None:
+        return "active", values
     return (
-        "((active AND retired_at IS NULL OR retired_at > %(as_of)s::timestamptz)"
-        " AND CASE item_type WHEN 'event' THEN happened_at ELSE recorded_at END <= %(as_of)s::timestamptz)",
-        {"as_of": as_of},
+        f"((active AND retired_at IS NULL OR retired_at > {MOMENT})"
+        f" AND CASE item_type WHEN 'event' THEN happened_at ELSE recorded_at END <= {MOMENT})",
+        values,
     )
 
 

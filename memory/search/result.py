@@ -7,14 +7,16 @@ from operator import attrgetter
 from typing import Any
 
 from memory.models import SearchItem
+from memory.models.valid_time import Validity
 from memory.search.query_context import QueryContext
 from memory.types import IndexEntry
 
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """When and why a memory went out of use.
+    """When and why a memory went out of use, or why it is not in use yet.
 
+    `validity`: if it is not "current", the memory is not retired, and `at` is the end or the start of its valid time.
     `successor` is the id of the fact that replaced it, `successor_text` its content; both are empty if the memory was
     only retired. A search as of a moment before `included_until` still finds it; None if there is no such moment, as
     for invalidated facts.
@@ -25,6 +27,7 @@ class Retirement:
     successor_text: str = ""
     was_invalidated: bool = False
     included_until: datetime | None = None
+    validity: Validity = Validity.CURRENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,11 @@
-"""Find retired, superseded or out-of-scope items that match a query. They explain results and are in no prompt."""
+"""Find items that match a query and are retired, superseded, expired, not yet valid or out of scope.
+
+They explain results and are in no prompt.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ from django.db import connection
 
 from memory.embedding import thresholds_of
 from memory.models.project_scope import EVERYTHING
+from memory.models.valid_time import Validity, validity_at
 from memory.persona import PersonaMemory
 from memory.search.candidates import SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector
 from memory.search.fusion import Candidates
@@ -18,7 +23,7 @@ from memory.search.lexical_search import LEXICAL_ROWS, selective
 from memory.search.query_context import QueryContext
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
-from memory.search.request_conditions import visible_as_of, wanted_of
+from memory.search.request_conditions import MOMENT, NOT_VALID, VALID, known_of, wanted_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
 from memory.search.search import calibrated
 
@@ -29,7 +34,7 @@ LATEST = 1_000
 
 
 def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit]:
-    """The memories of `view` that match a query and are replaced, retired or out of scope, best first.
+    """The memories of `view` that match a query and are replaced, retired, not valid or out of scope, best first.
 
     Runs one statement. A hit that is only out of scope has no `retirement`.
     """
@@ -55,8 +60,10 @@ def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit
     )
     query = query_of(context.request.query, context.lexemes)
     ranking = candidates_rank(query, candidates, counts.statistics, uniform_decay=context.request.uniform_decay)
+    moment = context.request.moment
     return [
-        _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place])) for place in ranking.order
+        _hit(rows[place], float(ranking.relevance[place]), float(ranking.lexical[place]), moment)
+        for place in ranking.order
     ]
 
 
@@ -71,8 +78,9 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     """The statement and its values: the best RETIRED_ROWS rows as of the request's moment, with the scored columns.
 
     The number of rows that it reads is bounded: LEXICAL_ROWS that contain rare words of the query, and the LATEST
-    retired ones. Out-of-scope rows are found by words only. For facts, it adds valid and recorded time and the fact
-    that replaced them. It ignores the request's excluded categories, since core memory is replaced too.
+    retired ones and the LATEST that are not valid. Out-of-scope rows are found by words only. For facts, it adds the
+    recorded time and the fact that replaced them. It ignores the request's excluded categories, since core memory is
+    replaced too.
     """
     request, counts, vector = context.request, context.counts, context.vector
     wanted, values = wanted_of(replace(request, exclude_categories=(), scope=EVERYTHING))
@@ -80,11 +88,12 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     values |= keys
     retired, out_of_scope = f"(NOT active AND ({shown}))", f"NOT ({shown})"
     if request.as_of is not None:
-        retired = f"({retired} AND retired_at <= %(as_of)s AND recorded_at <= %(as_of)s)"
-        values["as_of"] = request.as_of
-    known, _ = visible_as_of(request.as_of)
-    out_of_scope = f"({out_of_scope} AND {known})"
-    gone = f"({retired} OR {out_of_scope}) AND {wanted}"
+        retired = f"({retired} AND retired_at <= {MOMENT} AND recorded_at <= {MOMENT})"
+    known, moment = known_of(request)
+    values |= moment
+    not_valid = f"({known} AND {NOT_VALID} AND ({shown}))"
+    out_of_scope = f"({out_of_scope} AND {known} AND {VALID})"
+    gone = f"({retired} OR {not_valid} OR {out_of_scope}) AND {wanted}"
     values |= lexeme_values(context.lexemes, context.counts.spellings)
     values |= {"agent": view.agent.pk, "personas": list(view.personas), "model": counts.model}
     values["projects"] = None if view.projects is None else ["", *sorted(view.projects)]
@@ -95,10 +104,13 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(len(vector))}) END"
     columns = f"""
         id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
-        importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at, text, standing, words, names,
-        says_time, {cosine} AS cosine, {contains} AS held, {named} AS named"""
+        importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at, valid_from, valid_until,
+        {not_valid} AS not_valid, text, standing, words, names, says_time, {cosine} AS cosine, {contains} AS held,
+        {named} AS named"""
     last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
+    ended = source_of(view, "id, valid_until", f"{not_valid} AND {wanted}")
+    likely += f" UNION (SELECT id FROM {ended} AS ended ORDER BY valid_until DESC NULLS FIRST LIMIT {LATEST})"  # noqa: S608
     if context.lexemes:
         holding = []
         present = sorted((counts.df.get(word, 0), word) for word in context.lexemes)
@@ -114,7 +126,7 @@ WITH likely AS MATERIALIZED ({likely}), gone AS MATERIALIZED (
     ORDER BY coalesce(cosine, 0) + bit_count(held::bit(64)) / {max(len(context.lexemes), 1)}::float8 DESC, id
     LIMIT {RETIRED_ROWS}
 )
-SELECT gone.*, fact.content, fact.valid_from, fact.valid_until, fact.invalidated_at IS NOT NULL AS was_invalidated,
+SELECT gone.*, fact.content, fact.invalidated_at IS NOT NULL AS was_invalidated,
     heir.id AS successor, heir.content AS successor_text
 FROM gone
 LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN item_id::uuid END
@@ -127,7 +139,8 @@ ORDER BY gone.id
     return statement, values
 
 
-def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
+def _hit(row: Mapping[str, Any], relevance: float, lexical: float, moment: datetime) -> SearchHit:
+    validity = validity_at(row["valid_from"], row["valid_until"], moment) if row["not_valid"] else Validity.CURRENT
     ends = [moment for moment in (row["retired_at"], row["valid_until"]) if moment is not None]
     begins = [moment for moment in (row["recorded_at"], row["valid_from"]) if moment is not None]
     was_included = not row["was_invalidated"] and ends and max(begins) < min(ends)
@@ -143,10 +156,13 @@ def _hit(row: Mapping[str, Any], relevance: float, lexical: float) -> SearchHit:
         retirement=None
         if row["out_of_scope"]
         else Retirement(
-            row["retired_at"],
+            {Validity.EXPIRED: row["valid_until"], Validity.NOT_YET_VALID: row["valid_from"]}.get(
+                validity, row["retired_at"]
+            ),
             successor=str(row["successor"] or ""),
             successor_text=row["successor_text"] or "",
             was_invalidated=bool(row["was_invalidated"]),
+            validity=validity,
             included_until=min(ends) if was_included else None,
         ),
     )

@@ -165,7 +165,7 @@ def _loaded(
             for place, (begin, end) in shown
             if begin == begin
         }
-        found = hits_load(view, ids, request.as_of, metadata=request.metadata, excerpts=excerpts)
+        found = hits_load(view, ids, request.as_of, now=request.now, metadata=request.metadata, excerpts=excerpts)
         for place in part:
             memory = found.get(candidate_set.ids[place])
             if memory is None or len(hits) == request.limit:

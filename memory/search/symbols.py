@@ -15,7 +15,7 @@ from memory.search.candidates import CandidateSet
 from memory.search.fusion import Ranking
 from memory.search.index_tables import source_of
 from memory.search.request import SearchRequest
-from memory.search.request_conditions import visible_as_of, wanted_of
+from memory.search.request_conditions import visible_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 MAX_SYMBOLS = 8
@@ -34,7 +34,7 @@ def symbols_of(query: str) -> tuple[str, ...]:
 
 def symbols_fetch(view: PersonaMemory, request: SearchRequest, symbols: Sequence[str]) -> dict[int, float]:
     """The items that hold some of the symbols, by their id in the index: the share of the symbols that they hold."""
-    known, values = visible_as_of(request.as_of)
+    known, values = visible_of(request)
     wanted, wanted_values = wanted_of(request)
     values = {**values, **wanted_values}
     held = []

@@ -18,7 +18,7 @@ from memory.persona import PersonaMemory
 from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import dictionary_sql
 from memory.search.request import SearchRequest
-from memory.search.request_conditions import visible_as_of, wanted_of
+from memory.search.request_conditions import visible_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 MIN_LETTERS = 5
@@ -59,7 +59,7 @@ def spelling_corrections(view: PersonaMemory, request: SearchRequest, words: Seq
     with the fewest edits, of several the one in the most items. Runs one statement."""
     agent = int(view.agent.pk)
     possible = {word: {form for form in edit_candidates(word) if not _only_begins_alike(word, form)} for word in words}
-    known, values = visible_as_of(request.as_of)
+    known, values = visible_of(request)
     wanted, wanted_values = wanted_of(request)
     keys = f"nous_agent_lexemes(agent_id, terms) && (SELECT array_agg('{agent}:' || lexeme) FROM form)"  # noqa: S608
     holders = source_of(view, "id, terms", f"{keys} AND {known} AND {wanted}", agent=agent_unindexed())

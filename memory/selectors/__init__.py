@@ -69,12 +69,12 @@ def visible_reviews(by: PermissionHolder) -> MemoryReviewQuerySet:
 
 
 def subjects_shown(memory: PersonaMemory, *, merged: bool = False) -> QuerySet[Subject]:
-    """The subjects of a memory with their spellings and how many facts are held to be true about each (`facts`).
+    """The subjects of a memory with their spellings and how many current facts are about each (`facts`).
 
     With `merged`, those that another one has taken up are among them.
     """
     rows = memory.rows(Subject) if merged else memory.rows(Subject).filter(merged_into__isnull=True)
     # Counted for each row that is shown, and not for all subjects before the first page of them.
-    about = Fact.objects.active().filter(agent=OuterRef("agent"), subject_alias__subject=OuterRef("pk")).order_by()
+    about = Fact.objects.current().filter(agent=OuterRef("agent"), subject_alias__subject=OuterRef("pk")).order_by()
     held = about.values("subject_alias__subject").annotate(number=Count("pk")).values("number")
     return rows.select_related("agent").annotate(facts=Coalesce(Subquery(held), 0)).prefetch_related("aliases")

@@ -32,13 +32,16 @@ from memory.models import (
 from memory.models.documents import DocumentQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
+from memory.models.valid_time import Validity, expired_q, not_yet_valid_q
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
-from nousweb.lib import ilike_lookup  # noqa: F401 - registers the lookup of words
+from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.validation import moment_check
 
 STATES = {
     "active": "Active",
+    "expired": Validity.EXPIRED.label,
+    "not_yet_valid": Validity.NOT_YET_VALID.label,
     "retired": "Retired",
     "superseded": "Superseded",
     "wrong": "Marked as wrong",
@@ -136,6 +139,12 @@ def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fa
 
 
 def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
+    if value == "active":
+        return cast(FactQuerySet, queryset).current()
+    if value == Validity.EXPIRED:
+        return queryset.filter(expired_q(clock.now()), active=True)
+    if value == Validity.NOT_YET_VALID:
+        return queryset.filter(not_yet_valid_q(clock.now()), active=True)
     if value == "superseded":
         return queryset.filter(superseded_by__isnull=False)
     if value == "wrong":
@@ -161,7 +170,7 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
 
 
 class FactFilter(KeyedFilter):
-    """Which facts of one agent are shown. Retired ones are shown only when asked for."""
+    """Which facts of one agent are shown. Those that are retired or not valid are shown only when asked for."""
 
     q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Words")
     category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")

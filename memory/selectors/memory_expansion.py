@@ -128,7 +128,7 @@ def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
         relation=relation,
         content=content,
         kind=getattr(row, "kind", ""),
-        active=getattr(row, "active", True),
+        active=row.is_current if isinstance(row, Fact) else getattr(row, "active", True),
         project=row.project,
         task=row.task,
         happened_at=next(moment for moment in moments if moment is not None),

@@ -26,6 +26,8 @@ def _entry(fact: Fact) -> IndexEntry:
         importance=fact.importance,
         active=fact.active,
         retired_at=fact.retired_at,
+        valid_from=fact.valid_from,
+        valid_until=fact.valid_until,
         standing=standing_of(fact.content),
         trust=fact.trust,
         held=fact.held,

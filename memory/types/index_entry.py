@@ -35,6 +35,8 @@ class IndexEntry:
     importance: float = 0.5
     active: bool = True
     retired_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
     standing: str = ""
     trust: str = Trust.AGENT
     held: bool = False

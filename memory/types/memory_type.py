@@ -85,6 +85,11 @@ class MemoryType:
         return any(column.name == "active" for column in self.model._meta.concrete_fields)
 
     @property
+    def has_valid_time(self) -> bool:
+        """Whether its rows are true only for a time (memory.models.valid_time)."""
+        return any(column.name == "valid_until" for column in self.model._meta.concrete_fields)
+
+    @property
     def has_project(self) -> bool:
         """Whether its rows carry the key of a project."""
         return issubclass(self.model, ProjectKeyFields)

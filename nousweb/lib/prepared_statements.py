@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, Literal, Self, TypeVar
 
@@ -204,7 +205,7 @@ class CachedQuery:
     Django's conversions.
     """
 
-    def __init__(self, build: Callable[..., QuerySet[Any, Any]], **stand_ins: int | str) -> None:
+    def __init__(self, build: Callable[..., QuerySet[Any, Any]], **stand_ins: int | str | datetime) -> None:
         self._build = build
         self._stand_ins = stand_ins
         self._made: dict[Any, str] = {}
@@ -232,7 +233,7 @@ class CachedQuery:
             if match[0] == "%%":
                 return "%%"
             value = next(given)
-            if isinstance(value, (int, str)) and value in names:
+            if isinstance(value, (int, str, datetime)) and value in names:
                 return f"%({names[value]})s"
             # A generic plan can estimate the number of rows only from literals.
             return quote(value, connection.connection).replace("%", "%%")

@@ -5,8 +5,8 @@ import sys
 
 import httpx2
 import pytest
+from django.db import connection
 
-from tests.database import address_for_programs
 from tests.event_loops import to_its_end
 from tests.factories import make_token
 from tests.late_imports import Late
@@ -63,7 +63,9 @@ def test_turn_over_http(live_server, other_token, mode, version):
 
 
 def test_turn_over_standard_input(bruno):
-    environment = {**os.environ, "DATABASE_URL": address_for_programs(), "NOUS_TOKEN": make_token(bruno)}
+    parameters = connection.get_connection_params()
+    address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
+    environment = {**os.environ, "DATABASE_URL": address, "NOUS_TOKEN": make_token(bruno)}
     server = mcp_stdio.StdioServerParameters(
         command=sys.executable, args=["manage.py", "mcp"], env=environment, cwd=str(PROJECT)
     )

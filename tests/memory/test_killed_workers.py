@@ -45,7 +45,6 @@ from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create, procedure_report
 from nousweb.lib import clock
-from tests.database import address_for_programs
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.memory.embedders import Endpoint, endpoint
 from tests.product import PROJECT, kill, tied, until
@@ -122,8 +121,9 @@ class Workers:
     """Starts worker programs on the test's own database; whatever is left at the end is killed."""
 
     def __init__(self, folder: Any, **variables: str) -> None:
-        self.url = address_for_programs()
+        address = urlsplit(os.environ["DATABASE_URL"])
         path = "/" + connection.settings_dict["NAME"]
+        self.url = address._replace(path=path).geturl()
         self.owner_url = urlsplit(os.environ["DATABASE_OWNER_URL"])._replace(path=path).geturl()
         self.log = folder / "workers.log"
         self.environment = os.environ | {"DATABASE_URL": self.url, "DATABASE_OWNER_URL": "", **variables}

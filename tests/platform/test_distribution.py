@@ -225,30 +225,6 @@ def test_demo_and_worker_run_on_a_distributed_database(empty_database, tmp_path)
 
 
 @on_a_cluster
-def test_statements_that_are_prepared_go_to_one_part_too(api, ada, all_scopes_token):
-    caller = api.as_token(all_scopes_token)
-
-    def executed() -> tuple[int, int]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT query_execution_single_shard, query_execution_multi_shard FROM citus_stat_counters"
-                " WHERE name = current_database()"
-            )
-            return cursor.fetchone()
-
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL citus.enable_stat_counters = on")
-    on_one, on_several = executed()
-    # PostgreSQL chooses a plan for any parameters after five with their values.
-    for _ in range(7):
-        for turn in AGENT_TURN:
-            turn(caller)
-    after = executed()
-    assert after[0] - on_one > 300
-    assert after[1] == on_several
-
-
-@on_a_cluster
 def test_each_server_searches_vectors_as_the_product_does():
     with connection.cursor() as cursor:
         for name in ("hnsw.iterative_scan", "hnsw.ef_search"):

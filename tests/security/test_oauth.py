@@ -386,30 +386,6 @@ def test_code_comes_once_and_a_second_time_ends_the_connection(flow, admin):
     assert (record.message, record.channel) == ("A code of Desk was used twice.", "mcp")
 
 
-@pytest.mark.parametrize("days", [0, 1, 25, 120])
-def test_code_used_again_ends_the_connection_however_late(flow, admin, monkeypatch, days):
-    """As long as the connection lives, whoever sends the code and with whatever verifier."""
-    now = clock.now()
-    code = flow.code(admin)
-    given = flow.exchange(code).json()
-    for day in range(0, days + 1, 20):
-        monkeypatch.setattr(clock, "now", lambda day=day: now + timedelta(days=day, minutes=3))
-        given = flow.refresh(given["refresh_token"]).json()
-        oauth_purge()
-    monkeypatch.setattr(clock, "now", lambda: now + timedelta(days=days, minutes=10))
-    oauth_purge()
-    thief = Flow()
-    thief.register(client_name="Thief")
-    thief.asked = flow.asked
-    sender = thief if days else flow
-    assert sender.exchange(code, code_verifier="x" * 50).json()["error"] == "invalid_grant"
-    assert mcp(given["access_token"]).status_code == 401
-    assert flow.refresh(given["refresh_token"]).json()["error"] == "invalid_grant"
-    assert AuditEvent.objects.get(action="token.revoke").message == "A code of Desk was used twice."
-    oauth_purge()
-    assert OAuthCode.objects.exists() is (days == 0), "it is kept no longer than the connection"
-
-
 def test_code_is_its_clients_own_and_soon_over(flow, admin):
     code = flow.code(admin)
     thief = Flow()

@@ -2,6 +2,7 @@
 read."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -23,6 +24,8 @@ ANYONE = -1
 """Stands in for the agent in a query that is written once."""
 SESSIONS_READ = 100
 """Maximum number of sessions of one name, each of another project, that are loaded."""
+SOME_TIME = datetime(1, 2, 3, tzinfo=UTC)
+"""Stands in for the moment of the request."""
 CENSOR_COLUMNS = (
     "id", "severity", "pattern", "reason", "author_kind", "endorsed", "match", "similarity_threshold",
 )  # fmt: skip
@@ -70,18 +73,19 @@ _CENSORS = CachedQuery(
     agent=ANYONE,
 )
 _CORE = CachedQuery(
-    lambda shape, agent, project, task: with_pending_review(
-        core_facts(shape[0](Agent(pk=agent)), shape[1]), agent
+    lambda shape, agent, now, project, task: with_pending_review(
+        core_facts(shape[0](Agent(pk=agent)), shape[1], now), agent
     ).values_list(*CORE_COLUMNS)[:CORE_READ],
     agent=ANYONE,
+    now=SOME_TIME,
     **STAND_INS,
 )
 
 
-def core_facts(view: PersonaMemory, scope: ProjectScope) -> FactQuerySet:
-    """Core memory that `scope` shows, whatever kinds the profile excludes: facts verified by people first, then the
-    most certain."""
-    return view.facts.active().profile().filter(scope.q).with_subject_name(view.agent.pk).human_verified_first()
+def core_facts(view: PersonaMemory, scope: ProjectScope, now: datetime) -> FactQuerySet:
+    """Core memory that `scope` shows and that is valid `now`, whatever kinds the profile excludes: facts verified by
+    people first, then the most certain."""
+    return view.facts.current(now).profile().filter(scope.q).with_subject_name(view.agent.pk).human_verified_first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,11 @@ class PreloadedRows:
         return {row[_KEY] for row in self.core or () if not row[_HAS_PENDING_REVIEW]}
 
 
-def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope) -> PreloadedRows | None:
-    """Read all of them in one statement. None if one cannot be read: then each is read, and fails, by itself."""
+def agent_rows(
+    view: PersonaMemory, session_id: str, profile: BoundQuery, scope: ProjectScope, now: datetime
+) -> PreloadedRows | None:
+    """Read all of them, as they are `now`, in one statement. None if one cannot be read: then each is read, and fails,
+    by itself."""
     questions = {
         "session": session_query(view, session_id),
         "profile": profile,
@@ -116,7 +123,8 @@ def agent_rows(view: PersonaMemory, session_id: str, profile: BoundQuery, scope:
         "invalidated": invalidated_query(view),
     }
     if pattern := scope.pattern:
-        core = _CORE.bound((type(view), pattern), agent=view.agent.pk, project=scope.project, task=scope.task)
+        keys = {"project": scope.project, "task": scope.task}
+        core = _CORE.bound((type(view), pattern), agent=view.agent.pk, now=now, **keys)
         questions["core"] = core
     try:
         return PreloadedRows(**fetch_combined(questions))

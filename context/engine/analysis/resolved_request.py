@@ -147,7 +147,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
 
     Raises NotFound for an unknown profile.
     """
-    agent = view.agent
+    agent, now = view.agent, request.as_of or clock.now()
     analysis = query_analyse(request)
     # The model computes while the database is asked for all that needs no search.
     asker = agent.pk, view.persona
@@ -157,7 +157,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         agent = agent_as_of(agent, request.as_of)
     else:
         wanted = profile_query(profile_named(agent, request.profile), agent.kind)
-        rows = agent_rows(view, request.session_id, wanted, request.scope)
+        rows = agent_rows(view, request.session_id, wanted, request.scope, now)
     # Nothing is kept of what was in mind in the past.
     past = request.as_of is not None
     session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
@@ -175,7 +175,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     return ResolvedRequest(
         request,
         analysis,
-        request.as_of or clock.now(),
+        now,
         profile,
         version,
         weights=tier_weights(profile, request.mode),

@@ -9,6 +9,7 @@ from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.relevance_factors import score_of
 from memory.models import ItemType
 from memory.models.project_scope import scope_label
+from memory.models.valid_time import Validity
 from memory.search.result import Retirement
 
 SHOWN_CHARACTERS = 120
@@ -61,6 +62,11 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         return refuse(VerdictCode.OTHER_PROJECT, f"Belongs to {place}.", hint)
     if retirement := hit.retirement:
         on, earlier = _on(retirement), _in_the_past(candidate, retirement)
+        if retirement.validity == Validity.EXPIRED:
+            hint = f"{earlier}Learn it again, if it is still true."
+            return refuse(VerdictCode.EXPIRED, f"Its valid time ended{on}.", hint)
+        if retirement.validity == Validity.NOT_YET_VALID:
+            return refuse(VerdictCode.NOT_YET_VALID, f"Its valid time begins{on}.", "A request from then on.")
         if retirement.successor:
             by = f"“{shortened(retirement.successor_text)}”" if retirement.successor_text else retirement.successor
             hint = f"{earlier}Restore it, if the new one is wrong."

@@ -14,6 +14,8 @@ class VerdictCode(StrEnum):
     INCLUDED = "included"
     SUPERSEDED = "superseded"
     RETIRED = "retired"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
     OTHER_PROJECT = "other_project"
     NOT_PLANNED = "not_planned"
     EXCLUDED_KIND = "excluded_kind"
@@ -29,8 +31,16 @@ class VerdictCode(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
-RETIRED_VERDICTS = frozenset({VerdictCode.SUPERSEDED, VerdictCode.RETIRED, VerdictCode.OTHER_PROJECT})
-"""Verdicts on memories that are not active, or belong elsewhere, and are looked up only for explanations."""
+RETIRED_VERDICTS = frozenset(
+    {
+        VerdictCode.SUPERSEDED,
+        VerdictCode.RETIRED,
+        VerdictCode.EXPIRED,
+        VerdictCode.NOT_YET_VALID,
+        VerdictCode.OTHER_PROJECT,
+    }
+)
+"""Verdicts on memories that are not active, not valid, or belong elsewhere, and are looked up only for explanations."""
 
 
 @dataclass(frozen=True, slots=True)

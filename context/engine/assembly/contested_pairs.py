@@ -45,7 +45,6 @@ class ContestedCandidate:
     candidate: Candidate
     partners: frozenset[str]
     since: datetime
-    until: datetime | None = None
     endorsed: bool = False
     opposed: frozenset[str] = frozenset()
     core_priority: int = 0
@@ -62,10 +61,6 @@ class ContestedCandidate:
     def age_key(self) -> tuple[datetime, datetime, str]:
         """Sort key: a newer fact has a greater key."""
         return self.since, self.candidate.hit.recorded_at, self.id
-
-    def is_valid_at(self, moment: datetime) -> bool:
-        """Whether it is true in the world at `moment`."""
-        return self.since <= moment and (self.until is None or self.until > moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,6 @@ class ContestedGroups:
 
     def __init__(self, facts: Iterable[ContestedCandidate], resolved: ResolvedRequest) -> None:
         self._policy = resolved.contested
-        self._now = resolved.now
         excluded = resolved.profile.excluded_kinds
         ranked = sorted(facts, key=self._rank, reverse=True)
         self.facts: Mapping[str, ContestedCandidate] = {one.id: one for one in ranked}
@@ -109,7 +103,7 @@ class ContestedGroups:
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
 
     def _rank(self, one: ContestedCandidate) -> tuple[object, ...]:
-        return one.endorsed, one.is_valid_at(self._now), *one.age_key
+        return one.endorsed, *one.age_key
 
     def _groups(self, keys: Set[str]) -> list[list[str]]:
         """The facts of `keys` that contest each other, directly or through others, the preferred first."""
@@ -191,7 +185,7 @@ class ContestedGroups:
 
     def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str]) -> str:
         by_people = {self.facts[key].endorsed for key in partners}
-        date = f"{'from ' if one.since > self._now else ''}{one.since.astimezone(UTC):%Y-%m-%d}"
+        date = f"{one.since.astimezone(UTC):%Y-%m-%d}"
         if one.endorsed and True not in by_people:
             return f"contested by an agent, people's word, {date}"
         whose = ", an agent's word" if not one.endorsed and True in by_people else ""

@@ -100,6 +100,7 @@ def candidates_find(
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
             force_include=force_include,
+            now=resolved.now,
         ),
         resolved.embedding,
     )

@@ -29,7 +29,7 @@ def contested_load(
         core -= rows.uncontested_core_ids if rows else set()
         found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
-    return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of))
+    return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of, now=resolved.now))
 
 
 def _candidate(one: ContestedFact) -> ContestedCandidate:
@@ -37,7 +37,6 @@ def _candidate(one: ContestedFact) -> ContestedCandidate:
         candidate_of(one.hit),
         partners=one.partners,
         since=one.since,
-        until=one.valid_until,
         endorsed=one.endorsed,
         opposed=one.opposed,
         core_priority=profile_rank(one.endorsed, one.hit.category),

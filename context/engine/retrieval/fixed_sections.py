@@ -13,6 +13,7 @@ from context.engine.analysis.agent_data_loader import (
     ANYONE,
     CORE_COLUMNS,
     CORE_READ,
+    SOME_TIME,
     PreloadedRows,
     core_facts,
     identity_query,
@@ -53,10 +54,11 @@ _CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN = (
 )
 
 _FACTS = CachedQuery(
-    lambda shape, agent, project, task: _without(core_facts(shape[0](Agent(pk=agent)), shape[2]), shape[1]).values_list(
-        *FACT_COLUMNS
-    )[:PROFILE_FACTS_READ],
+    lambda shape, agent, now, project, task: _without(
+        core_facts(shape[0](Agent(pk=agent)), shape[2], now), shape[1]
+    ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ],
     agent=ANYONE,
+    now=SOME_TIME,
     **STAND_INS,
 )
 
@@ -71,9 +73,7 @@ def fixed_sections(
     request, profile, budget, rows = resolved.request, resolved.profile, resolved.budget, resolved.rows
     return [
         _guarded("identity", "Identity", 1, lambda: identity_section(view.agent, budget, request.as_of, rows)),
-        _guarded(
-            "user_profile", "User Profile", 1, lambda: profile_section(view, profile, budget, request, pins, rows)
-        ),
+        _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, resolved, pins)),
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(resolved)),
@@ -119,36 +119,29 @@ def identity_fixed_section(found: list[tuple[str, int, str]], budget: ContextBud
     )
 
 
-def profile_section(
-    view: PersonaMemory,
-    profile: Profile,
-    budget: ContextBudget,
-    request: ContextRequest,
-    pins: Pins = frozenset(),
-    rows: PreloadedRows | None = None,
-) -> FixedSection:
-    """Tier 1: person, preference and rule facts that the request's scope shows, without any search. Source: seed
-    008, B2.
+def profile_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins = frozenset()) -> FixedSection:
+    """Tier 1: person, preference and rule facts that are valid and that the request's scope shows, without any search.
+    Source: seed 008, B2.
 
     Kinds that the profile excludes are left out, pinned or not. Pinned facts come first, then the most certain ones. If
     the budget is short, people's rules come first, then other facts that people have verified, then those of agents.
-    `rows` are the rows of the agent that are loaded already.
     """
+    request, profile, rows = resolved.request, resolved.profile, resolved.rows
     pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
     scope = request.scope
     if rows is not None and rows.core is not None and len(rows.core) < CORE_READ:
         loaded = _shown_kinds(rows.core, profile.excluded_kinds)
     elif request.as_of is None and not pinned and (pattern := scope.pattern):
         shape = (type(view), tuple(profile.excluded_kinds), pattern)
-        loaded = _FACTS.rows(shape, agent=view.agent.pk, project=scope.project, task=scope.task)
+        loaded = _FACTS.rows(shape, agent=view.agent.pk, now=resolved.now, project=scope.project, task=scope.task)
     elif request.as_of:
         loaded = _profile_as_of(view, profile, scope, request.as_of, pinned)
     else:
-        facts = _without(core_facts(view, scope), profile.excluded_kinds)
+        facts = _without(core_facts(view, scope, resolved.now), profile.excluded_kinds)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ]]
     trusted = [row for row in loaded if profile.trusts("fact", Trust.PERSON if row[_ENDORSED] else row[_ORIGIN])]
-    return profile_fixed_section(trusted, pinned, budget)
+    return profile_fixed_section(trusted, pinned, resolved.budget)
 
 
 def profile_fixed_section(

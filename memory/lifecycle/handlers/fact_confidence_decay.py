@@ -26,7 +26,7 @@ def _lower(job: Job, persona: str) -> int:
         agent=OuterRef("agent"), fact=OuterRef("pk"), at__gt=horizon, evidence__has_key="staleness"
     )
     stale = (
-        Fact.objects.active()
+        Fact.objects.current()
         .filter(
             Q(last_confirmed_at__lt=horizon) | Q(last_confirmed_at__isnull=True),
             ~Exists(lowered),

@@ -26,7 +26,7 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
 def _raise(job: Job, persona: str) -> int:
     confirmed = Count(TruncDate("changes__at"), distinct=True, filter=Q(changes__action=FactChange.Action.CONFIRMED))
     often = (
-        Fact.objects.active()
+        Fact.objects.current()
         .filter(agent=job.agent, persona=persona, importance__lt=CORE_IMPORTANCE)
         .filter(confirmation_count__gte=CORE_CONFIRMATIONS)
         .annotate(days=confirmed)

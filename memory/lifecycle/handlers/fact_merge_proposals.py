@@ -34,7 +34,7 @@ def _prepare(job: Job) -> Crowded:
 
 def _crowded(job: Job, persona: str, began: float) -> Crowded:
     counts = (
-        Fact.objects.active()
+        Fact.objects.current()
         .filter(agent=job.agent, persona=persona)
         .exclude(subject_alias=None)
         .values("project", "task", thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
@@ -49,7 +49,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         if MemoryReview.objects.filter(agent=job.agent, about=about).exists():
             continue
         facts = list(
-            Fact.objects.active()
+            Fact.objects.current()
             .filter(agent=job.agent, persona=persona, subject_alias__subject=row["thing"])
             .filter(project=row["project"], task=row["task"])
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]

@@ -38,7 +38,8 @@ Floats = NDArray[np.float32]
 
 _ROWS = """
 SELECT item.id, fact.id, fact.subject_alias_id, lower(item.subject), item.project, item.task, fact.recorded_at,
-    item.active, CASE WHEN item.model = %(model)s THEN halfvec_send(item.embedding) END, words.lexemes, words.counts
+    item.active, item.valid_until, CASE WHEN item.model = %(model)s THEN halfvec_send(item.embedding) END,
+    words.lexemes, words.counts
 FROM {table} AS item JOIN memory_fact AS fact ON fact.id = item.item_id::uuid AND fact.agent_id = item.agent_id
 CROSS JOIN LATERAL (
     SELECT array_agg(lexeme) AS lexemes, array_agg(coalesce(cardinality(positions), 1)) AS counts
@@ -117,6 +118,7 @@ class CandidateIndex:
         self._known = np.zeros(0, bool)
         self._lengths = np.zeros(0)
         self._recorded = np.zeros(0)
+        self._ends = np.zeros(0)
         self._projects: NDArray[np.int32] = np.zeros(0, np.int32)
         self._tasks: NDArray[np.int32] = np.zeros(0, np.int32)
         self._codes: dict[str, int] = {"": 0}
@@ -134,13 +136,15 @@ class CandidateIndex:
 
     def _add_row(
         self, number: int, key: UUID, alias_id: UUID | None, subject: str, project: str, task: str,
-        recorded_at: datetime, active: bool, vector: bytes | None, lexemes: list[str] | None, counts: list[int] | None,
+        recorded_at: datetime, active: bool, valid_until: datetime | None, vector: bytes | None,
+        lexemes: list[str] | None, counts: list[int] | None,
     ) -> None:  # fmt: skip
         self._last_row = max(self._last_row, number)
         entry = IndexedFact(key, alias_id, subject, (project, task), recorded_at)
-        place = self._places.get(key)
+        place, end = self._places.get(key), np.inf if valid_until is None else valid_until.timestamp()
         if place is not None and (not active or self.rows[place] == entry):
             self._active[place] = active
+            self._ends[place] = end
             self._set_vector(place, vector)
             return
         if not active:
@@ -158,6 +162,7 @@ class CandidateIndex:
         )
         self._set_vector(place, vector)
         self._recorded[place] = recorded_at.timestamp()
+        self._ends[place] = end
         self._lengths[place] = length_weight(counts or [1])
         for lexeme, count in zip(lexemes or [], counts or [], strict=True):
             places, weights = self._words.setdefault(lexeme, (array("i"), array("d")))
@@ -185,14 +190,19 @@ class CandidateIndex:
         if place < size:
             return
         more = max(1_024, size)
-        for name in ("_active", "_known", "_lengths", "_recorded", "_projects", "_tasks", "_vectors"):
+        for name in ("_active", "_known", "_lengths", "_recorded", "_ends", "_projects", "_tasks", "_vectors"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))
 
-    def scope_masks(self, keys: tuple[str, str], excluded: Iterable[UUID]) -> "ScopeMasks":
-        """Masks of the rows whose scope contains `keys` (project, task) or is contained in it, without `excluded`."""
+    def scope_masks(
+        self, keys: tuple[str, str], excluded: Iterable[UUID], *, ended: bool, now: datetime
+    ) -> "ScopeMasks":
+        """Masks of the rows whose scope contains `keys` (project, task) or is contained in it, without `excluded`.
+
+        They are the rows whose valid time has `ended` at `now`, or those for which it has not.
+        """
         count = len(self.rows)
-        active = self._active[:count].copy()
+        active = self._active[:count] & ((self._ends[:count] <= now.timestamp()) == ended)
         for key in excluded:
             if key in self._places:
                 active[self._places[key]] = False

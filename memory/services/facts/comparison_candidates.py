@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from identity.models import Agent
-from memory.comparison.compare_facts import OPPOSING, Comparison, Kind, compare_facts, facts_compare
+from memory.comparison.compare_facts import OPPOSING, Comparison, Kind, Reason, compare_facts, facts_compare
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import FactMatch
 from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
@@ -28,12 +28,14 @@ from memory.models.project_scope import (
     scopes_overlap,
     scopes_overlap_sql,
 )
+from memory.models.valid_time import Validity
 from memory.persona import VIEWS
 from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
+from nousweb.lib import clock
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 NEAREST = 8
@@ -88,7 +90,8 @@ def candidates_compare(
 ) -> list[FactMatch]:
     """Find the active facts of the same memory that resemble `fact`, stored or not, and compare each with it.
 
-    Only facts with overlapping scopes are compared. A fact in the same or a wider scope can make `fact` a repetition;
+    Only facts with overlapping scopes and valid times are compared, and none that has ended with one that has not.
+    A fact in the same or a wider scope can make `fact` a repetition;
     `fact` can only replace a fact with the same scope keys; any other pair opens a review.
 
     `may_replace`: the categories with a permission of their own that the learner has. A fact of such a category is only
@@ -103,10 +106,15 @@ def candidates_compare(
     known = known_subjects_of(fact.agent_id, [fact, *repeated]) if repeated else {}
     new = snapshot_of(fact, known)
     repeated = [old for old in repeated if snapshot_of(old, known).indented == new.indented]
-    if exact := [old for old in repeated if not subjects_clash(snapshot_of(old, known), new)]:
+    same = Comparison(Kind.SAME, 1.0, 1.0)
+    exact = [old for old in repeated if not subjects_clash(snapshot_of(old, known), new)]
+    if found := [(old, comparison) for old in exact if (comparison := _with_valid_times(old, fact, same))]:
         # The same words about the same subject need no other candidates.
-        return [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), exact_match=True) for old in exact]
-    elsewhere = [FactMatch(old.pk, Comparison(Kind.SAME, 1.0, 1.0), elsewhere=True) for old in repeated]
+        return [
+            FactMatch(old.pk, each, exact_match=each is same, replaceable=_is_replaceable(old, fact, may_replace))
+            for old, each in found
+        ]
+    elsewhere = [FactMatch(old.pk, same, elsewhere=True) for old in repeated if old not in exact]
     if near is None:
         near = _near(fact, vector)
     others = comparable_facts(
@@ -157,13 +165,33 @@ def compare_with_facts(
             if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
                 matches.append(FactMatch(row.pk, found, review_only=True))
             continue
-        comparison = comparisons[old, cosine]
-        if comparison.kind is Kind.SAME and not scope_contains(row, fact):
+        comparison: Comparison | None = comparisons[old, cosine]
+        if comparison is not None and comparison.kind is Kind.SAME:
             # The same statement in a narrower scope does not make the new one a repetition.
-            continue
-        replaceable = row.category not in CATEGORY_PERMISSIONS or row.category in may_replace
-        matches.append(FactMatch(row.pk, comparison, replaceable=replaceable and same_keys(row, fact)))
+            comparison = _with_valid_times(row, fact, comparison) if scope_contains(row, fact) else None
+        if comparison is not None:
+            matches.append(FactMatch(row.pk, comparison, replaceable=_is_replaceable(row, fact, may_replace)))
     return matches
+
+
+def _is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
+    return (old.category not in CATEGORY_PERMISSIONS or old.category in may_replace) and same_keys(old, new)
+
+
+def _with_valid_times(old: Fact, new: Fact, same: Comparison) -> Comparison | None:
+    """The comparison of two facts that state the `same`: a change if `new` names another end of its valid time.
+
+    None if `new` is no repetition: `old` begins later, both have ended at different times, or the end is another in a
+    narrower scope only.
+    """
+    now = clock.now()
+    if old.valid_from is not None and old.valid_from > max(now, new.valid_from or now):
+        return None
+    if new.valid_until is None or new.valid_until == old.valid_until:
+        return same
+    if new.validity_at(now) == Validity.EXPIRED or not same_keys(old, new):
+        return None
+    return replace(same, kind=Kind.CHANGED, reasons=(Reason("valid_time"),), later=True)
 
 
 def _contradiction(
@@ -226,13 +254,29 @@ def active_facts(fact: Fact, keys: Collection[UUID]) -> list[Fact]:
 
 def comparable_facts(fact: Fact, olds: Sequence[Fact], *, same_words: bool) -> list[Fact]:
     """The facts among `olds` that can be compared with `fact`: by scope, valid time and permissions of categories."""
+    now = clock.now()
     return [
         old
         for old in olds
         if scopes_overlap(old, fact)
+        and has_ended(old, now) == has_ended(fact, now)
         and _spans_meet(old.valid_from, old.valid_until, fact.valid_from, fact.valid_until)
         and _rights_allow(old.category, fact.category, same_words)
     ]
+
+
+def has_ended(fact: Fact, now: datetime) -> bool:
+    """Whether the valid time of a fact is over. Then no prompt includes it, and it says nothing about the present: it
+    is only compared with facts that have ended too."""
+    return fact.validity_at(now) == Validity.EXPIRED
+
+
+def _ended_sql(fact: Fact, alias: str = "") -> str:
+    """SQL condition: rows of `alias` have ended at %(now)s if `fact` has, else have not."""
+    column = f"{alias}." if alias else ""
+    if has_ended(fact, clock.now()):
+        return f"{column}valid_until <= %(now)s"
+    return f"({column}valid_until IS NULL OR {column}valid_until > %(now)s)"
 
 
 def _spans_meet(
@@ -256,14 +300,14 @@ def _same_words(fact: Fact) -> set[UUID]:
         cursor.execute(
             "SELECT id FROM memory_fact WHERE active AND agent_id = %(agent)s AND persona = %(persona)s"  # noqa: S608
             f" AND {scope_contains_sql()} AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
-            " ORDER BY recorded_at LIMIT 5",
+            f" AND {_ended_sql(fact)} ORDER BY recorded_at LIMIT 5",
             {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content, **_keys(fact)},
         )
         return {row[0] for row in cursor.fetchall()}
 
 
-def _keys(fact: Fact) -> dict[str, str]:
-    return {"project": fact.project, "task": fact.task}
+def _keys(fact: Fact) -> dict[str, Any]:
+    return {"project": fact.project, "task": fact.task, "now": clock.now()}
 
 
 def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
@@ -272,7 +316,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
     Facts in a narrower scope are found by words and subject only, and have limits of their own, so that facts of many
     projects do not displace candidates in the scope of `fact`.
     """
-    table = search_table(fact.agent, fact.persona)
+    table, comparable = search_table(fact.agent, fact.persona), _ended_sql(fact)
     cosine, embedding, nearest = "NULL::double precision", "NULL::text", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
@@ -285,6 +329,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
         subject = f"""item_id = ANY (ARRAY(
         SELECT spelled.id::text FROM memory_fact AS spelled
         WHERE spelled.agent_id = %(agent)s AND spelled.active AND {scopes_overlap_sql("spelled")}
+        AND {_ended_sql(fact, "spelled")}
         AND spelled.subject_alias_id = ANY (ARRAY(
             SELECT id FROM memory_subjectalias WHERE agent_id = %(agent)s AND subject_id = %(subject_id)s))
         ORDER BY spelled.recorded_at DESC, spelled.id LIMIT {BY_SUBJECT}))"""  # noqa: S608
@@ -297,7 +342,8 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
             embedding = "CASE WHEN model = %(model)s THEN embedding::text END"
         nearest = (
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
-            f" AND active AND model = %(model)s AND {scope_contains_sql()} ORDER BY {distance} LIMIT {NEAREST}) UNION "
+            f" AND active AND {comparable} AND model = %(model)s AND {scope_contains_sql()}"
+            f" ORDER BY {distance} LIMIT {NEAREST}) UNION "
         )
     agent = agent_unindexed()
     statement = f"""
@@ -314,14 +360,14 @@ SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {agent} = %(agent)s AND
             SELECT id, terms, {scope_contains_sql()} AS is_wider FROM {table}, words
             WHERE {agent} = %(agent)s
             AND nous_agent_lexemes(agent_id, terms) && words.keys AND item_type = 'fact' AND active
-            AND {scopes_overlap_sql()}
+            AND {comparable} AND {scopes_overlap_sql()}
             LIMIT {WORD_ROWS}
         ) AS sharing, words) AS ranked WHERE place <= {BY_WORDS})
     UNION
     (SELECT id FROM (
         SELECT id, row_number() OVER (PARTITION BY {scope_contains_sql()} ORDER BY recorded_at DESC, id) AS place
-        FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {scopes_overlap_sql()}
-        AND {subject}) AS latest WHERE place <= {BY_SUBJECT})
+        FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {comparable}
+        AND {scopes_overlap_sql()} AND {subject}) AS latest WHERE place <= {BY_SUBJECT})
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

@@ -41,6 +41,7 @@ from memory.services.facts.comparison_candidates import (
     active_facts,
     comparable_facts,
     compare_with_facts,
+    has_ended,
 )
 from memory.services.facts.fact_texts import FactText, digests_of_active_facts, read_fact_texts
 from memory.services.facts.invalidated_facts import invalidated_match
@@ -149,7 +150,7 @@ class _Batch:
     retired: set[UUID] = field(default_factory=set)
 
     def learn(self) -> list[LearnResult]:
-        agent, persona = self.index.agent, self.index.persona
+        agent, persona, self.now = self.index.agent, self.index.persona, clock.now()
         self.may_replace = replaceable_by(self.by)
         self.texts = read_fact_texts(agent, self.facts)
         self.halves = np.stack([to_float16(vector.numbers) for vector in self.vectors])
@@ -276,10 +277,10 @@ class _Batch:
         """Find and read the comparison candidates of the facts from `begin` on."""
         index, facts = self.index, self.facts[begin:]
         self.plans: dict[int, _Plan] = {}
-        by_keys: dict[tuple[str, str], list[int]] = {}
+        by_keys: dict[tuple[tuple[str, str], bool], list[int]] = {}
         for number, fact in enumerate(facts, begin):
             fact.subject_alias = self.spellings.find(fact.subject)
-            by_keys.setdefault((fact.project, fact.task), []).append(number)
+            by_keys.setdefault(((fact.project, fact.task), has_ended(fact, self.now)), []).append(number)
         subjects = {fact.subject_alias.subject_id for fact in facts if fact.subject_alias is not None}
         self.spelled: dict[UUID, list[UUID]] = {}
         rows = SubjectAlias.objects.filter(agent=index.agent, subject__in=subjects).values_list("subject_id", "pk")
@@ -287,8 +288,8 @@ class _Batch:
             self.spelled.setdefault(subject_id, []).append(key)
         masks_of_fact: dict[int, ScopeMasks] = {}
         nearest: dict[int, Ranked] = {}
-        for keys, numbers in by_keys.items():
-            masks = index.scope_masks(keys, self.retired)
+        for (keys, ended), numbers in by_keys.items():
+            masks = index.scope_masks(keys, self.retired, ended=ended, now=self.now)
             found = index.nearest(self.halves[numbers], masks.contains, NEAREST)
             nearest |= dict(zip(numbers, found, strict=True))
             masks_of_fact |= dict.fromkeys(numbers, masks)
@@ -319,7 +320,7 @@ class _Batch:
         lowered = fact.subject.lower()
         cosines = self.cosines[number]
         for place, old in enumerate(self.earlier, size):
-            if old.fact.pk in self.retired:
+            if old.fact.pk in self.retired or has_ended(old.fact, self.now) != has_ended(fact, self.now):
                 continue
             is_narrower = False
             if old.entry.keys != ("", ""):

@@ -19,9 +19,13 @@ MAX_CLOSED = 500
 
 @transaction.atomic
 def reviews_expire(*, by: Principal) -> int:
-    """Close reviews that were not resolved in time, and those whose facts were retired elsewhere; returns how many."""
+    """Close reviews that were not resolved in time, and those whose facts were retired elsewhere or have ended.
+
+    Returns how many.
+    """
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
+    settled |= Q(old__valid_until__lte=now) | Q(new__valid_until__lte=now)
     over = MemoryReview.objects.pending().filter(Q(expires_at__lte=now) | settled).order_by("created_at")
     found: dict[int, list[UUID]] = defaultdict(list)
     for persona in Persona.values:

@@ -23,6 +23,8 @@ _TYPES = {
     "happened_at": "timestamptz",
     "recorded_at": "timestamptz",
     "retired_at": "timestamptz",
+    "valid_from": "timestamptz",
+    "valid_until": "timestamptz",
 }
 _COLUMNS = [field.name for field in fields(IndexEntry) if field.name not in KEPT_ELSEWHERE]
 _CHANGING = [name for name in _COLUMNS if name not in ("agent_id", "persona", "item_type", "item_id")]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from django.db.models import Model, Q
+from django.db.models.functions import Now
 from django.urls import reverse
 
 from memory.models import ItemType
@@ -65,6 +66,8 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 "Facts",
                 recorded="recorded_at",
                 states=(
+                    ("expired", "seg-3", Q(active=True, valid_until__lte=Now())),
+                    ("not yet valid", "seg-2", Q(active=True, valid_from__gt=Now())),
                     ("active", "seg-1", Q(active=True)),
                     ("marked as wrong", "seg-6", Q(invalidated_at__isnull=False)),
                     ("superseded", "seg-8", Q()),

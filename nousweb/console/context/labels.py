@@ -21,6 +21,8 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "not_planned": ("neutral", "not planned"),
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),
+    "expired": ("removed", "expired"),
+    "not_yet_valid": ("neutral", "not yet valid"),
     "other_project": ("neutral", "other project"),
 }
 """Kind of badge and word by verdict, in the order of the page."""

@@ -24,7 +24,7 @@ from nousweb.console.context.links import item_url, memory_item_url
 SEPARATORS = {"identity": "\n\n"}
 SECTION_BREAK = "\n\n"
 SEARCHED_TIER = 3
-GONE = ("superseded", "retired")
+GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
     "verdict": "Included first",
     "score": "By score",

@@ -94,7 +94,7 @@ def agents_activity(
     keys = [row.pk for row in agents]
     facts: dict[int, int] = {}
     if by.may("memory.view_fact"):
-        held = Fact.objects.active().filter(agent__in=keys, persona__in=personas)
+        held = Fact.objects.current().filter(agent__in=keys, persona__in=personas)
         facts = dict(held.order_by().values_list("agent").annotate(n=Count("*")))
     calls: dict[int, tuple[int, int, datetime | None]] = {}
     if by.may("context.view_contextrun"):

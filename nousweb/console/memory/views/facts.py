@@ -98,7 +98,7 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
         more_changes=len(changes) > CHANGES_SHOWN,
         index=index_state(fact.agent_id, fact.persona, ItemType.FACT, fact.pk),
-        in_profile=fact.category in PROFILE_CATEGORIES,
+        in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
         may_confirm=scope.by.may("memory.add_fact"),
         # A replacement is written to the memory of its author's persona.
