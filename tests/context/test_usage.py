@@ -2,8 +2,11 @@
 
 from datetime import timedelta
 
+import hypothesis
 import pytest
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
 
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval.usage_factor import UsageStats, usage_stats
@@ -80,6 +83,34 @@ def test_usage_long_ago_weighs_less_than_recent_uselessness(ada):
     assert boost(ada) == pytest.approx(0.5 + (1 / 16) / (1 + 1 / 16))
 
 
+@pytest.mark.parametrize(("referenced", "fresh"), [(True, 1.5), (False, 0.5)])
+def test_usage_factor_fades_toward_neutral_with_a_half_life_of_a_week(ada, referenced, fresh):
+    for item_id, days_ago in (("now", 0), ("week", 7), ("weeks", 14), ("years", 3_000)):
+        for _ in range(3):
+            observe(ada, item_id, referenced=referenced, days_ago=days_ago)
+    factors = [boost(ada, item_id) for item_id in ("now", "week", "weeks", "years")]
+    assert factors == pytest.approx([fresh, 1 + (fresh - 1) / 2, 1 + (fresh - 1) / 4, 1.0])
+
+
+OBSERVATIONS = st.lists(st.tuples(st.booleans(), st.floats(0, 60)), min_size=2, max_size=8)
+
+
+@given(OBSERVATIONS, st.floats(0, 90), st.randoms(use_true_random=False))
+@hypothesis.settings(max_examples=25, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_usage_factor_fades_by_age_alone_in_whatever_order_it_is_observed(ada, observed, days_later, random):
+    shuffled = random.sample(observed, len(observed))
+    for item_id, rows in (("a", observed), ("b", shuffled)):
+        MemoryUsage.objects.filter(item_id=item_id).delete()
+        for referenced, days_ago in rows:
+            observe(ada, item_id, referenced=referenced, days_ago=days_ago)
+    keys = [("fact", "a"), ("fact", "b")]
+    first, other = (usage_stats(ada, "actor", keys, now=NOW)[key].boost for key in keys)
+    assert first == pytest.approx(other)
+    later = usage_stats(ada, "actor", keys, now=NOW + timedelta(days=days_later))[keys[0]].boost
+    assert later - 1 == pytest.approx((first - 1) * 2 ** (-days_later / 7), abs=1e-9)
+    assert abs(later - 1) <= abs(first - 1) + 1e-9
+
+
 def test_usage_ignores_the_future_and_other_memories(ada, bruno):
     observe(ada, "a", referenced=True, days_ago=-1)
     observe(ada, "b", referenced=True)
@@ -88,7 +119,7 @@ def test_usage_ignores_the_future_and_other_memories(ada, bruno):
 
 
 def test_usage_statistics_of_nothing_are_neutral():
-    assert UsageStats(5, 0.0, 0.0).boost == 1.0
+    assert UsageStats(5, 0.0, 0.0, 0.0).boost == 1.0
 
 
 def test_usage_answer_references_what_it_repeats_once(ada, actor, system):

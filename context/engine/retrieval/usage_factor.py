@@ -20,7 +20,7 @@ NEUTRAL = 1.0
 
 _STATS = """
 SELECT item_type, item_id, count(*),
-       sum(weight) FILTER (WHERE referenced), sum(weight)
+       sum(weight) FILTER (WHERE referenced), sum(weight), max(weight)
 FROM (
     SELECT item_type, item_id, referenced,
            exp(-ln(2.0::float8) / 86400 / %(half_life)s::float8
@@ -36,11 +36,13 @@ GROUP BY item_type, item_id
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """Observations of one memory, and the sums of decayed weights (1 when fresh, 0.5 after 7 days)."""
+    """Observations of one memory, the sums of their decayed weights (1 when fresh, 0.5 after 7 days), and the weight of
+    the latest."""
 
     observations: int
     referenced: float
     total: float
+    latest: float
 
     @property
     def score(self) -> float:
@@ -51,11 +53,12 @@ class UsageStats:
     def boost(self) -> float:
         """With NOUS_USAGE_BOOST at 100: 0.5 for never referenced, 1.0 for half the time, 1.5 for always.
 
-        Less in proportion with a lower one; 1.0 before the second observation.
+        Less in proportion with a lower one; 1.0 before the second observation. All weights decay alike, so their share
+        does not: the weight of the latest observation makes the factor fade toward 1.0.
         """
         if self.observations < MIN_OBSERVATIONS or self.total <= 0:
             return NEUTRAL
-        return NEUTRAL + settings.USAGE_BOOST_PERCENT / 100 * (self.referenced / self.total - 0.5)
+        return NEUTRAL + settings.USAGE_BOOST_PERCENT / 100 * self.latest * (self.referenced / self.total - 0.5)
 
 
 def usage_stats(
@@ -81,6 +84,6 @@ def usage_stats(
         },
     )
     return {
-        (memory_type, memory_id): UsageStats(count, referenced or 0.0, total or 0.0)
-        for memory_type, memory_id, count, referenced, total in rows
+        (memory_type, memory_id): UsageStats(count, referenced or 0.0, total or 0.0, latest or 0.0)
+        for memory_type, memory_id, count, referenced, total, latest in rows
     }
