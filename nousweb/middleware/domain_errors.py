@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.lib.errors import DomainError, Unavailable
-from nousweb.lib.page_addresses import page_above
+from nousweb.lib.page_addresses import page_above, page_sending
 from nousweb.lib.problem_documents import for_programs, problem_of_status
 from nousweb.middleware.public_paths import PUBLIC_PATHS
 
@@ -39,12 +39,22 @@ class DomainErrorMiddleware:
             return None
         if request.headers.get("HX-Request"):
             # It goes into a part of a page.
-            said = {"kind": "warn", "word": f"{exception.title}.", "text": exception.detail}
+            said = {
+                "kind": "warn",
+                "word": f"{exception.title}.",
+                "text": exception.detail,
+                "url": page_sending(request),
+            }
             return render(request, "components/notice.html", said, status=exception.status)
         return render(
             request,
             "refused.html",
-            {"title": exception.title, "detail": exception.detail, "above": page_above(request.path)},
+            {
+                "title": exception.title,
+                "detail": exception.detail,
+                "above": page_above(request.path),
+                "sender": page_sending(request) if request.method == "POST" else "",
+            },
             status=exception.status,
         )
 

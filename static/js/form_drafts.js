@@ -1,5 +1,5 @@
 // What people type outlives the end of their session: it is kept in this tab until the form has been sent, and put back
-// when a login, or a form that had expired, came in between. Somebody else's log-in throws it away, and so does logging out.
+// when a login, a refusal or a form that had expired came in between. Somebody else's log-in throws it away, and so does logging out.
 
 const STORE = "nous-drafts";
 const { person, interrupted } = document.body.dataset;
@@ -20,6 +20,8 @@ function forget() {
   try { sessionStorage.clear(); } catch { /* private mode: nothing was kept */ }
 }
 
+// A refusal that leads back to the page of the form.
+const refused = () => document.querySelector("#messages .notice-error");
 const keeps = (form) => form?.getAttribute("method")?.toLowerCase() === "post" && !form.matches("[data-no-draft]") && Boolean(person);
 // A page may have a form more than once for different rows: each goes to an address or button of its own.
 // form.action and form.method may be buttons of these names.
@@ -43,10 +45,14 @@ document.addEventListener("submit", (event) => {
 });
 // What went through without leaving the page is kept no longer.
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (!event.detail.successful || !event.target.matches?.("form")) return;
+  const form = event.detail.elt;
+  if (!event.detail.successful || !form.matches("form")) return;
   const drafts = read();
-  delete drafts.pages?.[location.pathname]?.[nameOf(event.target)];
-  write(drafts);
+  if (drafts.pages && refused()) restore(drafts);
+  else {
+    delete drafts.pages?.[location.pathname]?.[nameOf(form)];
+    write(drafts);
+  }
 });
 document.addEventListener("nous:sent", (event) => {
   const drafts = read();
@@ -57,7 +63,8 @@ document.addEventListener("nous:sent", (event) => {
 function restore(drafts) {
   let restored = 0;
   for (const form of document.forms) {
-    const kept = drafts.pages[location.pathname]?.[nameOf(form)];
+    // The same form may stand at another address of its page.
+    const kept = [drafts.pages[location.pathname], ...Object.values(drafts.pages)].find((page) => page?.[nameOf(form)])?.[nameOf(form)];
     if (!kept || !keeps(form)) continue;
     for (const field of fieldsOf(form)) {
       if (!(field.name in kept) || field.value === kept[field.name]) continue;
@@ -80,7 +87,7 @@ if (interrupted !== undefined) {
   }
 } else if (drafts.person !== person) {
   write({});
-} else if (drafts.interrupted) {
+} else if (drafts.interrupted || (drafts.pages && refused())) {
   if (restore(drafts)) write({ ...read(), interrupted: false });
 } else {
   write({});

@@ -30,7 +30,7 @@ function itemsOf(root) {
   return (marked.length ? marked : [...root.children]).filter(visible);
 }
 const selectedIn = (items) => items.findIndex((item) => item.classList.contains("is-selected"));
-const openerOf = (item) => item.querySelector("a[data-open]") ?? item.querySelector("a[href]");
+const openerOf = (item) => item?.querySelector("a[data-open]") ?? item?.querySelector("a[href]");
 
 function select(items, index) {
   for (const item of items) {
@@ -88,10 +88,11 @@ function selectedItem() {
   return items[selectedIn(items)];
 }
 
+const usable = (element) => visible(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
+
 // A key inside a row belongs to that row alone: it acts only while the row is selected.
 function targetOf(key) {
   const selector = `[data-key="${CSS.escape(key)}"]`;
-  const usable = (element) => visible(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
   const own = selectedItem();
   const inside = own && $$(selector, own).find(usable);
   if (inside) return inside;
@@ -110,13 +111,14 @@ function showHelp() {
     if (!visible(element) || rows.has(element.dataset.key)) continue;
     const copy = element.cloneNode(true);
     for (const kbd of $$("kbd", copy)) kbd.remove();
-    rows.set(element.dataset.key, element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || meanings[element.dataset.key]);
+    const label = element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || meanings[element.dataset.key];
+    rows.set(element.dataset.key, element.closest("[data-keyitem]:not(.is-selected)") ? `${meanings[element.dataset.key]}, once a row is selected` : label);
   }
   if (itemsOf(list()).length) {
     for (const name of ["next", "previous", "open"]) rows.set(keys[name], meanings[keys[name]]);
     if (list().querySelector("input[type=checkbox]")) rows.set(keys.select, meanings[keys.select]);
   }
-  for (const name of ["palette", "help"]) rows.set(keys[name], meanings[keys[name]]);
+  for (const name of ["send", "leave", "palette", "help"]) rows.set(keys[name], meanings[keys[name]]);
   const entries = [...rows].flatMap(([key, label]) => {
     const term = document.createElement("dt");
     term.textContent = label;
@@ -140,9 +142,27 @@ enabledBox?.addEventListener("change", () => {
   try { localStorage.setItem(STORE, enabledBox.checked ? "on" : "off"); } catch { /* private mode: the choice lasts as long as the page */ }
 });
 
+const tell = (text) => document.dispatchEvent(new CustomEvent("nous:told", { detail: { word: "Not sent.", text } }));
+
+// Sends the form of a field by the one button that does so; none is chosen among several decisions, and none that destroys.
+function send({ form }) {
+  const buttons = form ? [...form.elements].filter((element) => element.matches("[type=submit]") && usable(element)) : [];
+  const button = buttons.length > 1 ? buttons.find((one) => one.matches(".btn-primary")) : buttons[0];
+  if (form?.matches("[data-decide], [data-decides]") || !button || button.matches(".btn-danger")) {
+    tell(`There is more than one way to send this. Leave the field with ${keys.leave}, then choose.`);
+  } else button.click();
+}
+
 document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-  if (typing(event.target) || dialog?.open || !enabled()) return;
+  if (event.defaultPrevented || event.altKey || event.isComposing || dialog?.open) return;
+  if (typing(event.target) && !event.target.closest("dialog")) {
+    if (event.key === keys.leave) (openerOf(event.target.closest("[data-keyitem]")) ?? document.getElementById("main")).focus({ preventScroll: true });
+    else if (event.key === keys.open && (event.ctrlKey || event.metaKey)) send(event.target);
+    else return;
+    event.preventDefault();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || typing(event.target) || !enabled()) return;
   const { key } = event;
   const declared = targetOf(key);
   // A held key must not decide one row after another.

@@ -101,6 +101,28 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
+// A swap keeps the focus: on what stands for the element that had it, else on the fold or the part that it was in.
+const FOCUSABLE = "a[href], button, summary, select, textarea, input:not([type=hidden])";
+const labelOf = (element) => {
+  const copy = element.cloneNode(true);
+  for (const kbd of $$("kbd", copy)) kbd.remove();
+  return [element.tagName, element.type, element.name, element.value, copy.textContent.trim()].join();
+};
+let focused = null;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const had = document.activeElement;
+  if (had !== document.body) focused = { had, label: labelOf(had), part: event.detail.target.id };
+});
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (!focused || focused.had.isConnected || document.activeElement !== document.body) return;
+  const part = document.getElementById(focused.part) ?? event.detail.elt;
+  const same = $$(FOCUSABLE, part).find((element) => labelOf(element) === focused.label);
+  const fold = same?.closest("details:not([open])")?.querySelector("summary");
+  const place = fold ?? same ?? part;
+  if (place === part) place.tabIndex = -1;
+  place.focus({ preventScroll: true });
+});
+
 // A form whose answer is shown live keeps each choice at once, so that the next request carries it although the answer to this
 // one is still on its way.
 document.addEventListener("click", (event) => {

@@ -149,3 +149,19 @@ def assert_accessible(page: Page) -> None:
         for node in violation["nodes"]
     ]
     assert serious == []
+
+
+KEYS = """() => {
+    const seen = (element) => element.checkVisibility({visibilityProperty: true});
+    const all = (selector) => [...document.querySelectorAll(selector)].filter(seen);
+    const shown = all("kbd").filter((one) => !one.closest("dialog, .switch, .rail")).map((one) => one.textContent);
+    const alive = all("[data-key]").filter((one) => !one.disabled).map((one) => one.dataset.key);
+    const twice = shown.filter((key, place) => shown.indexOf(key) !== place);
+    const dead = shown.filter((key) => !alive.includes(key));
+    return [...twice.map((key) => `${key} twice`), ...dead.map((key) => `${key} dead`)];
+}"""
+
+
+def assert_keys_work(page: Page) -> None:
+    """Fails, naming them, if keys are shown twice on a page, or do nothing."""
+    assert page.evaluate(KEYS) == []

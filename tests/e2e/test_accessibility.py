@@ -50,7 +50,7 @@ from memory.services.working_memory import working_item_add, working_thread_open
 from memory.transfer.export_runs import export_start, export_work
 from memory.transfer.import_runs import run_create, run_receive, run_work
 from nousweb.access.second_factor_step import CODE, PROOF
-from tests.e2e.conftest import AXE, assert_accessible
+from tests.e2e.conftest import AXE, assert_accessible, assert_keys_work
 from tests.factories import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -449,6 +449,7 @@ def test_accessibility_has_no_serious_violation(
                     page.set_viewport_size(width)
                     if width is DESKTOP:
                         assert_accessible(page)
+                        assert_keys_work(page)
                     else:
                         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
                     assert complaints[before:] == []

@@ -115,7 +115,7 @@ def test_identity_rollback_shows_the_change_and_is_undone(log_in: LogIn, ada: Ag
     expect(page.locator(".diff-text.is-removed").first).to_contain_text("New and bad.")
     page.get_by_label("Reason").fill("It went wrong.")
     page.get_by_role("button", name="Roll back to version 1").click()
-    expect(page.get_by_text("with the text of version 1")).to_be_visible()
+    expect(page.get_by_text("Values is now version 3")).to_be_visible()
     assert current_text(ada) == "Old and good."
     page.get_by_role("button", name="Undo").click()
     page.wait_for_url("**/review/**")

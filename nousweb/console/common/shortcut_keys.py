@@ -23,6 +23,8 @@ SHORTCUTS: dict[str, Shortcut] = {
     "help": Shortcut("?", "This help"),
     "search": Shortcut("/", "Search"),
     "palette": Shortcut("Ctrl K", "Search everything, or go anywhere"),
+    "send": Shortcut("Ctrl Enter", "Send the form of the field"),
+    "leave": Shortcut("Escape", "Leave the field"),
     "inbox": Shortcut("g", "Go to the inbox"),
     "approve": Shortcut("a", "Approve, or keep as it is"),
     "reject": Shortcut("r", "Reject, or revert an automatic change"),

@@ -201,6 +201,16 @@ def key(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+def swaps() -> SafeString:
+    """The attributes of links and forms that show another state of their page: its parts are swapped, and the address
+    follows. Without script they load the page."""
+    return mark_safe(
+        'hx-boost="true" hx-target="#main" hx-select="#main" hx-swap="outerHTML show:window:top"'
+        ' hx-select-oob="#page-head:innerHTML,#rail:innerHTML"'
+    )
+
+
+@register.simple_tag
 def kbd(name: str) -> SafeString:
     """The key of a shortcut as it is printed."""
     return format_html("<kbd>{}</kbd>", SHORTCUTS[name].key)

@@ -104,7 +104,9 @@ def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     if missing:
         numbers = " and ".join(map(str, missing))
         context["problem"] = f"{named.label} has no version {numbers}; its latest is {latest}."
-        return render(request, "identity/section_compare.html", context, status=404)
+        # A picker shows the answer in its page, which htmx swaps in for what is invalid alone.
+        status = 422 if request.htmx else 404  # type: ignore[attr-defined]
+        return render(request, "identity/section_compare.html", context, status=status)
     context |= {
         "older": older,
         "newer": newer,
