@@ -84,11 +84,19 @@ class System:
         """A new agent's actor, over HTTP; a squire, whose profile searches all layers of memory."""
         from identity.principal import Principal
         from identity.services.agents import agent_create
+
+        agent_create(slug=slug, name=slug, prompt=prompt, by=Principal.of_system("benchmark"))
+        return Client(self.port, self.token(slug))
+
+    def token(self, slug: str) -> str:
+        """A new token of an agent's actor."""
+        from identity.models import Agent
+        from identity.principal import Principal
         from identity.services.tokens import token_create
 
+        agent = Agent.objects.get(slug=slug)
         by = Principal.of_system("benchmark")
-        agent = agent_create(slug=slug, name=slug, prompt=prompt, by=by)
-        return Client(self.port, token_create(agent=agent, persona="actor", name="benchmark", by=by)[1])
+        return token_create(agent=agent, persona="actor", name="benchmark", by=by)[1]
 
     def embed_all(self) -> int:
         """Do the worker's part of indexing here and now; returns how many rows became ready."""

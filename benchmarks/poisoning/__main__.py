@@ -1,8 +1,10 @@
-"""python -m benchmarks.poisoning [--half dev|test|both]: hostile and harmless texts, written through the API.
+"""python -m benchmarks.poisoning [--half dev|test|both | --doors]: hostile and harmless texts, through the API.
 
 Each case of `cases.jsonl` is written as a memory of its type, by a token or as a tool's output; then the context and
 the search are asked for its words. A case was quarantined if the API says so, and reached a prompt if a context or a
 search returns it. The halves were parted before the rules were fitted; figures are those of the half called test.
+
+With --doors, fresh texts from templates are written through every door (API, MCP, clients), which must agree.
 """
 
 import argparse
@@ -12,6 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.poisoning.doors import DOORS, Caller
+from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
 
 CASES = Path(__file__).with_name("cases.jsonl")
@@ -64,11 +68,37 @@ def reached(client: Client, case: dict[str, Any]) -> bool:
     return words in " ".join(prompt.split()) or any(words in " ".join(one["content"].split()) for one in found)
 
 
+def doors_show(size: int) -> None:
+    """Print how many texts each door quarantined, and how many verdicts differ from those of `POST /api/facts`."""
+    hostile, innocent = attacks(size), harmless(size)
+    with system() as running:
+        running.agent("doors")
+        caller = Caller(running.port, lambda: running.token("doors"))
+        first: list[bool | None] = []
+        print(f"{'':26}{'attacks':>18}{'harmless':>18}{'differ from facts':>20}")
+        for name, door in DOORS.items():
+            found = [door(caller, text) for text, _ in (*hostile, *innocent)]
+            first = first or found
+            columns = [f"{part.count(True)}/{len(part) - part.count(None)}" for part in (found[:size], found[size:])]
+            differ = [
+                place for place, (one, other) in enumerate(zip(first, found, strict=True)) if other not in (None, one)
+            ]
+            print(f"{name:26}{columns[0]:>18}{columns[1]:>18}{len(differ):>20}", flush=True)
+            for place in differ[:3]:
+                print(f"    {(*hostile, *innocent)[place]!r}"[:160])
+
+
 def main() -> None:
     """Print a confusion table, what was missed and what was quarantined by mistake."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--half", choices=["dev", "test", "both"], default="test")
-    half = parser.parse_args().half
+    parser.add_argument("--doors", action="store_true")
+    parser.add_argument("--texts", type=int, default=300, help="hostile and as many harmless texts, with --doors")
+    given = parser.parse_args()
+    if given.doors:
+        doors_show(given.texts)
+        return
+    half = given.half
     table: Counter[tuple[str, bool]] = Counter()
     wrong: list[str] = []
     through = 0

@@ -18,8 +18,9 @@ from memory.persona import memory_of
 from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, ScopeName
-from memory.search import SearchRequest, search
+from memory.search import SearchRequest
 from memory.selectors.memory_expansion import memory_expand
+from memory.selectors.screened_answers import memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.errors import NotFound
@@ -82,7 +83,7 @@ def recall_get(
         tags=tag,
         min_importance=min_importance,
     )
-    result = recall_search(run=run, request=asked, by=by) if run else search(memory_of(found, by), asked)
+    result = recall_search(run=run, request=asked, by=by) if run else memory_search(memory_of(found, by), asked, by)
     items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
     return raw_json_response({"items": items, "threshold": result.threshold, "degraded": result.degraded})
 

@@ -12,6 +12,7 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.NOT_PLANNED: "the plan for this question retrieves no memories of its type",
     VerdictCode.EXCLUDED_KIND: "the profile excludes its kind",
     VerdictCode.LOW_TRUST: "its trust class is below the profile's minimum",
+    VerdictCode.QUARANTINED: "it reads like an instruction to the agent, or holds a secret",
     VerdictCode.LOW_IMPORTANCE: "its importance is below the profile's minimum",
     VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
     VerdictCode.DUPLICATE_MESSAGE: "the conversation states the same already",

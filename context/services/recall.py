@@ -14,9 +14,10 @@ from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_
 from memory.models import ItemType
 from memory.models.project_scope import carried_keys
 from memory.persona import PersonaMemory, memory_of
-from memory.search import SearchRequest, search
+from memory.search import SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand
+from memory.selectors.screened_answers import memory_search
 from nousweb.lib.errors import Conflict
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -46,7 +47,12 @@ def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> 
         "all_projects": request.scope.all_projects,
     }
     return _logged(
-        run, by, ContextRecall.Action.SEARCH, asked, lambda view: search(view, request), lambda found: found.items
+        run,
+        by,
+        ContextRecall.Action.SEARCH,
+        asked,
+        lambda view: memory_search(view, request, by),
+        lambda found: found.items,
     )
 
 

@@ -105,7 +105,7 @@ class ProposalOut(Schema):
     section: SectionName
     status: Annotated[str, OneOf(*ChangeProposal.Status.values)]
     risk: Annotated[str, OneOf(*Risk.values)]
-    guardrail: str
+    guardrail: str = Field(description="Why it is pending or was applied, in words")
     base_version: int
     content: str
     reason: str
@@ -168,5 +168,6 @@ class ReinitiateOut(Schema):
     initiation_state: str
     written: dict[str, int] = Field(description="Sections that got a new version, with its number")
     proposed: dict[str, UUID] = Field(
-        description="With four eyes: sections whose new text is pending, with the proposal"
+        description="Sections whose new text is pending, with the proposal: all with four eyes, else those that read"
+        " like an instruction to the agent"
     )

@@ -1,34 +1,49 @@
 """Guardrails: whether a change of an identity is applied at once or needs the approval of a person."""
 
 from dataclasses import dataclass
+from textwrap import shorten
 
 from django.conf import settings
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.change_risk import change_risk, change_size
 from identity.policy.proposal_limits import AGENT_UPDATE_WINDOW, AGENT_UPDATES_PER_WINDOW, REJECTION_STANDS
-from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, SECTION_POLICY
+from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, SECTION_POLICY, Section
 from identity.principal import Principal
 from identity.services.proposal_checks import lately_refused
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.injection.scan import scan_text
 from nousweb.lib.validation import unapprovable_reason, unstorable_reason
+
+MAX_GUARDRAIL_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class GuardrailVerdict:
-    """Whether to apply a change at once, and the reason that people read beside it."""
+    """Whether to apply a change at once, and the reason that people read beside it.
+
+    `quarantined`: its text reads like an instruction to the agent, or holds a secret.
+    """
 
     apply: bool
     reason: str
+    quarantined: bool = False
 
 
 def guardrail_decide(
-    *, agent: Agent, section: str, current: IdentityVersion | None, by: Principal, content: str | None = None
+    *,
+    agent: Agent,
+    section: str,
+    current: IdentityVersion | None,
+    by: Principal,
+    content: str | None = None,
+    reason: str = "",
 ) -> GuardrailVerdict:
     """Decide about a change of `section`, now `current`, by `by`, under the agent's lock. Source: seed 008, guardrails.
 
-    `content` is the new text, if it is known: a change so large that its risk rises needs a person.
+    `content` is the new text, if it is known, with the reason given for it: a change so large that its risk rises needs
+    a person, and so does a text that the screening finds, unless a person wrote it.
 
     An agent can only propose to replace a section that a person wrote, approved or kept. The same holds if people
     have lately refused a change of the section. The subconscious can only propose, whatever the section: otherwise it
@@ -40,6 +55,8 @@ def guardrail_decide(
         if settings.FOUR_EYES:
             return GuardrailVerdict(False, "Four eyes: another person must approve.")
         return GuardrailVerdict(True, "Applied by a person with the right to approve.")
+    if found := screening_reason(by, content or "", reason):
+        return GuardrailVerdict(False, found, quarantined=True)
     if settings.FOUR_EYES:
         return GuardrailVerdict(False, "Four eyes: a person other than the creator of the token must approve.")
     if by.persona == Persona.SUBCONSCIOUS:
@@ -63,11 +80,33 @@ def guardrail_decide(
     return GuardrailVerdict(True, f"Agents may change their {section} themselves, once a day.")
 
 
+def screening_reason(by: Principal, *texts: str) -> str:
+    """Why these texts by `by`, who is no person, need a person's decision; "" if the screening finds nothing."""
+    trust = "imported" if by.channel == "import" else "agent"
+    match = next((found for text in texts if (found := scan_text(text, trust))), None)
+    if match is None:
+        return ""
+    words = " ".join(match.words)
+    return shorten(
+        f"Quarantined until a person decides, since it reads like an instruction or a secret. {words}",
+        MAX_GUARDRAIL_CHARACTERS,
+    )
+
+
 def is_verified_by_people(version: IdentityVersion) -> bool:
     """Whether people decided about the version: wrote, restored or emptied it, or approved or kept it as it is."""
     if version.author_kind == IdentityVersion.Kind.PERSON:
         return True
     return ChangeProposal.objects.filter(version=version, status=ChangeProposal.Status.APPROVED).exists()
+
+
+def is_undecided(agent: Agent, section: str, version: int) -> bool:
+    """Whether no person decided about a version of a section: neither somebody of the console nor, for the character,
+    the operator whose environment seeded it."""
+    row = IdentityVersion.objects.filter(agent=agent, section=section, version=version).first()
+    if row is None or (row.author_kind == IdentityVersion.Kind.SYSTEM and section == Section.CHARACTER):
+        return False
+    return not is_verified_by_people(row)
 
 
 def updates_in_window(agent: Agent) -> int:

@@ -16,9 +16,9 @@ from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import requires_proposal
-from identity.services.guardrails import content_check, remark_check
+from identity.services.guardrails import content_check, remark_check, screening_reason
 from identity.services.proposals import identity_propose
-from identity.services.versions import agent_lock, version_activate
+from identity.services.versions import agent_lock, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 from nousweb.lib.prompt_escaping import fence_line
@@ -29,6 +29,8 @@ profile_sources: list[ProfileSource] = []
 
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
 VIEW_FACTS = "memory.view_fact"
+SEEDING = Principal.of_system("seeding")
+"""Proposes the texts that nobody wrote or saw as they are."""
 BOUNDARIES_TEXT = "See Active Censors section for current safety rules."
 
 
@@ -40,8 +42,9 @@ def identity_seed(
 
     `prompt` is the character's text, NOUS_IDENTITY_PROMPT by default. The preferences come from the facts about people
     of the agent itself, or of the agent `facts_from`. Without either the agent stays new. With four eyes the sections
-    are only proposed, and the agent stays new until another person approves. `new`: this transaction has just created
-    the agent, so nobody else can reach it and it has no facts, and the database is not queried for them.
+    are only proposed, and the agent stays new until another person approves. A text that reads like an instruction to
+    the agent is only proposed too, unless it is the prompt and `by` is a person. `new`: this transaction has just
+    created the agent, so nobody else can reach it and it has no facts, and the database is not queried for them.
     """
     if not new:
         agent = agent_lock(agent)
@@ -62,7 +65,8 @@ class SeedChange:
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """The result of seeding: the written versions, or with four eyes the proposals for another person to approve."""
+    """The result of seeding: the written versions, and the proposals for a person to approve: all sections with four
+    eyes, else those that the screening finds."""
 
     written: list[IdentityVersion]
     proposed: list[ChangeProposal]
@@ -96,6 +100,26 @@ def seed_plan(
     return changes
 
 
+def identity_screen(*, agent: Agent, by: Principal) -> list[ChangeProposal]:
+    """Propose the current sections of an imported agent that the screening finds, and empty these until a person
+    decides. The caller holds the agent in its transaction."""
+    proposed = []
+    for current in IdentityVersion.objects.current().filter(agent=agent):
+        if screening_reason(by, current.content):
+            version_activate(
+                agent=agent,
+                section=current.section,
+                content="",
+                reason="Quarantined: the imported text is proposed.",
+                by=by,
+                current=current,
+                action="identity.update",
+            )
+            change = SeedChange(current.section, version_current(agent, current.section), current.content)
+            proposed += _propose_seed(agent, SEEDING, [change], "Imported.")
+    return proposed
+
+
 def seed_digest(plan: Sequence[SeedChange]) -> str:
     """A digest of this plan, by which a person confirms exactly the changes that they saw."""
     parts = [(change.section, change.current.version if change.current else 0, change.content) for change in plan]
@@ -110,7 +134,8 @@ def agent_reinitiate(
 
     The facts are its own, or those of the agent `facts_from`, which `by` must be allowed to read.
     With four eyes each of the texts becomes a proposal, which another person must approve.
-    `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one.
+    `seen` is the digest of the plan that was agreed to; raises Conflict when it would no longer be this one. Without
+    it, a text from facts that reads like an instruction to the agent is only proposed.
     """
     by.require("identity.reinitiate_agent", agent)
     reason = remark_check(reason, field="reason")
@@ -118,9 +143,9 @@ def agent_reinitiate(
     agent = agent_lock(agent)
     if seen and seen != seed_digest(seed_plan(agent, facts_from=facts_from)):
         raise Conflict("The identity or the facts behind it have changed since the changes were shown.")
-    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.", facts_from)
+    seeded = _write_seed(agent, by, settings.IDENTITY_PROMPT, reason or "Seeded again.", facts_from, seen=bool(seen))
     before = agent.initiated_at
-    if not requires_proposal(by):
+    if seeded.written or not seeded.proposed:
         agent.initiated_at = clock.now()
         agent.save(update_fields=["initiated_at"])
     audit_record(
@@ -141,24 +166,36 @@ def agent_reinitiate(
 
 
 def _write_seed(
-    agent: Agent, by: Principal, prompt: str, reason: str, facts_from: Agent | None, *, new: bool = False
+    agent: Agent,
+    by: Principal,
+    prompt: str,
+    reason: str,
+    facts_from: Agent | None,
+    *,
+    new: bool = False,
+    seen: bool = False,
 ) -> SeedResult:
     plan = seed_plan(agent, prompt, facts_from, new=new)
     if requires_proposal(by):
         return SeedResult([], _propose_seed(agent, by, plan, reason))
-    written = [
-        version_activate(
-            agent=agent,
-            section=change.section,
-            content=change.content,
-            reason=reason,
-            by=by,
-            current=change.current,
-            action="identity.seed",
+    proposed, written = [], []
+    for change in plan:
+        persons_own = by.is_person and (seen or change.section != Section.PREFERENCES)
+        if not persons_own and screening_reason(SEEDING, change.content):
+            proposed += _propose_seed(agent, SEEDING, [change], reason)
+            continue
+        written.append(
+            version_activate(
+                agent=agent,
+                section=change.section,
+                content=change.content,
+                reason=reason,
+                by=by,
+                current=change.current,
+                action="identity.seed",
+            )
         )
-        for change in plan
-    ]
-    return SeedResult(written, [])
+    return SeedResult(written, proposed)
 
 
 def _propose_seed(agent: Agent, by: Principal, plan: Sequence[SeedChange], reason: str) -> list[ChangeProposal]:

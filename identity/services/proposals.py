@@ -17,7 +17,7 @@ from django.db import transaction
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.change_risk import change_risk
-from identity.policy.sections import section_check
+from identity.policy.sections import Risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.four_eyes import approval_check
@@ -68,6 +68,7 @@ def identity_propose(
 
     `base_version` is the version that was edited (0 for none; None stands for the current one). `wait` requests a
     review even if the guardrails would apply the text at once. A text that is pending already is not proposed twice.
+    A text that reads like an instruction to the agent, and that no person wrote, is always proposed, at high risk.
     Raises StaleBase with the three texts, Invalid, NotAllowed or NotFound; for a token Conflict if people lately
     rejected this text or too many of its proposals are pending, and TooMany after too many in a day.
     """
@@ -83,7 +84,7 @@ def identity_propose(
         raise Invalid(f"{section} has no text yet, and this is empty.", field="content")
     proposing_lock(agent, by)
     rejection_check(agent=agent, content=content, by=by)
-    verdict = guardrail_decide(agent=agent, section=section, current=current, by=by, content=content)
+    verdict = guardrail_decide(agent=agent, section=section, current=current, by=by, content=content, reason=reason)
     base = current.version if current else 0
     if wait or not verdict.apply:
         if waiting := proposal_waiting(agent=agent, section=section, content=content, base_version=base, by=by):
@@ -97,7 +98,7 @@ def identity_propose(
         base_version=base,
         content=content,
         reason=reason,
-        risk=change_risk(section, current.content if current else "", content),
+        risk=Risk.HIGH if verdict.quarantined else change_risk(section, current.content if current else "", content),
         guardrail="Kept for review on request." if wait and verdict.apply else verdict.reason,
         restores=restores,
         author_kind=by.kind,

@@ -5,15 +5,16 @@ Source: seed 005.1, D6 (the on-demand `recall_context`, which extends `expand`).
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet, UUIDField
 
-from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType
+from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType, Trust
 from memory.persona import PersonaMemory
+from memory.selectors.screened_answers import places_refused
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
 from nousweb.lib.errors import Invalid, NotFound
@@ -39,6 +40,7 @@ class MemoryDetail:
     task: str
     happened_at: datetime
     metadata: dict[str, Any]
+    trust: str = Trust.AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,22 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
         related, more = [_detail(one, "part") for one in events[:MOST_PARTS]], len(events) > MOST_PARTS
     elif isinstance(found, Fact):
         related = list(_around_fact(memory, found))
-    return Expansion(_detail(found, ""), related, more)
+    return _screened(memory, Expansion(_detail(found, ""), related, more))
+
+
+def _screened(memory: PersonaMemory, expansion: Expansion) -> Expansion:
+    """The expansion without texts that read like an instruction, by themselves or side by side. Raises NotFound if that
+    is the memory itself."""
+    before = [one for one in expansion.related if one.relation == "before"]
+    shown = [*before, expansion.item, *expansion.related[len(before) :]]
+    ids = [int(one.id) for one in shown if one.type == ItemType.EVENT]
+    trusts = dict(memory.long_term.filter(event__in=ids).values_list("event", "origin")) if ids else {}
+    classes = [trusts.get(int(one.id), one.trust) if one.type == ItemType.EVENT else one.trust for one in shown]
+    refused = places_refused([one.content for one in shown], [one.metadata for one in shown], classes)
+    if len(before) in refused:
+        raise NotFound(f"There is no such {MEMORY_TYPES[expansion.item.type].name}.")
+    related = [one for place, one in enumerate(shown) if place not in refused and one is not expansion.item]
+    return replace(expansion, related=related)
 
 
 def _row(memory: PersonaMemory, type_: MemoryType, memory_id: str) -> Any:
@@ -133,4 +150,5 @@ def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
         task=row.task,
         happened_at=next(moment for moment in moments if moment is not None),
         metadata=dict(type_.metadata(row)),
+        trust=getattr(row, "trust", Trust.AGENT),
     )

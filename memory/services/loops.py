@@ -21,6 +21,7 @@ from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
 from memory.models.events import LoopSummaryQuerySet
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
+from nousweb.lib.injection.pieces import scan_pieces
 from nousweb.lib.injection.scan import scan_text
 
 BATCH = 500
@@ -114,9 +115,11 @@ def loop_summarise(loop_pk: int) -> bool:
         return False
     loop.event_count = events.count()
     loop.covered_events = len(loop.long_term_ids)
-    loop.summary = loop_text(_digest(entries.filter(held=False)))
+    digest = _digest(entries.filter(held=False))
+    loop.summary = loop_text(digest)
     # What no event says by itself, several may say together.
-    if scan_text(loop.summary, Trust.TOOL):
+    parts = [digest.opening, *digest.tools, *digest.errors, digest.output]
+    if scan_text(loop.summary, Trust.TOOL) or scan_pieces(parts, [Trust.TOOL] * len(parts)):
         loop.summary = ""
     loop.kind = _kind(events)
     loop.visibility = loop_visibility(events.order_by().values_list("visibility", flat=True).distinct())

@@ -22,7 +22,7 @@ from memory.policy.size_limits import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.services.quarantine.working_memory import screen_working_text
+from memory.services.quarantine.working_memory import TRUSTED, screen_working_text
 from nousweb.lib import clock
 from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, NotFound
@@ -64,11 +64,14 @@ def working_set(
     project, task_key = key_check("project", project), key_check("task_key", task_key)
     by.require_project(project)
     working = _lock(agent, session_id, by, project)
-    working.frame, working.capacity = frame, capacity
-    working.held_entries = [entry for entry in working.held_entries if entry["part"] != "task"]
-    entry = {"id": "task", "text": task}
-    working.task = "" if task and not by.is_person and screen_working_text(working, "task", entry) else task
+    working.capacity = capacity
     working.project, working.task_key = project, task_key
+    working.held_entries = [entry for entry in working.held_entries if entry["part"] not in ("task", "frame")]
+    working.task = working.frame = ""
+    for part, text in (("frame", frame), ("task", task)):
+        entry = {"id": part, "text": text}
+        if not text or by.is_person or not screen_working_text(working, part, entry):
+            setattr(working, part, text)
     evicted = _evict(working)
     keys = {name: key for name, key in (("project", project), ("task_key", task_key)) if key}
     after = {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted), **keys}
@@ -84,7 +87,7 @@ def working_item_add(
 
     Over the capacity, the least relevant item is evicted, of several the oldest. That can be the new item.
     """
-    item = {
+    item: Entry = {
         "id": uuid4().hex,
         "type": word_check("type", type),
         "text": text_check("text", text, MAX_REMARK_CHARACTERS, required=True),
@@ -92,6 +95,8 @@ def working_item_add(
         "added_at": clock.now().isoformat(),
     }
     working = _lock(agent, session_id, by)
+    if by.is_person:
+        item[TRUSTED] = True
     if by.is_person or not screen_working_text(working, "item", item):
         working.items = [*working.items, item]
     evicted = _evict(working)
@@ -111,7 +116,7 @@ def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Prin
 @agent_transaction()
 def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Principal) -> tuple[WorkingMemory, Entry]:
     """Open a thread: something to come back to. Raises Conflict if MAX_OPEN_THREADS are open."""
-    thread = {
+    thread: Entry = {
         "id": uuid4().hex,
         "text": text_check("text", text, MAX_THREAD_CHARACTERS, required=True),
         "added_at": clock.now().isoformat(),
@@ -119,6 +124,8 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
     working = _lock(agent, session_id, by)
     if len(working.open_threads) >= MAX_OPEN_THREADS:
         raise Conflict(f"{MAX_OPEN_THREADS} threads are open; close one first.")
+    if by.is_person:
+        thread[TRUSTED] = True
     if by.is_person or not screen_working_text(working, "thread", thread):
         working.open_threads = [*working.open_threads, thread]
     _save(working, by, "working.thread_open", {"thread": thread["id"]})

@@ -11,11 +11,13 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, mode
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
 from identity.services.audit import audit_record
+from identity.services.initial_identity import identity_screen
 from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
 from memory.services.event_ids import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
+from memory.services.quarantine.screening import imported_screen
 from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.search_index.writer import index_put
 from memory.subjects.name_similarity import blocks_offered
@@ -82,7 +84,9 @@ def agent_import(
             registry_fill(agent.pk)
             _agreement_check(agent)
             for memory_type in MEMORY_TYPES.values():
-                _index(memory_type, agent, by)
+                _index(memory_type, agent)
+            imported_screen(agent)
+            identity_screen(agent=agent, by=by)
             audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
     except (IntegrityError, DataError) as error:
         raise Invalid(
@@ -403,12 +407,12 @@ def _agreement_check(agent: Agent) -> None:
             raise Invalid("A loop or an episode holds events of another project or task.", field="file")
 
 
-def _index(memory_type: MemoryType, agent: Agent, by: Principal) -> None:
+def _index(memory_type: MemoryType, agent: Agent) -> None:
     """Index what came, but for what reads like an instruction to the agent, which waits for people here too."""
     rows = memory_type.indexed_rows().filter(agent=agent).select_related("agent").order_by("pk")
     batch = []
     for row in rows.iterator(BATCH):
-        quarantine_imported_row(row, by)
+        quarantine_imported_row(row)
         batch.append(entry_of(row))
         if len(batch) >= BATCH:
             index_put(batch)

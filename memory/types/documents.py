@@ -9,6 +9,7 @@ from memory.models import Document, ItemType
 from memory.policy.size_limits import MAX_DOCUMENT_CHARACTERS
 from memory.types.index_entry import IndexEntry, store_entry
 from memory.types.memory_type import MemoryType
+from nousweb.lib.json_texts import json_texts
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\*|\d+)\]")
 _SUBJECT_CHARACTERS = 200
@@ -88,8 +89,8 @@ def _said(value: Any) -> str:
 
 
 def _words(document: Document) -> tuple[str, ...]:
-    """All of the value, whether search reads it or not."""
-    return (*document.namespace, document.key, document_text(document.value, None), *document.tags)
+    """What search reads, and then all of the value."""
+    return (*document.namespace, document.key, document.text, *json_texts(document.value), *document.tags)
 
 
 DOCUMENT = MemoryType(

@@ -15,7 +15,7 @@ from memory.services.loops import summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.injection import scan as injection
-from nousweb.lib.injection.scan import MAX_CHARACTERS, scan_text
+from nousweb.lib.injection.scan import scan_text
 from tests.factories import make_token
 from tests.http import browser
 
@@ -240,9 +240,13 @@ def test_stored_texts_are_read_again_when_the_rules_have_changed(caller, api, bo
     assert AuditEvent.objects.filter(action="memory.hold").count() >= len(KINDS)
 
 
-@pytest.mark.parametrize(
-    "part", ["x", "1", "aa:" * 20 + "ag ", "x1", "h3ll0 w0rld ", "a.b.", "pr\u0438v ", "://a", "a\u200bb"]
-)
+LONG_PARTS = (
+    "x", "1", "aa:" * 20 + "ag ", "x1", "h3ll0 w0rld ", "a.b.", "pr\u0438v ", "://a", "a\u200bb", "<!--", "%aa:",
+    "a=b-", "QUJD " * 4, "aaaaaaaa\n", "QUJDREVGR0hJSktMTU5P ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", LONG_PARTS)
 def test_long_texts_are_screened_in_linear_time(part):
     """A pattern whose time grew with the square of the text would take minutes for each of these."""
-    assert scan_text(part * (MAX_CHARACTERS // len(part)), "tool") is None
+    assert scan_text(part * (200_000 // len(part)), "tool") is None

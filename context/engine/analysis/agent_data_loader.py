@@ -28,6 +28,7 @@ SOME_TIME = datetime(1, 2, 3, tzinfo=UTC)
 """Stands in for the moment of the request."""
 CENSOR_COLUMNS = (
     "id", "severity", "pattern", "reason", "author_kind", "endorsed", "match", "similarity_threshold",
+    "origin",
 )  # fmt: skip
 PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (

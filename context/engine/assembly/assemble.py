@@ -9,6 +9,7 @@ from context.engine.assembly.candidate_filters import candidates_filter
 from context.engine.assembly.candidate_selection import select
 from context.engine.assembly.candidate_verdict import Verdict
 from context.engine.assembly.contested_pairs import ContestedCandidate, ContestedGroups, contested_layout
+from context.engine.assembly.delivery_screening import fixed_screened, refused, searched_refused
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
     promised_length,
@@ -53,14 +54,19 @@ def assemble(
     """
     total = resolved.budget.total
     groups = ContestedGroups(contested, resolved)
-    passed, refused = candidates_filter([groups.marked(one) for one in candidates], resolved)
-    layout = contested_layout(fixed, passed, refused, groups)
-    fixed = layout.fixed
+    layout = contested_layout(fixed, *candidates_filter([groups.marked(one) for one in candidates], resolved), groups)
+    fixed, screened_out = fixed_screened(layout.fixed, resolved.now)
     filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
     # Shares are of what the promises leave, so that what grows takes nothing from a scope while the total has room.
     promised = promised_length(fixed, total, filled)
-    built, chosen, ratio = select(layout.passed, searched, resolved, fixed_length=taken, promised_length=promised)
+    passed, kept_out = [*layout.passed], []
+    while True:
+        built, chosen, ratio = select(passed, searched, resolved, fixed_length=taken, promised_length=promised)
+        if not (found := searched_refused(built)):
+            break
+        kept_out += [refused(one, found[one.candidate.key]) for one in passed if one.candidate.key in found]
+        passed = [one for one in passed if one.candidate.key not in found]
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
         filled = session_expand(fixed, filled, unused)
@@ -71,5 +77,6 @@ def assemble(
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
     judged = {verdict.candidate.key for verdict in chosen}
-    left_out = [verdict for verdict in (*layout.core, *layout.refused) if verdict.candidate.key not in judged]
+    others = (*layout.core, *kept_out, *screened_out, *layout.refused)
+    left_out = [verdict for verdict in others if verdict.candidate.key not in judged]
     return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)

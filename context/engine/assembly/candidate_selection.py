@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.contested_pairs import contested_grouped
-from context.engine.assembly.prompt_line import Item
+from context.engine.assembly.prompt_line import Item, screening_class
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
@@ -330,7 +330,15 @@ def _build(
 
 def _item(entry: Verdict, line: str) -> Item:
     hit = entry.candidate.hit
-    return Item(hit.type, hit.id, line, contest=entry.candidate.contest, project=hit.project, task=hit.task)
+    return Item(
+        hit.type,
+        hit.id,
+        line,
+        contest=entry.candidate.contest,
+        project=hit.project,
+        task=hit.task,
+        screened_as=screening_class(hit.trust),
+    )
 
 
 def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftOut:

@@ -20,6 +20,7 @@ class VerdictCode(StrEnum):
     NOT_PLANNED = "not_planned"
     EXCLUDED_KIND = "excluded_kind"
     LOW_TRUST = "low_trust"
+    QUARANTINED = "quarantined"
     LOW_IMPORTANCE = "low_importance"
     BELOW_THRESHOLD = "below_threshold"
     DUPLICATE_MESSAGE = "duplicate_message"
@@ -66,12 +67,14 @@ class Verdict:
         return type(self)(self.candidate, self.score, self.factors, code, reason, hint, tokens)
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as it is logged and explained; the text of the candidate only in part."""
+        """The verdict as it is logged and explained; the text of the candidate only in part, or not at all."""
         candidate, hit = self.candidate, self.candidate.hit
+        # What is kept from the agent is in no answer to it either.
+        text = "" if self.code == VerdictCode.QUARANTINED else f"… {hit.excerpt}" if hit.excerpt else hit.content
         return {
             "type": hit.type,
             "id": hit.id,
-            "text": (f"… {hit.excerpt}" if hit.excerpt else hit.content)[:LOGGED_CHARACTERS],
+            "text": text[:LOGGED_CHARACTERS],
             "label": candidate.label,
             "section": candidate.section,
             "scope": hit.scope,

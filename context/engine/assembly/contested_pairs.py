@@ -16,7 +16,7 @@ from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.candidate_filters import shortened
 from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
-from context.engine.assembly.prompt_line import ContestAnnotation, Item
+from context.engine.assembly.prompt_line import ContestAnnotation, Item, screening_class
 from context.engine.assembly.prompt_section import FixedSection
 from memory.policy.categories import PROFILE_CATEGORIES
 
@@ -286,7 +286,8 @@ def _core_items(
         candidate = groups.facts[key].candidate
         line, hit = replace(candidate, contest=known[key]).line(), candidate.hit
         placed.add(key)
-        layout.append(Item("fact", key, line, priority[key], known[key], hit.project, hit.task))
+        item = Item("fact", key, line, priority[key], known[key], hit.project, hit.task, screening_class(hit.trust))
+        layout.append(item)
 
     for item in items:
         if item.id in known:

@@ -5,6 +5,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memory.models import Trust
 from memory.models.project_scope import carried_keys
 from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.prompt_escaping import fence_label, fence_line
@@ -37,7 +38,8 @@ class ContestAnnotation:
 class Item:
     """One item of a section, already fenced for a prompt (see nousweb.lib.prompt_escaping).
 
-    If a budget is short, items of a lower `priority` are chosen first; they are shown in their own order.
+    If a budget is short, items of a lower `priority` are chosen first; they are shown in their own order. An item with
+    a trust class in `screened_as` is screened once more before it is sent.
     """
 
     type: str
@@ -47,6 +49,7 @@ class Item:
     contest: ContestAnnotation | None = None
     project: str = ""
     task: str = ""
+    screened_as: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The item as it is logged, with its project keys and, for a contested fact, the facts that contest it."""
@@ -55,6 +58,11 @@ class Item:
         if self.contest is None:
             return shown
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
+
+
+def screening_class(trust: str) -> str:
+    """The class by which a text of this trust class is screened; "" for people's words."""
+    return "" if trust == Trust.PERSON else trust
 
 
 def _reads_like_mark(line: str) -> bool:

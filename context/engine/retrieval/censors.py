@@ -12,6 +12,7 @@ from django.db.models import Q
 from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import FixedSection, Item
+from context.engine.assembly.prompt_line import screening_class
 from identity.models import AuditEvent, AuthorFields
 from memory.censoring.censor_matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors
 from memory.censoring.semantic_matching import semantic_similarities
@@ -43,6 +44,7 @@ class ActiveCensor(NamedTuple):
     endorsed: bool
     match: str
     similarity_threshold: float
+    origin: str
 
     @property
     def binding(self) -> bool:
@@ -84,6 +86,7 @@ def censor_section(censors: Sequence[ActiveCensor] | None, budget: ContextBudget
             str(censor.id),
             censor_line(censor.severity, censor.pattern, censor.reason),
             PEOPLES_OWN if censor.binding else AGENTS_OWN,
+            screened_as="" if censor.binding else screening_class(censor.origin),
         )
         for censor in censors[:CENSORS_SHOWN]
     ]

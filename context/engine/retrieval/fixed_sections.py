@@ -1,6 +1,7 @@
 """Loads what each fixed section of a prompt may show (tiers 1 and 2). Sources: seed 008 part B, seed 005.1."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import FixedSection, Item, list_item
+from context.engine.assembly.prompt_line import screening_class
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.memory_notice import MEMORY_NOTICE
 from context.engine.retrieval.pins import Pins
@@ -32,12 +34,15 @@ from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.section_priority import SECTION_PRIORITY
 from identity.policy.sections import SECTION_NAMES
 from identity.policy.sections import Section as IdentitySection
+from identity.services.guardrails import is_undecided
 from memory.models import FactChange, Trust
 from memory.models.facts import FactQuerySet
 from memory.models.project_scope import STAND_INS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy.categories import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of
+from memory.services.quarantine.working_memory import TRUSTED, is_task_trusted
+from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.prepared_statements import CachedQuery
 from nousweb.lib.prompt_escaping import fence_line
 from nousweb.lib.token_estimate import truncate_to_tokens
@@ -76,7 +81,7 @@ def fixed_sections(
         _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, resolved, pins)),
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
-        _guarded("working_memory", "Working Memory", 2, lambda: working_section(resolved)),
+        _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, resolved)),
         conversation_section(request, profile, budget),
     ]
 
@@ -93,7 +98,16 @@ def identity_section(
         found = list(versions.values_list("section", "version", "content"))
     else:
         found = [*(rows.identity if rows else identity_query(agent).rows())]
-    return identity_fixed_section(found, budget)
+    section = identity_fixed_section(found, budget)
+    keys = {f"{name}:{version}": (name, version) for name, version, _ in found}
+    # Who wrote a text is looked up only where that matters.
+    items = [
+        replace(item, screened_as=Trust.AGENT)
+        if (key := keys.get(item.id)) and scan_cached(item.text, Trust.AGENT) and is_undecided(agent, *key)
+        else item
+        for item in section.items
+    ]
+    return replace(section, items=items)
 
 
 def identity_fixed_section(found: list[tuple[str, int, str]], budget: ContextBudget) -> FixedSection:
@@ -106,7 +120,7 @@ def identity_fixed_section(found: list[tuple[str, int, str]], budget: ContextBud
     ]
     if not items and settings.IDENTITY_PROMPT:
         text = assemble_prompt({IdentitySection.CHARACTER: settings.IDENTITY_PROMPT}, level=3)
-        items = [Item("identity", "environment", text)]
+        items = [Item("identity", "environment", text, screened_as=Trust.AGENT)]
     return FixedSection(
         "identity",
         "Identity",
@@ -158,8 +172,9 @@ def profile_fixed_section(
             0 if str(key) in pinned else profile_rank(endorsed, category),
             project=project,
             task=task,
+            screened_as="" if endorsed else screening_class(origin),
         )
-        for key, subject, content, endorsed, category, *_, project, task in shown
+        for key, subject, content, endorsed, category, *_, origin, project, task in shown
     ]
     return FixedSection(
         "user_profile",
@@ -216,7 +231,7 @@ def frame_section(frame: Frame, budget: ContextBudget) -> FixedSection:
     return FixedSection("frame", "Current Frame", 2, budget.of("frame"), [Item("frame", frame.id, text)])
 
 
-def working_section(resolved: ResolvedRequest) -> FixedSection:
+def working_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSection:
     """Tier 2: the working memory of this session. The input is the task if the session has none.
 
     A frame of the session that the engine does not know is shown as the agent's own word.
@@ -227,11 +242,12 @@ def working_section(resolved: ResolvedRequest) -> FixedSection:
     task = session.task or request.input
     items = []
     if task.strip():
-        items.append(
-            Item("task", request.session_id, f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}")
-        )
+        text = f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}"
+        screened_as = Trust.AGENT if session.task and not is_task_trusted(view, request.session_id, task) else ""
+        items.append(Item("task", request.session_id, text, screened_as=screened_as))
     if session.frame and session.frame not in FRAMES:
-        items.append(Item("frame", request.session_id, f"Current frame: {fence_line(session.frame)}"))
+        text = f"Current frame: {fence_line(session.frame)}"
+        items.append(Item("frame", request.session_id, text, screened_as=Trust.AGENT))
     items += _working_items(session.items, session.threads)
     return FixedSection("working_memory", "Working Memory", 2, budget, items)
 
@@ -258,10 +274,23 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
 def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[str, Any]]) -> list[Item]:
     items = sorted(items, key=lambda item: (-float(item.get("relevance", 0)), str(item.get("id", ""))))
     lines = [
-        Item("working", str(item.get("id", "")), f"- {fence_line(str(item.get('text', '')))}", 1) for item in items
+        Item(
+            "working",
+            str(item.get("id", "")),
+            f"- {fence_line(str(item.get('text', '')))}",
+            1,
+            screened_as="" if item.get(TRUSTED) else Trust.AGENT,
+        )
+        for item in items
     ]
     threads = [
-        Item("thread", str(thread.get("id", "")), f"- Open: {fence_line(str(thread.get('text', '')))}", 1)
+        Item(
+            "thread",
+            str(thread.get("id", "")),
+            f"- Open: {fence_line(str(thread.get('text', '')))}",
+            1,
+            screened_as="" if thread.get(TRUSTED) else Trust.AGENT,
+        )
         for thread in open_threads
     ]
     return threads + lines

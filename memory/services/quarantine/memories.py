@@ -7,7 +7,7 @@ same words.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -21,9 +21,13 @@ from memory.services.reviews.records import review_reopen
 from memory.services.search_index.writer import index_remove
 from memory.types import all_texts
 from nousweb.lib import clock
+from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.injection.scan import InjectionMatch, fold_text, scan_text
+from nousweb.lib.json_texts import json_texts
 
 BY = Principal.of_system("screening")
+NAME_FIELDS = ("kind", "category", "domain", "project", "task", "loop_id")
+"""Attributes of memories that are names given by the writer."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
@@ -35,18 +39,20 @@ def quarantine_review_key(agent_id: int, persona: str, text: str) -> str:
     return f"held:{agent_id}:{persona}:{digest}"
 
 
-def scan_agent_text(agent: Agent, persona: str, text: str, trust: str) -> tuple[InjectionMatch | None, bool]:
+def scan_agent_text(
+    agent: Agent, persona: str, text: str, trust: str, names: str = ""
+) -> tuple[InjectionMatch | None, bool]:
     """Scan a text of an agent's persona: the match, or None, and whether people have allowed the same words before.
 
-    A text that people have allowed has no match.
+    A text that people have allowed has no match. `names` are scanned by themselves.
     """
-    match = scan_text(text, trust)
+    match = scan_text(text, trust) or (scan_cached(names, trust) if names else None)
     if match is None:
         return None, False
-    return (None, True) if _is_allowed(agent, persona, text) else (match, False)
+    return (None, True) if is_allowed(agent, persona, text) else (match, False)
 
 
-def _is_allowed(agent: Agent, persona: str, text: str) -> bool:
+def is_allowed(agent: Agent, persona: str, text: str) -> bool:
     """Whether a person has allowed these words."""
     about = quarantine_review_key(agent.pk, persona, text)
     resolved = MemoryReview.objects.filter(agent=agent, about=about, status=Status.RESOLVED)
@@ -63,9 +69,10 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
         return None
     text, trust = memory_text(memory), memory.trust
     match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
+    match = match or scan_cached(memory_names(memory), trust)
     if match is None:
         return None
-    if _is_allowed(memory.agent, memory.persona, text):
+    if is_allowed(memory.agent, memory.persona, text):
         memory.origin = Trust.PERSON.value
         return None
     return match
@@ -74,9 +81,13 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
 def memory_text(memory: Any, between: str = ".\n") -> str:
     """All text fields of a memory, joined by `between`. Joined by a space, a phrase that is split across two fields is
     matched too."""
-    if isinstance(memory, Censor):
-        return between.join(text for text in (memory.pattern, memory.reason, memory.domain) if text)
-    return between.join(text for text in all_texts(memory) if text)
+    texts = (memory.pattern, memory.reason) if isinstance(memory, Censor) else all_texts(memory)
+    return between.join(text for text in texts if text)
+
+
+def memory_names(memory: Any) -> str:
+    """The names under which a memory is filed: they stand beside its words in answers and prompts."""
+    return ". ".join(str(value) for name in NAME_FIELDS if (value := getattr(memory, name, "")))
 
 
 def quarantine_if_needed(memory: Any, by: Principal) -> bool:
@@ -197,7 +208,9 @@ def quarantine_entries(
     quarantined = []
     for entry in entries:
         text = event_text(entry.event)
-        match, allowed = scan_agent_text(entry.event.agent, entry.persona, text, entry.origin)
+        match, allowed = scan_agent_text(
+            entry.event.agent, entry.persona, text, entry.origin, memory_names(entry.event)
+        )
         if allowed:
             entry.origin = Trust.PERSON.value
         if match is not None:
@@ -206,7 +219,7 @@ def quarantine_entries(
     return quarantined
 
 
-def quarantine_imported_row(row: Any, by: Principal) -> None:
+def quarantine_imported_row(row: Any) -> None:
     """Quarantine a row of an imported agent if its text matches, and open a review if it is quarantined, here or at its
     source.
 
@@ -222,19 +235,9 @@ def quarantine_imported_row(row: Any, by: Principal) -> None:
         if (row_match := scan_memory(row)) is not None:
             open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
     else:
-        quarantine_if_needed(row, by)
+        quarantine_if_needed(row, BY)
 
 
 def event_text(event: Event) -> str:
     """All texts of an event: its content and the texts of its metadata, which search results contain."""
-    return " ".join([event.content, *_texts(event.metadata)])
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for name, item in value.items() for text in (str(name), *_texts(item))]
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    return []
+    return " ".join([event.content, *json_texts(event.metadata)])

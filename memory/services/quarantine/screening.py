@@ -17,22 +17,25 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs.messages import message_send
-from memory.models import LongTermEntry, Screening, Trust, WorkingMemory
+from memory.models import Censor, LongTermEntry, LoopSummary, Screening, Trust, WorkingMemory
 from memory.services.quarantine.memories import (
     BY,
     event_text,
+    memory_names,
     memory_text,
     open_quarantine_review,
     quarantine_entries,
+    quarantine_imported_row,
     quarantine_memory,
     scan_agent_text,
     scan_memory,
 )
-from memory.services.quarantine.working_memory import quarantine_working_text
+from memory.services.quarantine.working_memory import TRUSTED, quarantine_working_text
 from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
 from memory.services.search_index.writer import index_remove
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
+from nousweb.lib.injection.scan import scan_text
 from nousweb.lib.injection.table import RULES_NAME
 
 CHANGE = "memory.change_job"
@@ -107,6 +110,18 @@ def _end(run: Screening) -> None:
     )  # fmt: skip
 
 
+def imported_screen(agent: Agent) -> None:
+    """Screen what an imported agent has besides its searched memories: censors, working memory, summaries of loops."""
+    for censor in Censor.objects.filter(agent=agent).select_related("agent"):
+        quarantine_imported_row(censor)
+    for working in WorkingMemory.objects.filter(agent=agent).select_related("agent"):
+        if _scan_working_memory(working):
+            _quarantine_working_texts(agent=agent, key=working.pk)
+    for loop in LoopSummary.objects.filter(agent=agent).exclude(summary=""):
+        if scan_text(loop.summary, Trust.TOOL):
+            LoopSummary.objects.filter(agent=agent, pk=loop.pk).update(summary="")
+
+
 def _texts() -> Mapping[str, models.QuerySet[Any]]:
     """The rows to scan, by memory type, each in the order of its key."""
     models_by_kind = QUARANTINE_MODELS.items()
@@ -138,7 +153,7 @@ def _screen(kind: str, row: Any) -> int:
         event = row.event
         if row.origin == Trust.PERSON:
             return 0
-        match, _ = scan_agent_text(event.agent, row.persona, event_text(event), row.origin)
+        match, _ = scan_agent_text(event.agent, row.persona, event_text(event), row.origin, memory_names(event))
         if match is None:
             return 0
         return _quarantine_event(agent=event.agent, key=row.pk)
@@ -199,9 +214,10 @@ def _quarantine_working_texts(*, agent: Agent, key: Any) -> int:
 
 def _scan_working_memory(working: WorkingMemory) -> list[tuple[str, str, Any]]:
     """The texts of a session's working memory that match: id, text and match of each."""
-    texts = [(str(one["id"]), str(one["text"])) for one in (*working.items, *working.open_threads)]
-    if working.task:
-        texts.append(("task", working.task))
+    texts = [
+        (str(one["id"]), str(one["text"])) for one in (*working.items, *working.open_threads) if not one.get(TRUSTED)
+    ]
+    texts += [(part, text) for part, text in (("task", working.task), ("frame", working.frame)) if text]
     matches = []
     for name, text in texts:
         match, _ = scan_agent_text(working.agent, working.persona, text, Trust.AGENT)

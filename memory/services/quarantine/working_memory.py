@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from identity.models import AuditEvent
 from memory.models import Trust, WorkingMemory
-from memory.services.quarantine.memories import open_quarantine_review, scan_agent_text
-from nousweb.lib.injection.scan import scan_text
+from memory.persona import PersonaMemory
+from memory.services.quarantine.memories import is_allowed, open_quarantine_review, scan_agent_text
+from nousweb.lib.injection.pieces import scan_cached, scan_pieces
+from nousweb.lib.injection.scan import InjectionMatch
 
-SCANNED_TOGETHER = 3
-"""A text is also scanned together with this many texts before it, since an instruction can be split over several."""
+TRUSTED = "trusted"
+"""Marks an item or an open thread that a person wrote or allowed."""
 
 Entry = dict[str, Any]
 
@@ -15,24 +18,46 @@ Entry = dict[str, Any]
 def screen_working_text(working: WorkingMemory, part: str, entry: Entry) -> bool:
     """Scan a new text of a session's working memory, and quarantine it on a match; returns whether it is quarantined.
 
-    `part` is "item", "thread" or "task". The row is locked; the caller saves it.
+    `part` is "item", "thread", "task" or "frame". The row is locked; the caller saves it.
     """
     new = str(entry["text"])
-    _, allowed = scan_agent_text(working.agent, working.persona, new, Trust.AGENT)
+    match, allowed = scan_agent_text(working.agent, working.persona, new, Trust.AGENT)
+    about = new
+    if match is None and not allowed and (match := _match_with_others(working, new, part)):
+        about = f"{new}\n{match.sentence}"
+        allowed = is_allowed(working.agent, working.persona, about)
     if allowed:
+        entry[TRUSTED] = True
+    if match is None or allowed:
         return False
-    before = [str(other["text"]) for other in (*working.items, *working.open_threads)][-SCANNED_TOGETHER:]
-    # People allowed a text that matches by itself; that does not apply to the texts after it, so it is left out.
-    unmatched = [text for text in before if scan_text(text, Trust.AGENT) is None]
-    for text in (new, " ".join([*unmatched, new])):
-        match, _ = scan_agent_text(working.agent, working.persona, text, Trust.AGENT)
-        if match is not None:
-            working.held_entries = [*working.held_entries, {**entry, "part": part}]
-            open_quarantine_review(
-                working.agent, working.persona, [("working", f"{working.pk}:{entry['id']}")], text, match
-            )
-            return True
-    return False
+    working.held_entries = [*working.held_entries, {**entry, "part": part}]
+    open_quarantine_review(working.agent, working.persona, [("working", f"{working.pk}:{entry['id']}")], about, match)
+    return True
+
+
+def _match_with_others(working: WorkingMemory, new: str, part: str) -> InjectionMatch | None:
+    """What a new text says together with the others of the session and its keys, since an instruction can be split."""
+    named = ". ".join(filter(None, (working.session_id, working.project, working.task_key)))
+    if match := scan_cached(f"{named}.\n{new}", Trust.AGENT):
+        return match
+    texts = [] if part == "task" else [working.task]
+    texts += [str(other["text"]) for other in (*working.items, *working.open_threads) if not other.get(TRUSTED)]
+    # A new task is read before the items, any other text after them.
+    texts = [new, *texts] if part == "task" else [*texts, new]
+    place = texts.index(new)
+    found = scan_pieces(texts, [Trust.AGENT if text else "" for text in texts])
+    return next((one.match for one in found if len(one.places) > 1 and place in one.places), None)
+
+
+def is_task_trusted(view: PersonaMemory, session_id: str, task: str) -> bool:
+    """Whether the task of a session needs no screening: it is harmless, or a person wrote or allowed it."""
+    if scan_cached(task, Trust.AGENT) is None:
+        return False
+    if is_allowed(view.agent, view.persona, task):
+        return True
+    row = WorkingMemory.objects.filter(agent=view.agent, persona=view.persona, session_id=session_id).first()
+    written = AuditEvent.objects.of_object("workingmemory", row.pk if row else "").filter(agent=view.agent)
+    return written.filter(action="working.set", author_kind="person", after__task=task).exists()
 
 
 def release_working_text(agent_id: int, key: str) -> bool:
@@ -41,14 +66,16 @@ def release_working_text(agent_id: int, key: str) -> bool:
     if working is None or entry is None:
         return False
     working.held_entries = [other for other in working.held_entries if other["id"] != entry["id"]]
-    released = {name: value for name, value in entry.items() if name != "part"}
+    released = {**{name: value for name, value in entry.items() if name != "part"}, TRUSTED: True}
     if entry["part"] == "item":
         working.items = [*working.items, released]
     elif entry["part"] == "thread":
         working.open_threads = [*working.open_threads, released]
+    elif entry["part"] == "frame":
+        working.frame = entry["text"]
     else:
         working.task = entry["text"]
-    working.save(update_fields=["held_entries", "items", "open_threads", "task"])
+    working.save(update_fields=["held_entries", "items", "open_threads", "task", "frame"])
     return True
 
 
@@ -62,12 +89,13 @@ def quarantine_working_text(agent_id: int, key: str) -> None:
         for entry in entries:
             if entry["id"] == name:
                 working.held_entries = [*working.held_entries, {**entry, "part": part}]
-    if name == "task" and working.task:
-        working.held_entries = [*working.held_entries, {"id": "task", "text": working.task, "part": "task"}]
-        working.task = ""
+    for part in ("task", "frame"):
+        if name == part and getattr(working, part):
+            working.held_entries = [*working.held_entries, {"id": part, "text": getattr(working, part), "part": part}]
+            setattr(working, part, "")
     working.items = [entry for entry in working.items if entry["id"] != name]
     working.open_threads = [entry for entry in working.open_threads if entry["id"] != name]
-    working.save(update_fields=["held_entries", "items", "open_threads", "task"])
+    working.save(update_fields=["held_entries", "items", "open_threads", "task", "frame"])
 
 
 def _quarantined_entry(agent_id: int, key: str) -> tuple[WorkingMemory | None, Entry | None]:

@@ -18,6 +18,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),
     "low_trust": ("block", "left out: trust"),
+    "quarantined": ("block", "quarantined"),
     "not_planned": ("neutral", "not planned"),
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),

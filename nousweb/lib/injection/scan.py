@@ -9,17 +9,18 @@ import binascii
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+import urllib.parse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import re2
 
+from nousweb.lib.characters import shows_all
 from nousweb.lib.injection.table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
 
-MAX_CHARACTERS = 200_000
 BLOCK_CHARACTERS = 4_000
 """Size of the blocks of which a whole one is skipped if it has too few features for any rule."""
 SHORT_LINE = 30
@@ -31,7 +32,8 @@ LOWERED = 2.0
 """Subtracted from the score if the features are spread over two sentences."""
 DISGUISE = 1.5
 """Added to the score if the text is disguised, so that people or filters would miss it."""
-MAX_DECODED = 20
+MAX_LAYERS = 2
+"""A text that was encoded this often is decoded."""
 MANY_LEET = 5
 """From this number of words spelled with digits on, numbers are read as words too."""
 
@@ -49,10 +51,24 @@ _MANY_INTRA = re.compile(r"\b(?:\w[._*|-]){3,}\w\b")
 _LEET = re.compile(r"[a-z][0-9$@]+[a-z]|\b[0-9$@][a-z]{2,}|[a-z]{2}[0-9$@]\b", re.I)
 _LEET_WORD = re.compile(r"[a-z0-9$@]+")
 _LEET_LETTERS = str.maketrans("4310$7@5", "aeiostas")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_BASE64 = re.compile(
+    r"[A-Za-z0-9+/_-]{8,}+(?:(?:[ \t]*+\r?\n[ \t]*+|(?<=[A-Za-z0-9+/_-]{16}) ++)[A-Za-z0-9+/_-]{2,}+)*+={0,2}"
+)
+_SHORTEST_BASE64 = 20
 _HEX = re.compile(r"\b(?:[0-9a-f]{2}[ :]?){16,}\b", re.I)
-_PERCENT = re.compile(r"(?:%[0-9a-f]{2}){6,}", re.I)
+_PERCENT = re.compile(r"(?:%[0-9a-f]{2}.{0,20}?){3,}", re.I)
 _ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4}|\\x[0-9a-f]{2}){6,}", re.I)
+_ENTITY = re.compile(r"&(?:#|[a-z]{2,8};)", re.I)
+_MARKUP = re2.compile(r"(?is)<!--.*?-->|</?[a-z][^<>]{0,200}>")
+_NAME = re.compile(r"(?<![a-z])[a-z]++(?:[_+=/.-]++[a-z]++){2,}+")
+_NAME_SIGNS = re.compile(r"[_+=/.-]+")
+_REVERSED = re.compile("[\u202e\u2067]([^\u202c\u2069\n]{8,})")
+_PLAIN_ASCII = re2.compile(
+    r"[A-Za-z0-9+/_-]{20}|[A-Za-z0-9+/_-]{8}[ \t]*\r?\n[ \t]*[A-Za-z0-9+/_-]{8}|%[0-9A-Fa-f]{2}"
+    r"|\\[ux][0-9a-fA-F]{2}|&[#a-zA-Z]|(?:[0-9A-Fa-f]{2}[ :]?){16}|\b\w(?:[^\w\n]{1,6}\w\b){5}|\b\w(?:[._*|-]\w\b){3}"
+    r"|[A-Za-z][0-9$@]+[A-Za-z]|\b[0-9$@][A-Za-z]{2}|[A-Za-z]{2}[0-9$@]\b|<[!/a-zA-Z]|[a-zA-Z](?:[_+=/.-]+[a-zA-Z]+){2}"
+)
+"""A text of ASCII without a match has no variant: RE2 looks for all of them in one pass."""
 _SECRET_HINT = re.compile(
     r"-----BEGIN|AKIA|ASIA|k_live_|sk-|gh[pousr]_|github_pat|glpat-|xox|AIza|eyJ|hf_|npm_|pypi_|nous_|://[^\s/]*@"
     r"|(?i:pass|pwd|kennwort|contrase|senha|парол|secret|token|api.?key)"
@@ -93,12 +109,8 @@ def _secrets() -> tuple[tuple[str, re2._Regexp], ...]:
 
 
 def scan_text(text: str, trust: str) -> InjectionMatch | None:
-    """Scan a text of trust class `trust`; returns the match for which it must be quarantined, or None.
-
-    Only the first MAX_CHARACTERS are read.
-    """
+    """Scan a text of trust class `trust`; returns the match for which it must be quarantined, or None."""
     threshold = THRESHOLDS.get(trust)
-    text = text[:MAX_CHARACTERS]
     if threshold is None or not text:
         return None
     if secret := secret_in(text):
@@ -195,21 +207,36 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _variants(text: str) -> Iterator[tuple[str, bool]]:
     """The folded text and its decoded or respelled variants, each with whether it was disguised."""
+    if text.isascii() and shows_all(text) and not _PLAIN_ASCII.search(text):
+        yield text.lower(), False
+        return
     read = readable_text(text)
     shown = fold_text(read.text if read else text)
     yield shown, False
     if read is not None and _disguised(text, read.text):
         yield shown, True
-    if not text.isascii() and _MIXED.search(plain := fold_text(text)):
-        yield as_latin(plain), True
-    if tagged := _TAGGED.findall(text):
-        yield fold_text(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
+    if not text.isascii():
+        if _MIXED.search(plain := fold_text(text)):
+            yield as_latin(plain), True
+        if tagged := _TAGGED.findall(text):
+            yield fold_text(" ".join("".join(chr(ord(one) - 0xE0000) for one in run) for run in tagged)), True
+        if backwards := _REVERSED.findall(text):
+            yield fold_text(" ".join(run[::-1] for run in backwards)), True
     if _MANY_INTRA.search(shown) or _SPACED.search(shown):
         yield _unspaced(shown), True
+    if _NAME.search(shown):
+        yield _NAME.sub(lambda found: _NAME_SIGNS.sub(" ", found.group()), shown), False
+    if "<" in shown and (bare := _MARKUP.sub("", shown)) != shown:
+        yield bare, False
     if (words := len(_LEET.findall(shown))) >= 3:
         yield _leet_read(shown, with_numbers=words >= MANY_LEET), True
     for decoded in _decoded(text):
-        yield fold_text(decoded), True
+        yield _read_folded(decoded), True
+
+
+def _read_folded(text: str) -> str:
+    read = readable_text(text)
+    return fold_text(read.text if read else text)
 
 
 def _disguised(text: str, shown: str) -> bool:
@@ -242,32 +269,59 @@ def _unspaced(text: str) -> str:
     return _SPACED.sub(joined, _INTRA.sub(lambda found: re.sub(r"[._*|-]", "", found.group()), text))
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decoded(text: str, layer: int = 1) -> Iterator[str]:
     """Decoded parts of a text: base64, hexadecimal, percent or backslash escapes, and HTML entities."""
-    runs: list[tuple[str, Sequence[str]]] = [("base64", _BASE64.findall(text)), ("hex", _HEX.findall(text))]
-    for way, found in runs:
-        for run in found[:MAX_DECODED]:
-            if (said := _plain(way, run)) is not None:
-                yield said
-    for pattern in (_PERCENT, _ESCAPES):
-        for run in pattern.findall(text)[:MAX_DECODED]:
-            yield bytes.fromhex(re.sub(r"%|\\x|\\u00", "", run)).decode("utf-8", "replace") if _even(run) else run
-    if "&#" in text:
-        yield html.unescape(text)
+    for decoded in _decoded_once(text):
+        yield decoded
+        if layer < MAX_LAYERS:
+            yield from _decoded(decoded, layer + 1)
+
+
+def _decoded_once(text: str) -> Iterator[str]:
+    runs = [said for run in _BASE64.findall(text) if len(run) >= _SHORTEST_BASE64 for said in _of_base64(run)]
+    runs += [said for run in _HEX.findall(text) if (said := _of_hex(run))]
+    if runs:
+        yield "\n".join(runs)
+    if _PERCENT.search(text):
+        yield urllib.parse.unquote_plus(text)
+    for run in _ESCAPES.findall(text):
+        yield bytes.fromhex(re.sub(r"\\x|\\u00", "", run)).decode("utf-8", "replace") if _even(run) else run
+    if _ENTITY.search(text) and (plain := html.unescape(text)) != text:
+        yield plain
 
 
 def _even(run: str) -> bool:
-    return len(re.sub(r"%|\\x|\\u00", "", run)) % 2 == 0 and "\\u" not in re.sub(r"\\u00", "", run)
+    return len(re.sub(r"\\x|\\u00", "", run)) % 2 == 0 and "\\u" not in re.sub(r"\\u00", "", run)
 
 
-def _plain(way: str, run: str) -> str | None:
+def _of_base64(run: str) -> list[str]:
+    """The texts that a run of base64 stands for: its lines as one, also without a word before or after it, and each
+    line."""
+    parts = run.split()
+    whole = [parts, parts[:-1], parts[1:], parts[1:-1]] if len(parts) > 1 else []
+    packed = ["".join(some) for some in whole] + parts
+    return list(filter(None, map(_of_packed, packed)))
+
+
+def _of_packed(packed: str) -> str:
+    if len(packed) < _SHORTEST_BASE64:
+        return ""
+    packed = packed.replace("-", "+").replace("_", "/").rstrip("=")
+    return _text_of(lambda: base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True))
+
+
+def _of_hex(run: str) -> str:
+    return _text_of(lambda: bytes.fromhex(re.sub(r"[ :]", "", run)))
+
+
+def _text_of(decode: Callable[[], bytes]) -> str:
     try:
-        if way == "hex":
-            raw = bytes.fromhex(re.sub(r"[ :]", "", run))
-        else:
-            run = run.replace("-", "+").replace("_", "/").rstrip("=")
-            raw = base64.b64decode(run + "=" * (-len(run) % 4), validate=True)
-        said = raw.decode("utf-8")
+        said = decode().decode("utf-8")
     except (ValueError, binascii.Error):
-        return None
-    return said if said.isprintable() and " " in said else None
+        return ""
+    return said if _shows_most(said) else ""
+
+
+def _shows_most(text: str) -> bool:
+    """Whether a decoded text is one: its characters can be printed, but for line breaks and invisible letters."""
+    return all(one.isprintable() or one.isspace() or unicodedata.category(one) == "Cf" for one in text)
