@@ -8,14 +8,14 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from context.feedback.fingerprint_stats import SHOWN, fingerprints
 from context.selectors import outcomes_view_check
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
-from nousweb.lib.schemas import Problem
+from nousweb.lib.schemas import Moment, Problem
 from nousweb.lib.validation import moment_check
 
 router = Router(tags=["context"])
@@ -44,7 +44,7 @@ class FingerprintsOut(Schema):
 def fingerprints_get(
     request: HttpRequest,
     agent: AgentSlug = "",
-    since: AwareDatetime | None = Query(None, description="Only runs at or after this time"),
+    since: Moment | None = Query(None, description="Only runs at or after this time"),
 ) -> Any:
     """Outcomes by the fingerprint of the context, over the logged runs of the caller's persona.
 

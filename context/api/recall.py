@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Query, Router
-from pydantic import AwareDatetime
 
 from context.models import ContextRun
 from context.selectors import run_called
@@ -24,7 +23,7 @@ from memory.selectors.screened_answers import memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import raw_json_response
+from nousweb.lib.schemas import Moment, raw_json_response
 
 router = Router(tags=["memory"])
 
@@ -43,7 +42,7 @@ def recall_get(
     agent: AgentSlug = "",
     type: list[ItemTypeName] = Query([], description="May repeat; all types by default"),
     limit: int = Query(10, ge=1, le=MAX_SEARCH_LIMIT),
-    as_of: AwareDatetime | None = Query(None, description="Search what was known at this moment"),
+    as_of: Moment | None = Query(None, description="Search what was known at this moment"),
     min_score: UnitInterval | None = Query(
         None, description="The model's threshold by default; 0 for everything, ranked"
     ),

@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
-from pydantic import AwareDatetime
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -18,6 +17,7 @@ from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
+from nousweb.lib.schemas import Moment
 from nousweb.lib.validation import choice_check, moment_check, text_check
 
 router = Router()
@@ -77,8 +77,8 @@ def events_get(
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
-    since: AwareDatetime | None = Query(None, alias="from", description="Only events at or after this time"),
-    until: AwareDatetime | None = Query(None, alias="to", description="Only events before this time"),
+    since: Moment | None = Query(None, alias="from", description="Only events at or after this time"),
+    until: Moment | None = Query(None, alias="to", description="Only events before this time"),
     q: str = Query("", max_length=200, description="Only events whose content contains this text"),
     order: Literal["latest", "earliest"] = "latest",
     limit: PageLimit = 50,

@@ -7,7 +7,6 @@ from django.db.models import Window
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest
 from ninja import Query, Router, Status
-from pydantic import AwareDatetime
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.schemas.facts import (
@@ -32,6 +31,7 @@ from memory.services.facts import (
     fact_restore,
 )
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
+from nousweb.lib.schemas import Moment
 from nousweb.lib.validation import moment_check
 
 router = Router()
@@ -64,11 +64,11 @@ def facts_get(
     state: Literal["active", "expired", "not_yet_valid", "retired", "all"] = Query(
         "active", description="active: not retired, and valid now"
     ),
-    as_of: AwareDatetime | None = Query(
+    as_of: Moment | None = Query(
         None, description="Recorded at that time and, according to today's records, valid then"
     ),
-    recorded_as_of: AwareDatetime | None = Query(None, description="Recorded as true at that time, right or wrong"),
-    valid_at: AwareDatetime | None = Query(None, description="Valid at that time, according to today's records"),
+    recorded_as_of: Moment | None = Query(None, description="Recorded as true at that time, right or wrong"),
+    valid_at: Moment | None = Query(None, description="Valid at that time, according to today's records"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:

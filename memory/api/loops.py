@@ -6,7 +6,6 @@ from django.db.models import Value
 from django.db.models.functions import MD5, Concat
 from django.http import HttpRequest
 from ninja import Query, Router
-from pydantic import AwareDatetime
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, list_page, principal
@@ -22,6 +21,7 @@ from memory.services.loops import loop_close
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
 from nousweb.lib.errors import NotFound
+from nousweb.lib.schemas import Moment
 from nousweb.lib.validation import moment_check, text_check
 
 router = Router()
@@ -38,12 +38,10 @@ def loops_get(
     state: Literal["all", "open", "closed"] = "all",
     project: AnyProject = "",
     task: AnyTask = "",
-    since: AwareDatetime | None = Query(
+    since: Moment | None = Query(
         None, alias="from", description="Only loops whose last event is at or after this time"
     ),
-    until: AwareDatetime | None = Query(
-        None, alias="to", description="Only loops whose last event is before this time"
-    ),
+    until: Moment | None = Query(None, alias="to", description="Only loops whose last event is before this time"),
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory.layers.event_limits import (
     MAX_EVENT_CHARACTERS,
@@ -16,17 +16,10 @@ from memory.models import EventKind
 from memory.schemas.types import EventKindName, PersonaName, Quarantined, TrustName
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, NextCursor
-from nousweb.lib.schemas import moment_reason
+from nousweb.lib.schemas import Moment
 
 Id = Annotated[str, BeforeValidator(str)]
 """Of an event, as text, as search gives the ids of memories of every type."""
-
-
-def _moment_text(value: Any) -> Any:
-    """A moment is text: pydantic would also read a number, as seconds since 1970."""
-    if reason := moment_reason(value):
-        raise ValueError(reason)
-    return value
 
 
 class EventIn(BaseModel):
@@ -44,9 +37,7 @@ class EventIn(BaseModel):
         description="The loop it belongs to; events without one share a loop per call",
         json_schema_extra={"minLength": 1, "maxLength": MAX_LOOP_ID_CHARACTERS},
     )
-    ts: Annotated[AwareDatetime | None, BeforeValidator(_moment_text)] = Field(
-        None, description="When it happened; now by default"
-    )
+    ts: Moment | None = Field(None, description="When it happened; now by default")
     visibility: str | None = Field(
         None,
         description="One word, such as public, internal or private; public by default",

@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 
 BATCH_VERSIONS = frozenset({"2025-03-26"})
 """Versions in which several messages may come at once, in a list."""
-MAX_BATCH = 100
+MAX_BATCH = 50
 
 logger = structlog.get_logger(__name__)
 

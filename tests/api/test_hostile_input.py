@@ -193,6 +193,16 @@ def test_address_with_a_nul_is_refused(api, actor_token, path):
 
 
 @pytest.mark.parametrize(
+    "path", ["/events?from=", "/events?to=", "/facts?as_of=", "/facts?valid_at=", "/recall?q=x&as_of=", "/stm?from="]
+)
+def test_moment_in_an_address_is_text(api, all_scopes_token, path):
+    caller = api.as_token(all_scopes_token)
+    for moment in ("1700000000", "1.5", "1e9"):
+        assert_problem(caller.get(path + moment), 422, "invalid", detail="A moment is text with a time zone")
+    assert caller.get(f"{path}2026-01-31T09:00:00Z").status_code == 200
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
         ("POST", "/identity", "GET"),

@@ -258,6 +258,8 @@ def test_tool_takes_what_models_leave_out_and_keeps_blank_lines(tool, nous, brun
     for command, name in (
         ({"command": "create", "path": path}, "file_text"),
         ({"command": "view"}, "path"),
+        ({"command": "view", "path": "/memories/a\0"}, "`path` has a NUL"),
+        ({"command": "str_replace", "path": path, "old_str": "\ud800", "new_str": ""}, "`old_str` has"),
         ({"command": "view", "path": path, "view_range": "1"}, "view_range"),
         ({"command": "str_replace", "path": path, "new_str": "x"}, "old_str"),
         ({"command": "insert", "path": path, "insert_text": "x"}, "insert_line"),

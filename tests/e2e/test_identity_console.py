@@ -84,6 +84,22 @@ def test_identity_edit_on_a_stale_base_keeps_the_input(log_in: LogIn, ada: Agent
     assert current_text(ada) == "One, said Charlie.\nTwo, said Bob."
 
 
+def test_identity_comparison_marks_just_what_changed(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
+    long_line = "Look before you speak, and say what you saw. " * 260
+    family = "A 👨\u200d👩\u200d👧 lives here."
+    text = f"回答之前总是先检查日历。\ntoken_limit_is_1000_for_each_request\n{long_line}end\nKeep this.\n{family}"
+    changed = text.replace("日历", "月历").replace("1000", "2000").replace("saw. end", "heard. end").replace("👧", "👦")
+    values_write(ada, bob, text, changed)
+    for width in (1440, 390):
+        page = log_in(alice, width=width)
+        page.goto("/agents/ada/identity/values/compare/?from=1&to=2")
+        for element, words in (
+            ("del", ["日", "1000", "saw", "👨\u200d👩\u200d👧"]),
+            ("ins", ["月", "2000", "heard", "👨\u200d👩\u200d👦"]),
+        ):
+            expect(page.locator(f".diff {element}")).to_have_text(words)
+
+
 def test_identity_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
     values_write(ada, bob, "First text.", "Second text.", "Third text.")
     page = log_in(alice)

@@ -9,6 +9,7 @@ Unicode calls equivalent are one path.
 
 import json
 import posixpath
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -42,6 +43,7 @@ LINE_NUMBER_WIDTH = len(str(MAX_LINES))
 VIEWED_LEVELS = 2
 PAGE = 100
 KEPT = ("index", "tags", "scope", "importance")
+NOT_STORED = re.compile("[\0\ud800-\udfff]")
 TRIES = 4
 """A file that somebody else changes meanwhile is read and changed again so often."""
 
@@ -314,6 +316,8 @@ def arguments_check(command: BaseModel) -> None:
         optional = name == "new_str" or not field.is_required()
         if name != "view_range" and not (isinstance(value, kind) or (optional and value is None)):
             raise ToolError(f"`{name}` must be {'a whole number' if kind is int else 'text'}.")
+        if isinstance(value, str) and NOT_STORED.search(value):
+            raise ToolError(f"`{name}` has a NUL or half of a surrogate pair, which cannot be stored.")
     lines = getattr(command, "view_range", None)
     if lines is not None and not (isinstance(lines, list) and all(isinstance(line, int) for line in lines)):
         raise ToolError("`view_range` must be two line numbers.")
