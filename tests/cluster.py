@@ -38,19 +38,24 @@ class ClusterDatabase:
         self._given = urlsplit(given_url)
         self.name = f"nous_test_{secrets.token_hex(4)}{PROCESS}"
         self.url = self._given._replace(path=f"/{self.name}").geturl()
-        with psycopg.connect(given_url) as coordinator:
+        with psycopg.connect(given_url) as given:
             asked = "SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid"
-            self._servers: list[tuple[str, int]] = coordinator.execute(asked).fetchall()
-        try:
-            self._each(self._given.path[1:], f"CREATE DATABASE {self.name}")
-            self._each(self.name, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
-            with psycopg.connect(self.url, autocommit=True) as coordinator:
-                coordinator.execute("SELECT citus_set_coordinator_host(%s, %s)", self._servers[0])
-                for server in self._servers[1:]:
-                    coordinator.execute("SELECT citus_add_node(%s, %s)", server)
-        except psycopg.Error:
-            self.remove()
-            raise
+            self._servers: list[tuple[str, int]] = given.execute(asked).fetchall()
+            # One process at a time: who adds a server writes the roles of the cluster on it.
+            given.execute("SELECT pg_advisory_xact_lock(hashtext('nous_test'))")
+            try:
+                self._make()
+            except psycopg.Error:
+                self.remove()
+                raise
+
+    def _make(self) -> None:
+        self._each(self._given.path[1:], f"CREATE DATABASE {self.name}")
+        self._each(self.name, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
+        with psycopg.connect(self.url, autocommit=True) as coordinator:
+            coordinator.execute("SELECT citus_set_coordinator_host(%s, %s)", self._servers[0])
+            for server in self._servers[1:]:
+                coordinator.execute("SELECT citus_add_node(%s, %s)", server)
 
     def remove(self) -> None:
         """Drop it on each server."""
