@@ -35,7 +35,7 @@ test-citus: ## Run the tests of the apps, the API, the pages and the worker on t
 	$(call bootstrap,--dev)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not browser' $(ARGS) $(or $(TESTS),\
 		tests/platform/test_distribution.py tests/identity tests/memory tests/context tests/api tests/console tests/mcp \
-		tests/interfaces tests/security)
+		tests/interfaces tests/security/test_[ep]*.py tests/security/test_seals.py)
 
 coverage: ## Run the tests and report the lines that none of them reaches (htmlcov/index.html)
 	$(call bootstrap,--dev --programs)

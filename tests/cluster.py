@@ -12,6 +12,7 @@ PROCESS = f"_{worker}" if (worker := os.environ.get("PYTEST_XDIST_WORKER")) else
 SHARDS = 4
 """Parts of each table: with two on each of two servers, a statement that names no agent asks all four."""
 
+OWN_SERVER = "starts a PostgreSQL of its own"
 ANALYZED = "runs ANALYZE, after which Citus reads no copied table in the same transaction"
 
 EXCEPTIONS = {
@@ -23,6 +24,9 @@ EXCEPTIONS = {
     "tests/memory/test_profile_api.py::test_first_of_core_memory_is_found_by_an_index_in_its_order": (
         "reads a plan under settings of its transaction, which the servers of the parts do not get"
     ),
+    "tests/memory/test_failure_recovery.py": OWN_SERVER,
+    "tests/memory/test_redis_broker.py": OWN_SERVER,
+    "tests/security/test_erasure_under_load.py": OWN_SERVER,
 }
 """Tests that are not run on a cluster, by the beginning of their names, each with the reason."""
 

@@ -22,7 +22,9 @@ from tests.http import browser
 
 
 @pytest.fixture
-def admin(ada, charlie, system):
+def admin(ada, charlie, system, monkeypatch):
+    # How far it is, another connection writes down, which sees nothing of the test's transaction.
+    monkeypatch.setattr(export_runs, "PROGRESS_SECONDS", 60.0)
     fact_learn(agent=ada, content="The mole is three hundred metres long.", by=system, persona="actor")
     fact_learn(agent=ada, content="The keeper is rarely asked twice.", by=system, persona="subconscious")
     return browser(charlie)
