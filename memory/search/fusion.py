@@ -56,6 +56,7 @@ class FusionWeights:
     g_lexical: float = 10.1
     g_size: float = -2.5  # The best of N unrelated items grows like sqrt(2 ln N), the maximum of N normal draws.
     g_bias: float = -3.1
+    unrelated: float = 0.3  # The best cosine of a query that the collection knows nothing about: the bar of each item.
     # Without a vector the cosine is guessed from the coverage of the query's words.
     blind_cosine: float = 0.1
     blind_coverage: float = 0.5
@@ -306,3 +307,14 @@ def relevance(behind: Values, log_odds: float, half_gap: float, cutoff: float | 
         return np.asarray(chance * np.exp2(-behind / half_gap))
     near = chance * (RELEVANT / chance) ** (behind / cutoff)
     return np.where(behind <= cutoff, near, RELEVANT * np.exp2((cutoff - behind) / half_gap))
+
+
+def own_relevance(f: Features, weights: FusionWeights = FUSION_WEIGHTS) -> Values:
+    """Relevance in [0, 1] that each candidate has by its own evidence, however far from the best it is.
+
+    It is RELEVANT for the cosine `weights.unrelated` without any common word, and grows with the evidence as the
+    answerability does.
+    """
+    bar = math.log(RELEVANT / (1 - RELEVANT))
+    log_odds = weights.g_cosine * (f.closest - weights.unrelated) + weights.g_lexical * f.lexical + bar
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -60.0, 60.0))))

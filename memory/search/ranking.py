@@ -4,6 +4,7 @@ import numpy as np
 
 from memory.search.fusion import (
     FUSION_WEIGHTS,
+    RELEVANT,
     Candidates,
     Flags,
     FusionWeights,
@@ -12,6 +13,7 @@ from memory.search.fusion import (
     Statistics,
     answerability_log_odds,
     features,
+    own_relevance,
     relevance,
 )
 from memory.search.learned_ranker import ranker
@@ -28,7 +30,8 @@ def candidates_rank(
     wanted: Flags | None = None,
     uniform_decay: bool = False,
 ) -> Ranking:
-    """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None).
+    """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None). A
+    candidate whose own evidence is below the bar gets no more than that, and stands behind the others.
 
     With `uniform_decay`, the relevance falls with the distance at the same rate for every query; else it is RELEVANT at
     the query's own cutoff. Deterministic: ties are ordered by closeness, then by input order.
@@ -47,5 +50,7 @@ def candidates_rank(
         else relevance_cutoff(learned, ranks[shown], f.closeness[shown], log_odds, query.wants_many)
     )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
-    value = relevance(behind, log_odds, learned.half_gap, cutoff)
+    value, own = relevance(behind, log_odds, learned.half_gap, cutoff), own_relevance(f, weights)
+    value = np.where(own < RELEVANT, np.minimum(value, own), value)
+    order = order[np.argsort(-value[order], kind="stable")]
     return Ranking(order, value, np.minimum(f.coverage, 1.0))

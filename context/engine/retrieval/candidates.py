@@ -104,7 +104,8 @@ def candidates_find(
         ),
         resolved.embedding,
     )
-    found = _widened(_candidates_of(result.items, max_per_type, pins), resolved.thresholds_divisor)
+    hits = result.items if _has_topic(result, request.input) else [replace(hit, score=0.0) for hit in result.items]
+    found = _widened(_candidates_of(hits, max_per_type, pins), resolved.thresholds_divisor)
     found += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
@@ -142,6 +143,12 @@ def annotate_invalidated(
     likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
     again = hits_repeating_invalidated(view, likely, wrong)
     return tuple(replace(one, repeats_invalidated=again[one.key]) if one.key in again else one for one in found)
+
+
+def _has_topic(result: SearchResult, text: str) -> bool:
+    """Whether the input has more than stop words of the agent's language; sentences of these mean alike whatever they
+    are about."""
+    return result.query is None or bool(result.query.counts.df) or not any(map(str.isalpha, text))
 
 
 def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:

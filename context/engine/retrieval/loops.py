@@ -20,8 +20,8 @@ from memory.search.search import calibrated
 from nousweb.lib.prepared_statements import rows_prepared
 
 LOOPS_SEEN = 10
-SAME_TOPIC = 0.42
-"""Cosine from which a loop is about the input, whatever its words: halfway from unrelated to related."""
+SAME_TOPIC = 0.55
+"""Cosine from which a loop is about the input, whatever its words: that of a question and what answers it."""
 NEAR_TOPIC = 0.2
 """The same for a loop that shares a content word: any two sentences may share "think" or "tell"."""
 
