@@ -134,6 +134,11 @@ class HistoricalRows:
     def ids(self) -> list[int]:
         return list(self.snapshots)
 
+    def reworded(self, ids: Iterable[int]) -> dict[int, str]:
+        """The texts at the moment that are other ones today, of the rows `ids`."""
+        entries = ((key, snapshot.entry) for key in ids if (snapshot := self.snapshots.get(key)))
+        return {key: entry.text for key, entry in entries if entry and entry.text != self.texts[key]}
+
     def apply_to(self, candidates: CandidateSet, lexemes: Sequence[str], spellings: Spellings) -> CandidateSet:
         """The candidates with changed memories replaced by their snapshots; those not visible then are left out.
 
@@ -148,14 +153,15 @@ class HistoricalRows:
             rows.length.copy(),
         )
         passage, second, excerpts = rows.passage.copy(), rows.second.copy(), candidates.excerpts.copy()
+        changed_texts = self.reworded(candidates.ids)
         reworded: dict[int, str] = {}
         for place, key in enumerate(candidates.ids):
             snapshot = self.snapshots.get(key)
             if snapshot is None or snapshot.entry is None:
                 continue
             wanted[place] = _passes(self.request, snapshot.entry)
-            if snapshot.entry.text != self.texts[key]:
-                reworded[place] = snapshot.entry.text
+            if key in changed_texts:
+                reworded[place] = changed_texts[key]
                 cosine[place] = passage[place] = second[place] = np.nan
                 excerpts[place] = np.nan
         for place, mask, words in _lexeme_masks(self.agent_id, reworded, lexemes, spellings):

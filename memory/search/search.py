@@ -14,6 +14,7 @@ from memory.persona import PersonaMemory
 from memory.policy.size_limits import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
+from memory.search.codes import exact_first
 from memory.search.fusion import Ranking, Values, rarest_lexemes
 from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
@@ -94,6 +95,9 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
         )
         if symbols:
             ranking = symbols_first(candidate_set, ranking, symbol_shares)
+        else:
+            reworded = historical.reworded(candidate_set.ids) if historical else {}
+            ranking = exact_first(view, text, candidate_set, ranking, reworded)
         chosen = _chosen(candidate_set, ranking, threshold, request)
     with watch.stage("loading"):
         items = _loaded(view, request, candidate_set, ranking, chosen)
