@@ -26,6 +26,7 @@ from context.engine.retrieval.fixed_sections import (
     profile_fixed_section,
 )
 from context.engine.retrieval.pins import pins_of_each
+from context.engine.retrieval.seeded_preferences import without_fact_copies
 from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, IdentityVersion
 from identity.policy.sections import Section
@@ -166,7 +167,7 @@ def _fixed_sections_each(
     budget = budget_for(SMALLEST_FRAME)
     return {
         agent.pk: [
-            identity_fixed_section(versions[agent.pk], budget),
+            identity_fixed_section(without_fact_copies(agent, versions[agent.pk]), budget),
             profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),

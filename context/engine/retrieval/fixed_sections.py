@@ -29,6 +29,7 @@ from context.engine.assembly.prompt_line import screening_class
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.memory_notice import MEMORY_NOTICE
 from context.engine.retrieval.pins import Pins
+from context.engine.retrieval.seeded_preferences import without_fact_copies
 from identity.models import Agent, IdentityVersion
 from identity.policy.identity_prompt import assemble_prompt
 from identity.policy.section_priority import SECTION_PRIORITY
@@ -91,6 +92,7 @@ def identity_section(
 ) -> FixedSection:
     """Tier 1: the agent's identity, one item per section; the prompt from the environment if there is no identity.
 
+    Seeded lines that repeat a fact are left to the User Profile.
     `rows` are the rows of the agent that are loaded already.
     """
     if as_of:
@@ -98,7 +100,7 @@ def identity_section(
         found = list(versions.values_list("section", "version", "content"))
     else:
         found = [*(rows.identity if rows else identity_query(agent).rows())]
-    section = identity_fixed_section(found, budget)
+    section = identity_fixed_section(without_fact_copies(agent, found), budget)
     keys = {f"{name}:{version}": (name, version) for name, version, _ in found}
     # Who wrote a text is looked up only where that matters.
     items = [
