@@ -46,20 +46,26 @@ class _Piece:
     continues: bool
 
 
-_scanned: dict[bytes, InjectionMatch | None] = {}
-_pieces: dict[bytes, _Piece | None] = {}
+_cache: dict[bytes, tuple[InjectionMatch | None, _Piece | None]] = {}
 
 
 def scan_cached(text: str, trust: str) -> InjectionMatch | None:
     """As `scan_text`, from the cache where possible."""
-    key = _key(f"{trust} {THRESHOLDS.get(trust)}", text)
+    return _scanned(text, trust)[0]
+
+
+def _scanned(text: str, trust: str) -> tuple[InjectionMatch | None, _Piece | None]:
+    """The match of a text; without one, what is known of it as a part of a longer sentence."""
+    marked = f"{trust} {THRESHOLDS.get(trust)}\n{text}"
+    key = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     try:
-        return _scanned[key]
+        return _cache[key]
     except KeyError:
         pass
-    if len(_scanned) >= CACHED:
-        _scanned.clear()
-    found = _scanned[key] = scan_text(text, trust)
+    match = scan_text(text, trust)
+    if len(_cache) >= CACHED:
+        _cache.clear()
+    found = _cache[key] = (match, None if match else _piece(text))
     return found
 
 
@@ -70,19 +76,20 @@ def scan_pieces(texts: Sequence[str], trusts: Sequence[str]) -> list[PieceMatch]
     that lacks its full stop: its neighbours do, and from further away those that do not begin a sentence.
     """
     found = []
-    left = []
+    pieces: dict[int, _Piece] = {}
     for place, (text, trust) in enumerate(zip(texts, trusts, strict=True)):
         if not trust:
             continue
-        if match := scan_cached(text, trust):
+        match, piece = _scanned(text, trust)
+        if match:
             found.append(PieceMatch((place,), match))
-        else:
-            left.append(place)
-    pieces = {place: piece for place in left if (piece := _piece(texts[place])) is not None}
+        elif piece:
+            pieces[place] = piece
     if not any(piece.is_open for piece in pieces.values()):
         return found
     taken: set[int] = set()
-    for places in _combinations(list(pieces), pieces):
+    # Few texts before many: what stands between two halves is not part of them.
+    for places in sorted(_combinations(list(pieces), pieces), key=len):
         if taken.intersection(places):
             continue
         trust = min((trusts[place] for place in places), key=lambda one: THRESHOLDS.get(one, 0.0))
@@ -101,11 +108,11 @@ def scan_pieces(texts: Sequence[str], trusts: Sequence[str]) -> list[PieceMatch]
 
 def _combinations(places: Sequence[int], pieces: dict[int, _Piece]) -> Iterator[tuple[int, ...]]:
     """The positions of texts that may be one sentence, in their order."""
-    for size in range(2, TOGETHER + 1):
-        for start in range(len(places) - size + 1):
-            window = tuple(places[start : start + size])
-            if all(pieces[place].is_open for place in window[:-1]):
-                yield window
+    for start in range(len(places)):
+        for end in range(start + 1, min(start + TOGETHER, len(places))):
+            if not pieces[places[end - 1]].is_open:
+                break
+            yield tuple(places[start : end + 1])
     telling = [place for place in places if pieces[place].features]
     firsts = [place for place in telling if pieces[place].is_open]
     nexts = [place for place in telling if pieces[place].continues]
@@ -131,28 +138,15 @@ def _piece(text: str) -> _Piece | None:
     """What is known of a text, without what a prompt puts before it; None for one that no other text continues."""
     if len(text) > MAX_TEXT:
         return None
-    key = _key("", text)
-    try:
-        return _pieces[key]
-    except KeyError:
-        pass
     words = text[lead.end() :] if (lead := _LEAD.match(text)) else text
     words = words.strip()
-    piece = None
-    if words:
-        read = readable_text(words)
-        shown = read.text if read else words
-        piece = _Piece(words, features_in(fold_text(shown)), not words.endswith(_ENDS), not words[0].isupper())
-    if len(_pieces) >= CACHED:
-        _pieces.clear()
-    _pieces[key] = piece
-    return piece
+    if not words:
+        return None
+    read = readable_text(words)
+    features = features_in(fold_text(read.text if read else words))
+    return _Piece(words, features, not words.endswith(_ENDS), not words[0].isupper())
 
 
 @lru_cache(maxsize=4_096)
 def _highest_score(features: frozenset[str]) -> float:
     return sum(rule.weight for rule in RULES if rule.features <= features)
-
-
-def _key(trust: str, text: str) -> bytes:
-    return hashlib.blake2b(f"{trust}\n{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
