@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.poisoning.doors import DOORS, Caller
+from benchmarks.poisoning.doors import DOORS, Caller, verdict
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
 
@@ -76,8 +76,8 @@ def doors_show(size: int) -> None:
         caller = Caller(running.port, lambda: running.token("doors"))
         first: list[bool | None] = []
         print(f"{'':26}{'attacks':>18}{'harmless':>18}{'differ from facts':>20}")
-        for name, door in DOORS.items():
-            found = [door(caller, text) for text, _ in (*hostile, *innocent)]
+        for name in DOORS:
+            found = [verdict(caller, name, text) for text, _ in (*hostile, *innocent)]
             first = first or found
             columns = [f"{part.count(True)}/{len(part) - part.count(None)}" for part in (found[:size], found[size:])]
             differ = [

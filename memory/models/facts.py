@@ -116,7 +116,11 @@ class Fact(OriginFields, ProjectKeyFields):
     Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
     the agent knew it. A superseded fact was true until its `valid_until`; one with `invalidated_at` was never
     true, whatever its span says. `confidence` and `importance` lie in [0, 1].
+
+    `as_given`: the texts of a new fact with the hidden characters that are not stored, for the screening.
     """
+
+    as_given = ""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="facts")

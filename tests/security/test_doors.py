@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.poisoning.doors import DOORS, Caller
+from benchmarks.poisoning.doors import DOORS, Caller, verdict
 from benchmarks.poisoning.texts import attacks, harmless
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_token
@@ -21,10 +21,16 @@ def caller(live_server, ada):
 def test_doors_quarantine_what_facts_quarantine(caller):
     texts = [text for text, _ in (*attacks(TEXTS), *harmless(TEXTS))]
     expected = [True] * TEXTS + [False] * TEXTS
-    for name, door in DOORS.items():
-        found = [door(caller, text) for text in texts]
+    for name in DOORS:
+        found = [verdict(caller, name, text) for text in texts]
         differ = [text for text, one, other in zip(texts, found, expected, strict=True) if one not in (None, other)]
         assert differ == [], name
+
+
+def test_text_in_hidden_characters_is_found_though_it_is_not_stored(caller):
+    [text] = [text for text, family in attacks(60) if family == "direct, tags"][:1]
+    found = {name: DOORS[name](caller, text) for name in ("facts", "events", "decisions", "documents", "MCP, fact")}
+    assert set(found.values()) == {True}, found
 
 
 @pytest.mark.parametrize("size", [150_000, 60_000])

@@ -41,6 +41,7 @@ from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_op
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock
+from nousweb.lib.characters import shows_all
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.injection.scan import InjectionMatch
 from nousweb.lib.validation import (
@@ -164,6 +165,9 @@ def build_fact(
         **fact_fields_check(category=category, project=project, task=task, **fields),
     )
     fact.origin = fact_origin(fact, by)
+    given = "\n".join([str(fields["content"]), str(fields.get("subject", "")), *map(str, fields.get("tags", ()))])
+    if not shows_all(given):
+        fact.as_given = given
     return fact
 
 

@@ -70,6 +70,8 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     text, trust = memory_text(memory), memory.trust
     match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
     match = match or scan_cached(memory_names(memory), trust)
+    if match is None and (given := getattr(memory, "as_given", "")):
+        match = scan_text(given, trust)
     if match is None:
         return None
     if is_allowed(memory.agent, memory.persona, text):
