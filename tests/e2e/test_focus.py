@@ -89,3 +89,29 @@ def test_refused_text_is_put_back(log_in: LogIn, ada: Agent, actor: Principal, b
     expect(page.locator("#messages .notice-error")).to_be_visible()
     expect(page.get_by_text("Draft restored")).to_be_visible()
     expect(page.get_by_label("Another name")).to_have_value("lighthouse")
+
+
+def test_refused_page_fits_a_phone_and_restores_the_text(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    fact = fact_learn(agent=ada, content="The harbour is old.", subject="harbour", by=actor).fact
+    page = log_in(bob, width=390, height=844)
+    page.goto(f"/agents/ada/facts/{fact.pk}/?q=harbour")
+    # A form of the page that is sent where nothing is.
+    page.evaluate(
+        """() => {
+            const form = document.createElement("form");
+            form.id = "gone";
+            form.method = "post";
+            form.setAttribute("action", `/review/memory/${crypto.randomUUID?.() ?? "0"}/undo/`);
+            form.append(document.querySelector("[name=csrfmiddlewaretoken]").cloneNode());
+            form.insertAdjacentHTML("beforeend", "<input name=note aria-label=Note><button>Send it</button>");
+            document.querySelector("main").prepend(form);
+        }"""
+    )
+    page.get_by_label("Note").fill("Typed.")
+    page.get_by_role("button", name="Send it").click()
+    expect(page.get_by_text("What you typed is kept")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("link", name="Open the page as it is now").click()
+    page.wait_for_url("**/?q=harbour")

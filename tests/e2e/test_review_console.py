@@ -98,6 +98,7 @@ def test_edit_shows_its_difference_while_typing(log_in: LogIn, waiting: dict[str
     expect(page.locator("#edit-diff .diff-text.is-added").last).to_contain_text("Truth first, kindly.")
     page.get_by_role("button", name="Approve my edit").click()
     arrive(page, "Boundaries of Ada")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
 
 
