@@ -193,7 +193,7 @@ def test_address_with_a_nul_is_refused(api, actor_token, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/events?from=", "/events?to=", "/facts?as_of=", "/facts?valid_at=", "/recall?q=x&as_of=", "/stm?from="]
+    "path", ["/events?from=", "/events?to=", "/facts?as_of=", "/facts?valid_at=", "/recall?q=x&as_of=", "/loops?from="]
 )
 def test_moment_in_an_address_is_text(api, all_scopes_token, path):
     caller = api.as_token(all_scopes_token)
