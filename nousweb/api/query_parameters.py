@@ -9,18 +9,19 @@ from django.http.response import HttpResponseBase
 from ninja.errors import ValidationError
 from ninja.operation import Operation
 
+AGENT = "agent"
+"""People may name the agent in every call, also where the id in the address already does."""
+
 Run = Callable[..., HttpResponseBase]
 
 
 def unknown_parameters_refused(run: Run) -> Run:
     """A decorator for the `run` of every operation. Callers are authenticated before their parameters are judged."""
     operation: Operation = run.__self__  # type: ignore[attr-defined]
-    known = {
-        name
-        for model in operation.models
-        if model.__ninja_param_source__ == "query"
-        for name in model.__ninja_flatten_map__
-    }
+    known = {AGENT}
+    for model in operation.models:
+        if model.__ninja_param_source__ == "query":
+            known.update(model.__ninja_flatten_map__)
 
     @functools.wraps(run)
     def checked(request: HttpRequest, **values: Any) -> HttpResponseBase:
