@@ -23,8 +23,10 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
+from memory.services.decisions import decision_record
 from memory.services.derived_backfill import derived_backfill
-from memory.services.erasure import agent_erase, fact_erase, subject_erase
+from memory.services.documents import document_put
+from memory.services.erasure import agent_erase, document_erase, fact_erase, project_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
@@ -32,6 +34,7 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.database import as_the_owner
 from tests.factories import make_events
+from tests.http import browser
 from tests.judge_server import JudgeServer
 
 SECRET = 'Zanzibar "Q" Quux lives at 12 Elm\\Road'
@@ -344,3 +347,50 @@ def test_erasure_of_one_fact_takes_what_was_written_about_the_pair(ada, actor, a
     assert told not in found
     assert "sometimes sleeps" not in found
     assert "never sleeps" in found
+
+
+LONG = (
+    "On the morning of the fourth the harbour master of Zanzibar wrote to the guild that no ship may leave before "
+    "noon, since the tide had carried three barrels of indigo against the pier and nobody knew whose they were."
+)
+
+
+@pytest.mark.parametrize("begin", [0, 5, 31, 60, 100, len(LONG) - 70])
+def test_erasure_takes_quotes_from_the_middle_of_a_text(ada, actor, admin, begin):
+    fact = learn(ada, actor, LONG, "harbour")
+    quote = LONG[begin : begin + 70]
+    about = Episode.objects.create(agent=ada, title="Trip")
+    audit_record(by=actor, action="episode.append", target=about, agent=ada, message=f"It says: {quote}")
+    other = "On the morning of the fifth they sailed."
+    audit_record(by=actor, action="episode.append", target=about, agent=ada, message=other)
+    WorkingMemory.objects.create(
+        agent=ada, persona="actor", session_id="s", items=[{"id": "1", "type": "note", "text": f"Note: {quote}"}]
+    )
+    receipt = fact_erase(fact=fact, by=admin, reason="x")
+    assert_gone(quote[10:60])
+    assert receipt.still_quoted == {}
+    assert AuditEvent.objects.filter(message=other).exists(), "it quotes less than forty characters"
+
+
+@pytest.mark.parametrize("what", ["fact", "document", "project", "subject"])
+def test_erasure_takes_the_filters_of_exports_that_name_it(ada, actor, admin, charlie, what):
+    fact = learn(ada, actor, "The lift to Zanzibar costs nine.", "Quux")
+    notes = {"namespace": ["notes"], "value": {"text": "The lift to Zanzibar costs nine."}, "agent": ada, "by": actor}
+    document = document_put(key="a", **notes).document
+    decision_record(agent=ada, description="Zanzibar by lift.", project="Quux", by=actor)
+    client = browser(charlie)
+    for query in ("q=zanzibar", "subject=quux", "q=oslo", "state=all", "project=Quux"):
+        assert client.get(f"/agents/ada/facts/?{query}&export=csv").status_code == 200
+    if what == "fact":
+        fact_erase(fact=fact, by=admin, reason="x")
+    elif what == "subject":
+        subject_erase(agent=ada, subject="Quux", by=admin, reason="x")
+    elif what == "document":
+        document_erase(document=document, by=admin, reason="x")
+    else:
+        project_erase(agent=ada, project="Quux", by=admin, reason="x")
+    kept = AuditEvent.objects.filter(action="list.export").order_by("pk")
+    filters = [record.after and record.after["filters"] for record in kept]
+    named = {"fact": (0, 1, 4), "subject": (0, 1, 4), "document": (0,), "project": (0, 1, 4)}[what]
+    given = [{"q": ["zanzibar"]}, {"subject": ["quux"]}, {"q": ["oslo"]}, {"state": ["all"]}, {"project": ["Quux"]}]
+    assert filters == [None if place in named else one for place, one in enumerate(given)]

@@ -14,7 +14,11 @@ from nousweb.lib.characters import plain_text
 from nousweb.lib.prompt_escaping import escape_markup, fence_line
 
 NEEDLE_CHARACTERS = 60
-"""Only so many characters from the beginning of a text are searched for, since quotes may be truncated."""
+"""So many characters from the beginning of a text are searched for, since quotes may be truncated."""
+PART_CHARACTERS, PART_EVERY, MAX_PARTS = 40, 20, 200
+"""Of a longer text, parts of so many characters are searched for too: one begins after each PART_EVERY characters (in
+texts with more than MAX_PARTS of them, more sparsely), so that a quote of any 60 to 70 characters contains one. The
+owner's functions that blank the audit trail do the same."""
 MIN_NEEDLE_CHARACTERS = 8
 """Shorter texts are not searched for, since they are not specific; rows that quote them are found by the id only.
 
@@ -60,12 +64,13 @@ class Erasure:
 
     @property
     def needles(self) -> list[str]:
-        """Strings to search for in the JSON of other rows: ids, and the beginnings of texts.
+        """Strings to search for in the JSON of other rows: ids, and the beginnings and parts of texts.
 
         Each text is searched for in the forms of prompts too, since agents may quote those.
         """
         spelled = dict.fromkeys(spelling for text in self.texts for spelling in spellings_of(text))
-        texts = (json.dumps(text[:NEEDLE_CHARACTERS], ensure_ascii=False)[1:-1] for text in spelled)
+        parts = (part for text in spelled for part in parts_of(text))
+        texts = (json.dumps(part, ensure_ascii=False)[1:-1] for part in parts)
         found = dict.fromkeys(text for text in texts if len(text) >= MIN_NEEDLE_CHARACTERS)
         return [*map(str, (*self.fact_ids, *self.document_ids)), *found]
 
@@ -123,6 +128,16 @@ def _strings_of(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
             yield from _strings_of(one)
+
+
+def parts_of(text: str) -> Iterator[str]:
+    """What a quote of `text` contains: its beginning, or another part of it."""
+    yield text[:NEEDLE_CHARACTERS]
+    if len(text) > NEEDLE_CHARACTERS:
+        step = max(PART_EVERY, len(text) // MAX_PARTS)
+        for start in range(NEEDLE_CHARACTERS // 2, len(text) - PART_CHARACTERS, step):
+            yield text[start : start + PART_CHARACTERS]
+        yield text[-PART_CHARACTERS:]
 
 
 def spellings_of(text: str) -> tuple[str, ...]:
