@@ -30,11 +30,11 @@ def candidates_rank(
     wanted: Flags | None = None,
     uniform_decay: bool = False,
 ) -> Ranking:
-    """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None). A
-    candidate whose own evidence is below the bar gets no more than that, and stands behind the others.
+    """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None).
 
-    With `uniform_decay`, the relevance falls with the distance at the same rate for every query; else it is RELEVANT at
-    the query's own cutoff. Deterministic: ties are ordered by closeness, then by input order.
+    With `uniform_decay`, as for prompts, the relevance falls with the distance at the same rate for every query, and a
+    candidate whose own evidence is below the bar gets no more than that and stands behind the others; else it is
+    RELEVANT at the query's own cutoff. Deterministic: ties are ordered by closeness, then by input order.
     """
     if not len(rows):
         return Ranking(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
@@ -50,7 +50,9 @@ def candidates_rank(
         else relevance_cutoff(learned, ranks[shown], f.closeness[shown], log_odds, query.wants_many)
     )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
-    value, own = relevance(behind, log_odds, learned.half_gap, cutoff), own_relevance(f, weights)
-    value = np.where(own < RELEVANT, np.minimum(value, own), value)
-    order = order[np.argsort(-value[order], kind="stable")]
+    value = relevance(behind, log_odds, learned.half_gap, cutoff)
+    if uniform_decay:
+        own = own_relevance(f, weights)
+        value = np.where(own < RELEVANT, np.minimum(value, own), value)
+        order = order[np.argsort(-value[order], kind="stable")]
     return Ranking(order, value, np.minimum(f.coverage, 1.0))
