@@ -11,11 +11,15 @@ COUNTERS = ("activation_count", "success_count", "failure_count")
 
 
 def _entry(procedure: Procedure) -> IndexEntry:
-    return store_entry(procedure, ItemType.PROCEDURE, _text(procedure), kind="procedure", category=procedure.domain)
+    text = lines(procedure.name, procedure.description, *procedure.steps)
+    return store_entry(procedure, ItemType.PROCEDURE, text, kind="procedure", category=procedure.domain)
 
 
 def _text(procedure: Procedure) -> str:
-    return lines(procedure.name, procedure.description, *procedure.steps)
+    """The procedure as it is read: its steps are numbered, and further lines of a step are indented."""
+    steps = enumerate(filter(None, procedure.steps), 1)
+    numbered = (f"{number}. {step}".replace("\n", "\n   ") for number, step in steps)
+    return lines(procedure.name, procedure.description, *numbered)
 
 
 def _undo_change(procedure: Procedure, action: str, after: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -34,7 +38,8 @@ PROCEDURE = MemoryType(
     _entry,
     _text,
     text_sql="concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
-    " nullif(array_to_string(array_remove(steps, ''), E'\\n'), ''))",
+    " (SELECT string_agg(replace(number || '. ' || step, E'\\n', E'\\n   '), E'\\n' ORDER BY number)"
+    " FROM unnest(array_remove(steps, '')) WITH ORDINALITY AS numbered (step, number)))",
     words=_words,
     about=("name", "domain", "steps", "effectiveness"),
     about_sql={"effectiveness": "success_count / nullif(success_count + failure_count, 0)::float8"},

@@ -11,8 +11,12 @@ as the mark. Full-width and other look-alikes count as well.
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from nousweb.lib.characters import plain_text
+from nousweb.lib.code_lines import code_lines, is_surely_code
 from nousweb.lib.token_estimate import estimate_tokens, truncate_to_tokens
 
 _HASHES = ("#", "＃", "﹟")
@@ -28,6 +32,12 @@ _DATE = re.compile(r"[0-9]+(?:-[0-9]+)*")
 """A label without anything that could be a mark; many are dates."""
 _CODE_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _DEEPEST = 6
+INDENT = "  "
+"""Before each further line of a list item."""
+_ANY_FENCE = re.compile(r"(?P<indent>\s*)(?P<marks>`{3,}|~{3,})(?P<info>.*)")
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+#.-]{0,19}")
+_MAX_FENCE = 12
+"""Marks of a fence; a line of code that begins with as many is escaped."""
 # Letters and symbols that show as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 
@@ -69,7 +79,39 @@ def fence_line(text: str) -> str:
 
     No mark of a chat template and no tag is left in it. Fencing it twice changes nothing more.
     """
-    line = escape_markup(" ".join(plain_text(text).split()))
+    return _fence_start(escape_markup(" ".join(plain_text(text).split())))
+
+
+def fence_item(text: str) -> str:
+    """`text` for a list item, with its lines: further ones are indented, so that none can leave the item.
+
+    Code is put in a fence that nothing within it closes, and keeps its empty lines. A text of one line is as
+    `fence_line` shows it. No line holds a heading, a mark of a chat template or a tag; where there are statements of
+    code, a single `#` begins a comment and stays.
+    """
+    plain = plain_text(text).strip("\n")
+    if "\n" not in plain.strip():
+        return fence_line(plain)
+    lines = [line.rstrip() for line in escape_markup(plain).rstrip().split("\n")]
+    while not lines[0]:
+        del lines[0]
+    shown: list[str] = []
+    for is_code, language, block in _blocks(lines):
+        if is_code:
+            shown += _fenced(block, language)
+        else:
+            shown += [_fence_further(line) if shown or place else _fence_first(line)
+                      for place, line in enumerate(filter(None, block))]  # fmt: skip
+    return "\n".join(f"{INDENT}{line}" if place and line else line for place, line in enumerate(shown))
+
+
+def joined_item(lead: str, item: str) -> str:
+    """`lead` and what `fence_item` gave, which begins in the next line if it begins with code."""
+    return f"{lead}\n{INDENT}{item}" if item.startswith("```") and "\n" in item else f"{lead} {item}"
+
+
+def _fence_start(line: str) -> str:
+    """`line` as the first of a list item: it opens no heading, list or quote."""
     if _begins_plainly(line):
         return line
     start = _first_ink(line)
@@ -111,13 +153,88 @@ def truncate_block(text: str, budget: int) -> str:
     return ""
 
 
-def _fence_heading(line: str, level: int) -> str:
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[bool, str, list[str]]]:
+    """The lines in runs: whether a run is code, its language if it is named, and its lines without their fence."""
+    opened: re.Match[str] | None = None
+    block: list[str] = []
+    for line in lines:
+        fence = _ANY_FENCE.fullmatch(line)
+        if opened:
+            closes = fence and fence["marks"].startswith(opened["marks"]) and not fence["info"].strip()
+            if closes:
+                yield True, opened["info"].strip(), block
+                opened, block = None, []
+            else:
+                block.append(line.removeprefix(opened["indent"]))
+        elif fence and not (fence["marks"][0] == "`" and "`" in fence["info"]):
+            yield from _unfenced_blocks(block)
+            opened, block = fence, []
+        else:
+            block.append(line)
+    if opened:
+        yield True, opened["info"].strip(), block
+    else:
+        yield from _unfenced_blocks(block)
+
+
+def _unfenced_blocks(lines: Sequence[str]) -> Iterator[tuple[bool, str, list[str]]]:
+    for is_code, pairs in groupby(zip(code_lines(lines), lines, strict=True), key=itemgetter(0)):
+        yield is_code, "", [line for _, line in pairs]
+
+
+def _fenced(lines: Sequence[str], language: str) -> list[str]:
+    """Lines of code in a fence that is longer than any run of its marks that begins one of them."""
+    comments = is_surely_code(lines)
+    code = [_fence_code(line, comments=comments) for line in lines]
+    while code and not code[-1]:
+        code.pop()
+    if not code:
+        return []
+    longest = max(len(start) - len(start.lstrip("`")) for start in map(str.lstrip, code))
+    marks = "`" * max(3, longest + 1)
+    return [marks + (language if _LANGUAGE.fullmatch(language) else ""), *code, marks]
+
+
+def _fence_code(line: str, *, comments: bool) -> str:
+    """A line of code: its own headings are escaped like those of prose, but `comments` of one mark stay."""
+    ink = _first_ink(line)
+    if line.startswith("`" * _MAX_FENCE, ink):
+        return f"{line[:ink]}\\{line[ink:]}"
+    start = _heading_start(line)
+    if comments and not line.startswith(_HASHES[1:], start) and not line.startswith(_HASHES, start + 1):
+        return line
+    return _fence_further(line)
+
+
+def _fence_first(line: str) -> str:
+    """The first of several lines: as a line of its own, but the number of a first step stays."""
+    return _fence_further(line.lstrip()) if _LIST_NUMBER.match(line.lstrip()) else _fence_start(line.lstrip())
+
+
+def _fence_further(line: str) -> str:
+    """A further line of a list item: it may be of a list or a quote, but neither a heading nor its underline."""
+    line = _fence_rule(line)
+    start = _heading_start(line)
+    return f"{line[:start]}\\{line[start:]}" if line.startswith(_HASHES, start) else line
+
+
+def _fence_rule(line: str) -> str:
+    """`line`, escaped if it would make the line above it a heading."""
     if _begins_plainly(line):
         return line
     underline = _first_ink(line, passing="".join(_QUOTES))
     # A letter that shows is of no rule, and most lines have one: the rest is looked at by character.
     if not _LETTER.search(line, underline) and _RULE.fullmatch("".join(c for c in line[underline:] if not _unseen(c))):
         return f"{line[:underline]}\\{line[underline:]}"
+    return line
+
+
+def _fence_heading(line: str, level: int) -> str:
+    if _begins_plainly(line):
+        return line
+    escaped = _fence_rule(line)
+    if escaped != line:
+        return escaped
     start = _heading_start(line)
     depth = len(line[start:]) - len(line[start:].lstrip("".join(_HASHES)))
     if not depth:

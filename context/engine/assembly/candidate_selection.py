@@ -184,7 +184,9 @@ class _Choice:
             min_share = 1.0 - self.resolved.compression
             if not compressible or min_share >= 1.0 or room < MIN_COMPRESSED_TOKENS:
                 return False
-            most = room - estimate_tokens(candidate.line(""))
+            # What the item needs beside its own words: its label, escapes, and the indentation of its lines.
+            added = estimate_tokens(line) - estimate_tokens(candidate.hit.content)
+            most = room - max(estimate_tokens(candidate.line("")), added)
             short = compress(candidate.hit.content, self.resolved.request.input, max_tokens=most, min_share=min_share)
             if short is None and candidate.hit.excerpt:
                 # Its best sentences are too small a share of it: use its excerpt about the input.

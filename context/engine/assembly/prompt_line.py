@@ -1,4 +1,4 @@
-"""A memory as one line of a prompt, with the mark of a contested fact."""
+"""A memory as an item of a prompt, with the mark of a contested fact."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from memory.models import Trust
 from memory.models.project_scope import carried_keys
 from nousweb.lib.lookalikes import lookalike_fold
-from nousweb.lib.prompt_escaping import fence_label, fence_line
+from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
 _MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word)\b", re.IGNORECASE)
@@ -72,17 +72,17 @@ def _reads_like_mark(line: str) -> bool:
 
 
 def list_item(text: str, label: str = "", mark: str = "") -> str:
-    """A memory as one line of a prompt, which its text cannot leave. `label` is its subject or date. Source: seed 008,
-    "Expected Context Assembly".
+    """A memory as a list item of a prompt, which its lines cannot leave. `label` is its subject or date. Source: seed
+    008, "Expected Context Assembly".
 
     `mark` comes first; a text that looks like a mark is escaped.
     """
-    line = fence_line(text)
-    if not line[:1].isalnum() and _reads_like_mark(line):
-        line = f"\\{line}"
-    words = [f"({mark})"] if mark else []
+    item = fence_item(text)
+    if not item[:1].isalnum() and _reads_like_mark(item.partition("\n")[0]):
+        item = f"\\{item}"
+    words = ["-"]
+    if mark:
+        words.append(f"({mark})")
     if label:
         words.append(fence_label(label))
-    if line:
-        words.append(line)
-    return f"- {' '.join(words)}"
+    return joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)

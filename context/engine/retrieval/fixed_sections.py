@@ -45,7 +45,7 @@ from memory.search.as_of import facts_as_of
 from memory.services.quarantine.working_memory import TRUSTED, is_task_trusted
 from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.prepared_statements import CachedQuery
-from nousweb.lib.prompt_escaping import fence_line
+from nousweb.lib.prompt_escaping import fence_item, fence_line, joined_item
 from nousweb.lib.token_estimate import truncate_to_tokens
 
 logger = structlog.get_logger(__name__)
@@ -265,7 +265,7 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
             Item(
                 "message",
                 str(first + place + 1),
-                f"- {fence_line(message.role)}: {fence_line(message.content)}",
+                joined_item(f"- {fence_line(message.role)}:", fence_item(message.content)),
                 -place,
             )
             for place, message in enumerate(shown)
@@ -279,7 +279,7 @@ def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[
         Item(
             "working",
             str(item.get("id", "")),
-            f"- {fence_line(str(item.get('text', '')))}",
+            joined_item("-", fence_item(str(item.get("text", "")))),
             1,
             screened_as="" if item.get(TRUSTED) else Trust.AGENT,
         )
@@ -289,7 +289,7 @@ def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[
         Item(
             "thread",
             str(thread.get("id", "")),
-            f"- Open: {fence_line(str(thread.get('text', '')))}",
+            joined_item("- Open:", fence_item(str(thread.get("text", "")))),
             1,
             screened_as="" if thread.get(TRUSTED) else Trust.AGENT,
         )

@@ -11,7 +11,7 @@ from django.db import models
 from identity.models import Agent, AuditEvent
 from memory.models import Document, Fact, FactChange, ItemType
 from nousweb.lib.characters import plain_text
-from nousweb.lib.prompt_escaping import escape_markup, fence_line
+from nousweb.lib.prompt_escaping import escape_markup, fence_item, fence_line
 
 NEEDLE_CHARACTERS = 60
 """So many characters from the beginning of a text are searched for, since quotes may be truncated."""
@@ -141,6 +141,7 @@ def parts_of(text: str) -> Iterator[str]:
 
 
 def spellings_of(text: str) -> tuple[str, ...]:
-    """`text` as it is, on one line without invisible characters, and as prompts show it, within a line or as a line."""
+    """`text` as it is, on one line without invisible characters, and as prompts show it: within a line, and as an item
+    of one line or several."""
     line = " ".join(plain_text(text).split())
-    return text, line, escape_markup(line), fence_line(text)
+    return text, line, escape_markup(line), fence_line(text), fence_item(text)
