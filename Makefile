@@ -18,7 +18,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: ## Run the product with demo data at http://127.0.0.1:8000/ (NOUS_PORT, NOUS_DATA_DIR)
-	$(call bootstrap)
+	$(call bootstrap,--demo)
 	@.venv/bin/python manage.py serve --demo
 
 test: ## Run the tests on a throw-away PostgreSQL (ARGS='-k name' picks some)

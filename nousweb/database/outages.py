@@ -12,6 +12,7 @@ from django.views import defaults
 
 from nousweb.lib.errors import Unavailable
 from nousweb.lib.problem_documents import domain_problem, for_programs
+from nousweb.monitoring.disk_space import database_disk_low
 
 log = structlog.get_logger(__name__)
 
@@ -26,14 +27,16 @@ class Outage:
 
 
 AWAY = Outage("database_away", "The database cannot be reached at the moment.", 5)
+DISK_FULL = Outage("disk_full", "The database's disk is full. Changes are possible once space is freed.", 30)
+READ_ONLY = "25006"
 OUTAGES = {
     "55P03": Outage("locked", "Something else holds a record that this request needs.", 1),
     "57014": Outage("timed_out", "The database took longer for this request than it may.", 5),
     "25P04": Outage("timed_out", "The database took longer for this request than it may.", 5),
     "40P01": Outage("contended", "Other requests change the same records at the same time.", 1),
     "40001": Outage("contended", "Other requests change the same records at the same time.", 1),
-    "25006": Outage("read_only", "The database accepts no changes at the moment.", 30),
-    "53100": Outage("disk_full", "The database's disk is full.", 60),
+    READ_ONLY: Outage("read_only", "The database accepts no changes at the moment.", 30),
+    "53100": DISK_FULL,
     "53200": Outage("exhausted", "The database is out of memory.", 10),
     "53300": Outage("exhausted", "The database has no connection left.", 2),
     "58030": Outage("disk_full", "The database cannot read or write its disk.", 60),
@@ -55,6 +58,9 @@ def outage_of(error: BaseException) -> Unavailable | None:
 
 def _outage(error: Error) -> Outage | None:
     state = getattr(error.__cause__, "sqlstate", None)
+    if state == READ_ONLY and database_disk_low():
+        # `serve` has the embedded database refuse changes before the last byte is taken.
+        return DISK_FULL
     if state:
         return OUTAGES.get(state) or CLASSES.get(state[:2])
     # Errors without a state are the driver's own: it found no server, or lost it.

@@ -28,6 +28,7 @@ from identity.services.proposals import (
 )
 from identity.services.tokens import token_create
 from memory.services.facts import fact_learn
+from nousweb.access.roles import OWNER
 from nousweb.demo import identity_story as story
 from nousweb.demo.memory_load import Caller, Step, memory_finish, memory_steps, play
 from nousweb.lib import clock
@@ -37,7 +38,7 @@ DECISIONS: dict[str, Callable[..., Any]] = {
     "reject": proposal_reject,
     "keep": proposal_keep,
 }
-LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrator"))
+LOGINS = (("viewer", "Viewer"), ("reviewer", "Reviewer"), ("admin", "Administrator"), (OWNER.lower(), OWNER))
 
 
 def demo_file() -> Path:
@@ -67,7 +68,7 @@ def demo_load() -> None:
     # A line for every call of a history played in seconds would bury what the terminal has to say.
     logging.getLogger("context").setLevel(logging.WARNING)
     passwords = {name: secrets.token_urlsafe(9) for name, _ in LOGINS}
-    people = {name: _person(name, group, passwords[name]) for name, group in LOGINS}
+    people = {name: _person(name, role, passwords[name]) for name, role in LOGINS}
     start = timezone.now()
     steps: list[Step] = []
     with clock.at(start - timedelta(days=56.5)):
@@ -99,9 +100,11 @@ def demo_info() -> str | None:
         return None
     if "passwords" not in kept:
         # Made by an earlier version, with one password for all.
-        kept["passwords"] = dict.fromkeys((name for name, _ in LOGINS), kept["password"])
+        kept["passwords"] = dict.fromkeys(("viewer", "reviewer", "admin"), kept["password"])
     host = "127.0.0.1" if settings.HOST in ("", "0.0.0.0") else settings.HOST  # noqa: S104
-    logins = "\n".join(f"    {name:<9} {kept['passwords'][name]}    {group.lower()}" for name, group in LOGINS)
+    # A demo of an earlier version has no owner.
+    known = [(name, role, kept["passwords"][name]) for name, role in LOGINS if name in kept["passwords"]]
+    logins = "\n".join(f"    {name:<9} {password}    {role.lower()}" for name, role, password in known)
     return (
         f"  Sign in as\n{logins}\n\n"
         f"  Agent's token ({story.AGENT_SLUG}, actor)\n    {kept['token']}\n\n"
@@ -117,9 +120,11 @@ def demo_wanted() -> bool:
     return not Agent.objects.exists() and not User.objects.exists()
 
 
-def _person(name: str, group: str, password: str) -> Principal:
-    user = User.objects.create_user(name, password=password, is_staff=group == "Administrator")
-    user.groups.add(Group.objects.get(name=group))
+def _person(name: str, role: str, password: str) -> Principal:
+    owner = role == OWNER
+    staff = owner or role == "Administrator"
+    user = User.objects.create_user(name, password=password, is_staff=staff, is_superuser=owner)
+    user.groups.set(Group.objects.filter(name=role))
     return Principal.of_user(User.objects.get(pk=user.pk))
 
 

@@ -24,6 +24,12 @@ def disks_checked() -> dict[str, str]:
     }
 
 
+def database_disk_low() -> bool:
+    """Whether the embedded database's disk has less space than it should have."""
+    folder = _database_folder()
+    return folder is not None and bool(_room(folder))
+
+
 def _database_folder() -> Path | None:
     """The folder of the embedded server's database; None if another server is used."""
     server = settings.DATABASES["default"]

@@ -1,4 +1,4 @@
-"""Make `.venv` and install the locked dependencies: `python3 -I nousweb/runtime/bootstrap.py [--dev] [--programs]`.
+"""Make `.venv` and install the locked dependencies: `python3 -I nousweb/runtime/bootstrap.py [OPTION ...]`.
 
 Runs on the standard library alone, before anything is installed. The second run only compares a stamp. An
 install that was interrupted has no stamp and is made again from nothing.
@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -96,6 +97,27 @@ def check_machine() -> None:
         raise SetupProblem(
             f"Only {free // 10**6} MB are free in {PROJECT}: the set-up needs {BYTES_NEEDED // 10**6} MB."
         )
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise SetupProblem when no server can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise SetupProblem(
+                f"Port {port} of {host} cannot be used ({error.strerror}): "
+                "stop the program that has it, or choose another port with NOUS_PORT."
+            ) from error
+
+
+def check_demo_port() -> None:
+    """Raise SetupProblem when the demo's port is taken. A bad NOUS_PORT is reported by `serve`."""
+    port = os.environ.get("NOUS_PORT") or "8000"
+    if port.isdecimal() and 0 < int(port) < 65536:
+        check_port(os.environ.get("NOUS_HOST") or "127.0.0.1", int(port))
 
 
 def make_environment() -> None:
@@ -244,8 +266,11 @@ def main() -> int:
         choices=("tests", "drills"),
         help="with Debian's programs for the tests, such as Chromium, or for the drills, when they may be installed",
     )
+    parser.add_argument("--demo", action="store_true", help="for `make demo`, whose port must be free")
     options = parser.parse_args()
     try:
+        if options.demo:
+            check_demo_port()
         ensure_installed(options.dev)
         if options.programs:
             ensure_programs(of_drills=options.programs == "drills")

@@ -18,7 +18,7 @@ CODE = Path(__file__).resolve().parents[2]
 READY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 POLL_SECONDS = 0.1
-TEND_SECONDS = 2.0
+TEND_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 30.0
 STABLE_SECONDS = 60.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -30,7 +30,7 @@ class LaunchProblem(Exception):
 
 @dataclass
 class Child:
-    """A program to keep running. One that is not `vital` is started again when it dies."""
+    """A program to keep running, which is started again when it dies. A `vital` one must have been ready once."""
 
     name: str
     command: Sequence[str]
@@ -71,7 +71,7 @@ class Child:
 
 
 class Supervisor:
-    """Runs its children until a stop signal comes or a vital one ends."""
+    """Runs its children until a stop signal comes."""
 
     def __init__(
         self, children: Sequence[Child], say: Callable[[str], None], tend: Callable[[], None] = lambda: None
@@ -82,11 +82,13 @@ class Supervisor:
         self._tend = tend
         self._tend_at = 0.0
         self._stopping = False
+        self._was_ready = False
 
     def run(self, ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
         """Start everything, call `on_ready` once `ready` answers true, and watch until it has to stop.
 
-        Returns after a stop signal; raises LaunchProblem when a vital child ends. Either way nothing is left.
+        Returns after a stop signal; raises LaunchProblem when a vital child ends before that. Either way nothing is
+        left.
         """
         before = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
         try:
@@ -98,6 +100,7 @@ class Supervisor:
                 if time.monotonic() > deadline:
                     raise LaunchProblem(f"The web server did not become ready within {READY_SECONDS:.0f} s.")
                 time.sleep(POLL_SECONDS)
+            self._was_ready = True
             if not self._stopping:
                 on_ready()
             while not self._stopping:
@@ -122,7 +125,7 @@ class Supervisor:
                 child.start()
             elif code is not None:
                 child.kill_remaining()
-                if child.vital:
+                if child.vital and not self._was_ready:
                     raise LaunchProblem(f"The {child.name} has ended ({_ending(code)}).")
                 if now - child.started > STABLE_SECONDS:
                     child.backoff = 1.0

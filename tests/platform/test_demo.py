@@ -1,7 +1,15 @@
 """The demo: loaded through services and API, rich, and only into an empty database."""
 
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 
 from context.models import ContextRun, MemoryUsage
 from identity.models import Agent, ChangeProposal, DemoTour, IdentityVersion
@@ -9,10 +17,11 @@ from identity.principal import Principal
 from memory.models import Censor, Decision, Episode, Event, Fact, LongTermEntry, LoopSummary, Procedure, SearchItem
 from nousweb.console.common.demo_tour import tour_panel
 from nousweb.demo.demo_loader import demo_info
+from tests.product import PROJECT
 
 
 @pytest.mark.django_db
-def test_demo_has_a_history_of_every_store_and_both_personas(capsys):
+def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
     call_command("loaddemo")
     agent = Agent.objects.get()
     assert IdentityVersion.objects.filter(restores__isnull=False).exists()
@@ -36,6 +45,30 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys):
         shown = tour_panel(Principal.of_user(tour.person), [agent])
         assert shown is not None
         assert (shown.done, bool(shown.url)) == (0, True)
-    assert DemoTour.objects.count() == 3
+    assert DemoTour.objects.count() == 4
+    # Somebody can open People.
+    client.force_login(User.objects.get(username="owner"))
+    assert client.get(reverse("people")).status_code == 200
     with pytest.raises(CommandError, match="not empty"):
         call_command("loaddemo")
+
+
+def test_make_demo_finds_its_port_taken_before_it_installs_anything(tmp_path):
+    recipe = subprocess.run(["make", "--dry-run", "demo"], cwd=PROJECT, check=True, capture_output=True, text=True)
+    program = "nousweb/runtime/bootstrap.py"
+    assert f"{program} --demo" in recipe.stdout
+    (tmp_path / program).parent.mkdir(parents=True)
+    shutil.copy(PROJECT / program, tmp_path / program)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        finished = subprocess.run(
+            [sys.executable, "-I", tmp_path / program, "--demo"],
+            env=os.environ | {"NOUS_PORT": port, "NOUS_HOST": ""},
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+    assert finished.returncode == 1
+    assert f"Port {port} of 127.0.0.1 cannot be used" in finished.stderr
+    assert "NOUS_PORT" in finished.stderr
+    assert not (tmp_path / ".venv").exists()

@@ -9,16 +9,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer, Lease, PostgresProblem, check_requirements
+from nousweb.runtime.postgres.disk_guard import SWITCH, DiskGuard
 from nousweb.runtime.postgres.paths import LONGEST_SOCKET_PATH, SOCKET_NAME
 from nousweb.runtime.postgres.server import STOP_SECONDS
-from nousweb.runtime.postgres.shared_server import MAX_REVIVALS
+from nousweb.runtime.postgres.shared_server import LONGEST_PAUSE_SECONDS
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -45,6 +46,23 @@ def server(servers: EmbeddedServer) -> Iterator[EmbeddedServer]:
 
 def postmaster(server: EmbeddedServer) -> int:
     return int((server.paths.cluster / "postmaster.pid").read_text().split("\n")[0])
+
+
+def setting(session: psycopg.Connection) -> str:
+    row = session.execute(f"SHOW {SWITCH}").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def refuse_start() -> None:
+    raise PostgresProblem("The embedded PostgreSQL did not start: No space left on device.")
 
 
 def kill_server(server: EmbeddedServer) -> None:
@@ -200,19 +218,49 @@ class TestSharing:
         assert server.running()
         member.leave()
 
-    def test_revival_of_a_server_that_dies_repeatedly_is_given_up(self, server: EmbeddedServer) -> None:
+    def test_revival_of_a_server_that_dies_repeatedly_pauses_and_goes_on(
+        self, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         member = Lease(server)
         member.join()
-
-        for _ in range(MAX_REVIVALS):
+        pauses = []
+        for _ in range(8):
             kill_server(server)
+            assert member._pause == 0 or not member.revive(), "a pause is kept"
+            member._tried -= member._pause
             assert member.revive()
+            pauses.append(member._pause)
+        assert pauses[:4] == [1, 2, 4, 8]
+        assert pauses[-1] == LONGEST_PAUSE_SECONDS
         kill_server(server)
-        with pytest.raises(PostgresProblem, match=r"has died 6 times within 10 minutes"):
+        monkeypatch.setattr(server, "_launch", refuse_start)
+        member._tried -= member._pause
+        with pytest.raises(PostgresProblem, match="No space left"):
             member.revive()
+        assert not member.revive(), "a failure is paused after too"
         began = time.monotonic()
         member.leave()
         assert time.monotonic() - began < STOP_SECONDS / 2, "nobody waits for the end of what is dead"
+
+    def test_disk_guard_refuses_changes_in_open_sessions_and_accepts_them_again(self, server: EmbeddedServer) -> None:
+        url = server.start()
+        full, roomy = DiskGuard(server.paths, 1 << 60), DiskGuard(server.paths, 1)
+        roomy.refusing = True
+        with psycopg.connect(url, autocommit=True) as session:
+            for _ in range(2):
+                size = (server.paths.cluster / "postgresql.auto.conf").stat().st_size
+                assert full.check()
+                assert not full.check()
+                wait_for(lambda: setting(session) == "on")
+                assert (server.paths.cluster / "postgresql.auto.conf").stat().st_size == size, "written in place"
+                assert roomy.check()
+                wait_for(lambda: setting(session) == "off")
+                full.refusing, roomy.refusing = False, True
+            # What was refused is accepted after a start.
+            assert full.check()
+            server.stop()
+            with psycopg.connect(server.start()) as later:
+                assert setting(later) == "off"
 
     def test_revival_does_not_replace_a_lost_database_by_an_empty_one(self, server: EmbeddedServer) -> None:
         member = Lease(server)

@@ -1,10 +1,10 @@
 """`manage.py serve`: the whole product, in the foreground."""
 
+import contextlib
 import fcntl
 import os
 import shutil
 import signal
-import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
@@ -19,7 +19,10 @@ from django.db import connections
 from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_wanted
 from nousweb.lib.env import BadSetting, whole
-from nousweb.runtime.postgres import PostgresProblem, revive
+from nousweb.monitoring.disk_space import MEBIBYTE
+from nousweb.runtime.bootstrap import SetupProblem, check_port
+from nousweb.runtime.postgres import DatabaseGone, PostgresProblem, disk_guard, revive
+from nousweb.runtime.postgres.disk_guard import DiskGuard
 from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor, answers
 from nousweb.runtime.vector_index_keeper import index_keeper_start
 
@@ -28,6 +31,7 @@ class Command(BaseCommand):
     help = "Migrates the database, then runs the web server and the background worker until Ctrl-C."
     # `migrate` runs the checks.
     requires_system_checks: list[str] = []
+    _guard: DiskGuard | None = None
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--demo", action="store_true", help="Load demo data when there is no agent yet.")
@@ -43,12 +47,12 @@ class Command(BaseCommand):
             self._run(demo)
         except KeyboardInterrupt:
             pass
-        except (DemoInProduction, LaunchProblem, BadSetting) as problem:
+        except (DemoInProduction, LaunchProblem, SetupProblem, BadSetting) as problem:
             raise CommandError(str(problem)) from problem
         self._say("Stopped.")
 
     def _run(self, demo: bool) -> None:
-        _check_port(settings.HOST, settings.PORT)
+        check_port(settings.HOST, settings.PORT)
         # Held until this process ends, however it ends.
         alone = _data_folder_taken()
         self._say("Updating the database ...")
@@ -65,6 +69,7 @@ class Command(BaseCommand):
         # The children have connections of their own; the supervisor needs none while it waits.
         connections.close_all()
         self._say("Starting the web server and the background worker ...")
+        self._guard = disk_guard(settings.DISK_FREE_MB * MEBIBYTE // 2)
         supervisor = Supervisor(_children(), self._warn, self._tend_database)
         probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
         indexes = index_keeper_start()
@@ -85,15 +90,29 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _tend_database(self) -> None:
+        """Start a database server that has died, as often as it takes, and spare a disk that is nearly full."""
+        try:
+            if self._guard and self._guard.check():
+                self._warn(
+                    "The disk of the database is nearly full: changes are refused until space is freed."
+                    if self._guard.refusing
+                    else "The disk of the database has space again: changes are accepted."
+                )
+        except OSError as error:
+            self._warn(f"The disk of the database cannot be checked: {error}.")
         try:
             if revive():
                 self._warn("The database server had died and was started again.")
-        except PostgresProblem as problem:
+        except DatabaseGone as problem:
             raise LaunchProblem(str(problem)) from problem
+        except PostgresProblem as problem:
+            self._warn(f"{problem} It is tried again.")
 
     def _warn(self, line: str) -> None:
-        self.stderr.write(line)
-        self.stderr.flush()
+        # What it is written to may be on the full disk that it tells of.
+        with contextlib.suppress(OSError):
+            self.stderr.write(line)
+            self.stderr.flush()
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
@@ -115,19 +134,6 @@ def _port(raw: str) -> int:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _check_port(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise CommandError(
-                f"Port {port} of {host} cannot be used ({error.strerror}): "
-                "stop the program that has it, or choose another port with NOUS_PORT."
-            ) from error
 
 
 def _data_folder_taken() -> int:

@@ -5,9 +5,18 @@ every parent of the data folder to all users, its server does not start in a pat
 up after 10 seconds, which a recovery after a crash can outlast.
 """
 
-from nousweb.runtime.postgres.problem import PostgresProblem
+from nousweb.runtime.postgres.problem import DatabaseGone, PostgresProblem
 from nousweb.runtime.postgres.requirements import check_requirements
 from nousweb.runtime.postgres.server import EmbeddedServer
-from nousweb.runtime.postgres.shared_server import Lease, ensure_database_url, revive
+from nousweb.runtime.postgres.shared_server import Lease, disk_guard, ensure_database_url, revive
 
-__all__ = ["EmbeddedServer", "Lease", "PostgresProblem", "check_requirements", "ensure_database_url", "revive"]
+__all__ = [
+    "DatabaseGone",
+    "EmbeddedServer",
+    "Lease",
+    "PostgresProblem",
+    "check_requirements",
+    "disk_guard",
+    "ensure_database_url",
+    "revive",
+]

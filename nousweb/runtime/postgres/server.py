@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from nousweb.database.privileges import privileges_grant
+from nousweb.runtime.postgres.disk_guard import switch_set
 from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, ServerPaths, place
 from nousweb.runtime.postgres.problem import PostgresProblem
 
@@ -109,6 +110,7 @@ class EmbeddedServer:
             if not self._answers():
                 self._check_space()
                 self._make_cluster()
+                switch_set(self.paths, refuse=False)
                 self._drop_stale_locks()
                 self._launch()
             with self._connected() as connection:
@@ -116,6 +118,15 @@ class EmbeddedServer:
         except (OSError, psycopg.Error) as error:
             raise PostgresProblem(f"The embedded PostgreSQL cannot be used: {_one_line(error)}.") from error
         return self.url
+
+    def start_again(self) -> None:
+        """Start a server that has died, as it was; on a full disk that may fail. Raises PostgresProblem."""
+        try:
+            if not self._answers():
+                self._drop_stale_locks()
+                self._launch()
+        except (OSError, psycopg.Error) as error:
+            raise PostgresProblem(f"The embedded PostgreSQL cannot be used: {_one_line(error)}.") from error
 
     def running(self) -> bool:
         """Whether the server takes connections."""
@@ -300,6 +311,8 @@ class EmbeddedServer:
                     dbname=database,
                     connect_timeout=10,
                     autocommit=True,
+                    # Commands, which may be those that make room, are no reason to refuse.
+                    options="-c default_transaction_read_only=off",
                 )
             except psycopg.OperationalError as error:
                 if "system is" not in str(error) or time.monotonic() > deadline:

@@ -12,18 +12,18 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from nousweb.lib.env import read
 from nousweb.lib.installation import default_data_folder
-from nousweb.runtime.postgres.problem import PostgresProblem
+from nousweb.runtime.postgres.disk_guard import DiskGuard
+from nousweb.runtime.postgres.problem import DatabaseGone, PostgresProblem
 from nousweb.runtime.postgres.server import EmbeddedServer
 
-MAX_REVIVALS = 5
-REVIVAL_SECONDS = 600.0
-"""A server that dies more often than so many times in so many seconds is not started again."""
+STABLE_SECONDS = 60.0
+LONGEST_PAUSE_SECONDS = 15.0
+"""The pauses between attempts to start a server that keeps dying double up to this; one that stays up ends them."""
 
 _membership: "Lease | None" = None
 
@@ -48,11 +48,16 @@ def owner_url() -> str:
 
 
 def revive() -> bool:
-    """Start the embedded server again if this process uses one and it has died; return whether it had.
+    """Start the embedded server again if this process uses one and it has died; return whether it was.
 
-    Raises PostgresProblem when it cannot be started.
+    Raises PostgresProblem when it cannot be started for now, and DatabaseGone when it never can.
     """
     return _membership is not None and _membership.revive()
+
+
+def disk_guard(reserve: int) -> DiskGuard | None:
+    """The guard of the embedded server's disk, if this process uses one."""
+    return None if _membership is None else DiskGuard(_membership.server.paths, reserve)
 
 
 def data_dir() -> Path:
@@ -67,8 +72,9 @@ class Lease:
         self.server = server
         self._users: int | None = None
         self._pid = os.getpid()
-        # Moments of the monotonic clock.
-        self._revived: deque[float] = deque(maxlen=MAX_REVIVALS)
+        # A moment of the monotonic clock, and the seconds from then to the next attempt.
+        self._tried = 0.0
+        self._pause = 0.0
 
     def join(self) -> str:
         """Start the server unless it runs, and keep it running until `leave` or the end of this process."""
@@ -82,27 +88,27 @@ class Lease:
         return url
 
     def revive(self) -> bool:
-        """Start the server again if it has died; return whether it had.
+        """Start the server again if it has died and no pause is to be kept; return whether it was started.
 
-        Raises PostgresProblem when it cannot be started, has died too often, or its database is no longer there: an
-        empty one in its place would look like a loss of everything.
+        Raises PostgresProblem when it cannot be started for now, and DatabaseGone when its database is no longer
+        there: an empty one in its place would look like a loss of everything.
         """
         try:
             if self.server.running():
                 return False
             if not (self.server.paths.cluster / "PG_VERSION").is_file():
-                raise PostgresProblem(f"The database in {self.server.paths.cluster} is gone.")
+                raise DatabaseGone(f"The database in {self.server.paths.cluster} is gone.")
         except OSError as error:
             raise PostgresProblem(f"The database server cannot be reached: {error}.") from error
-        now = time.monotonic()
-        if len(self._revived) == MAX_REVIVALS and now - self._revived[0] < REVIVAL_SECONDS:
-            raise PostgresProblem(
-                f"The database server has died {MAX_REVIVALS + 1} times within {REVIVAL_SECONDS / 60:.0f} minutes: "
-                f"{self.server.paths.log} may say why."
-            )
-        with self._alone():
-            self.server.start()
-        self._revived.append(now)
+        since = time.monotonic() - self._tried
+        if since < self._pause:
+            return False
+        self._pause = 1.0 if since > STABLE_SECONDS else min(max(1.0, self._pause * 2), LONGEST_PAUSE_SECONDS)
+        try:
+            with self._alone():
+                self.server.start_again()
+        finally:
+            self._tried = time.monotonic()
         return True
 
     def leave(self) -> None:
