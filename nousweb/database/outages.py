@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from nousweb.database.disk_space import database_disk_low
 from nousweb.lib.errors import Unavailable
 from nousweb.lib.problem_documents import domain_problem, for_programs
-from nousweb.monitoring.disk_space import database_disk_low
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
-from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked
 
 log = structlog.get_logger(__name__)
 

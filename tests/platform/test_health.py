@@ -7,8 +7,8 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import Client, override_settings
 
+from nousweb.database.disk_space import ELSEWHERE
 from nousweb.monitoring import health
-from nousweb.monitoring.disk_space import ELSEWHERE
 from tests.database import as_the_owner
 
 

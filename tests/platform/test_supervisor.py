@@ -68,6 +68,25 @@ def test_supervisor_restarts_a_worker_later() -> None:
     assert 1.0 <= time.monotonic() - began < 10.0
 
 
+def test_supervisor_restarts_a_web_server_that_has_been_ready() -> None:
+    server = Child("web server", SLEEPER, vital=True)
+    pids: list[int] = []
+
+    def tend() -> None:
+        if server.process and server.process.pid not in pids:
+            pids.append(server.process.pid)
+        if len(pids) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def end_it() -> None:
+        assert server.process is not None
+        server.process.kill()
+
+    said: list[str] = []
+    Supervisor([server], said.append, tend).run(lambda: bool(pids), end_it)
+    assert said == ["The web server has ended (killed by SIGKILL); again in 1 s."]
+
+
 def test_supervisor_sweeps_what_a_child_leaves_behind() -> None:
     program = "import subprocess, sys; subprocess.Popen(sys.argv[1:])"
     child = Child("parent", [sys.executable, "-c", program, *SLEEPER], vital=True)

@@ -16,10 +16,10 @@ from identity.models import Agent
 from identity.services.seals.seal_state import log_problem
 from memory.embedding.registry import configured_name, embedder_named
 from nousweb import __version__
+from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.lib.installation import CLONED
 from nousweb.lib.otel_variables import obstacle, signals_wanted
-from nousweb.monitoring.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.monitoring.health import unapplied_migrations, worker_state
 
 NOUS = "manage.py" if CLONED else "nous"

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from types import FrameType
@@ -16,10 +17,10 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from nousweb.database.disk_space import MEBIBYTE
 from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_wanted
 from nousweb.lib.env import BadSetting, whole
-from nousweb.monitoring.disk_space import MEBIBYTE
 from nousweb.runtime.bootstrap import SetupProblem, check_port
 from nousweb.runtime.postgres import DatabaseGone, PostgresProblem, disk_guard, revive
 from nousweb.runtime.postgres.disk_guard import DiskGuard
@@ -80,6 +81,7 @@ class Command(BaseCommand):
             )
         finally:
             indexes.set()
+            _metrics_removed()
             os.close(alone)
 
     def _announce(self, demo: bool) -> None:
@@ -151,10 +153,21 @@ def _data_folder_taken() -> int:
     return lock
 
 
+def _metrics_removed() -> Path:
+    """Delete the figures of the last run; return the place of the next ones."""
+    metrics: Path = settings.DATA_DIR / "metrics"
+    shutil.rmtree(metrics.resolve(), ignore_errors=True)
+    if metrics.is_symlink():
+        metrics.unlink()
+    return metrics
+
+
 def _children() -> list[Child]:
-    metrics = settings.DATA_DIR / "metrics"
-    shutil.rmtree(metrics, ignore_errors=True)
+    metrics = _metrics_removed()
     try:
+        if not metrics.exists() and Path("/dev/shm").is_dir():  # noqa: S108
+            # In memory: the system kills a process that writes to a mapped file when the disk is full.
+            metrics.symlink_to(tempfile.mkdtemp(prefix="nous-metrics-", dir="/dev/shm"))
         metrics.mkdir(parents=True, exist_ok=True)
         # A file that could not be removed belongs to another user, and so will the next one.
         if any(metrics.iterdir()) or not os.access(metrics, os.W_OK):
