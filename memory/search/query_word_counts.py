@@ -6,7 +6,7 @@ from functools import lru_cache
 from identity.models import Agent
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.index_tables import STATEMENTS_KEPT, holders_of, source_of
-from memory.search.languages import terms_sql
+from memory.search.languages import dictionary_sql, terms_sql
 from memory.search.query_context import Counts
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
@@ -24,7 +24,7 @@ def counts_read(view: PersonaMemory, query: str) -> Counts:
     """Counts over the view's collections, and of the query's lexemes in them, with the other spellings of the subjects
     that the query names: one statement."""
     statement = _counts_statement(view.persona, int(view.agent.pk))
-    [(model, held, df, every, asked, spelled)] = rows_prepared(
+    [(model, held, df, every, asked, spelled, split)] = rows_prepared(
         statement, {"query": query, "personas": array_text(view.personas)}
     )
     if held:
@@ -45,20 +45,35 @@ def counts_read(view: PersonaMemory, query: str) -> Counts:
         + sum(min(frequencies.get(each, 0) for each in also) for also in spellings.get(word, ()))
         for word in asked or ()
     }
+    for word, parts in split or ():
+        # What holds the word holds its parts as well.
+        if word in holding:
+            spellings.setdefault(word, []).append(parts)
+            holding[word] = max(holding[word], min(frequencies.get(each, 0) for each in parts))
     return Counts(model or "", items, mean, holding, spellings, unindexed)
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _counts_statement(persona: str, agent: int) -> str:
     view = VIEWS[persona](Agent(pk=agent))
+    dictionary = f"{dictionary_sql(agent)}::regconfig"
     counted = holders_of(
         view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || counted.lexeme]"
     )
     return f"""
-WITH asked AS MATERIALIZED (
-    SELECT lexeme FROM unnest({terms_sql(agent, "%(query)s::text")}) ORDER BY positions[1], lexeme LIMIT {MAX_LEXEMES}
+WITH read AS MATERIALIZED (
+    SELECT lexeme, positions[1] AS place
+    FROM unnest({terms_sql(agent, "%(query)s::text")}) ORDER BY place, lexeme LIMIT {MAX_LEXEMES}
 ), told AS MATERIALIZED (
-    SELECT array_agg(lexeme) AS words FROM asked
+    SELECT array_agg(lexeme) AS words FROM read
+), split AS MATERIALIZED (
+    SELECT DISTINCT tsvector_to_array(to_tsvector({dictionary}, word[1])) AS whole, parts
+    FROM regexp_matches(%(query)s::text, '[A-Za-z0-9]+', 'g') AS word,
+        LATERAL tsvector_to_array(to_tsvector({dictionary}, nous_parts(word[1]))) AS parts
+    WHERE EXISTS (SELECT 1 FROM read WHERE place IS NULL)
+), asked AS MATERIALIZED (
+    SELECT lexeme FROM read
+    WHERE place IS NOT NULL OR NOT EXISTS (SELECT 1 FROM split WHERE lexeme = ANY(parts))
 ), spelled AS MATERIALIZED (
     SELECT DISTINCT alias.lexemes AS said, other.lexemes AS also
     FROM told JOIN memory_subjectalias AS alias
@@ -69,7 +84,7 @@ WITH asked AS MATERIALIZED (
     WHERE other.lexemes <> '{{}}' AND NOT other.lexemes <@ alias.lexemes
     ORDER BY said, also LIMIT {MAX_SPELLINGS}
 ), counted AS MATERIALIZED (
-    SELECT lexeme FROM asked UNION SELECT unnest(also) FROM spelled
+    SELECT lexeme FROM asked UNION SELECT unnest(also) FROM spelled UNION SELECT unnest(parts) FROM split
 ), held AS MATERIALIZED (
     SELECT items, mean_words, common, persona, vector_index_model FROM memory_searchstatistics
     WHERE agent_id = {agent} AND persona = ANY(%(personas)s::text[])
@@ -84,6 +99,7 @@ SELECT
     CASE WHEN EXISTS (SELECT 1 FROM held) THEN NULL ELSE
         (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {source_of(view, "words", "active")} AS every)
     END,
-    (SELECT words FROM told),
-    (SELECT json_agg(json_build_array(said, also)) FROM spelled)
+    (SELECT array_agg(lexeme) FROM asked),
+    (SELECT json_agg(json_build_array(said, also)) FROM spelled),
+    (SELECT json_agg(json_build_array(whole[1], parts)) FROM split WHERE cardinality(parts) > 1)
 """  # noqa: S608

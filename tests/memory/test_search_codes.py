@@ -9,7 +9,9 @@ from django.utils import timezone
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from memory.models import SearchItem
+from memory.persona import ActorMemory
 from memory.search.codes import MAX_CODES, codes_of
+from memory.search.query_word_counts import counts_read
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.database import as_the_owner
 from tests.factories import make_events, make_facts, make_principal, make_token
@@ -213,6 +215,22 @@ def test_codes_of_a_query(query, codes, alone):
     found, only = codes_of(query)
     assert [code.spellings[0] for code in found] == codes
     assert only == alone
+
+
+@pytest.mark.parametrize(
+    ("query", "counted"),
+    [
+        ("Where is PostgreSQL running?", {"postgresql": 2, "run": 0}),
+        ("What is the SQL dialect of PostgreSQL?", {"sql": 3, "dialect": 0, "postgresql": 2}),
+        ("getUserById", {"getuserbyid": 0}),
+        ("ORDER1042", {"order1042": 0}),
+        ("GatewayTimeout", {"gatewaytimeout": 1}),
+    ],
+)
+def test_word_of_several_parts_counts_once_in_a_query(ada, actor, query, counted):
+    texts = ("PostgreSQL has the ledger.", "PostgreSQL has the log.", "We write SQL.", "The gateway hit its timeout.")
+    make_facts(ada, texts, actor)
+    assert counts_read(ActorMemory(ada), query).df == counted
 
 
 @pytest.mark.parametrize("query", ["[a]{9999}_x", "\\", "a\\1_(", "é_ü.ß", "*.py", "a_" * 99, "((((1.2.3", "%s_%(q)s"])
