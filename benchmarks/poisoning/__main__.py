@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.poisoning.doors import DOORS, Caller, verdict
+from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
 

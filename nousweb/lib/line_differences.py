@@ -31,7 +31,7 @@ _MIN_KEPT, _MIN_RUN = 0.5, 3
 _SAME_LONG_WORD = 0.6
 _COMPARED = 4_000
 
-# Thai, Lao, Tibetan, Burmese, Khmer, Hangul, kana and the ideographs: their words are not told apart by spaces.
+# Thai, Lao, Tibetan, Burmese, Khmer, Hangul, kana and the ideographs: no spaces between their words.
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u9fff\ua960-\ua97f\uac00-\ud7ff"
     "\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff"

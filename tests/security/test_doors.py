@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.poisoning.doors import DOORS, Caller, verdict
+from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
 from benchmarks.poisoning.texts import attacks, harmless
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_token

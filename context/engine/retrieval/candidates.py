@@ -15,7 +15,7 @@ from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedReque
 from context.engine.analysis.retrieval_plan import ContextBudget
 from context.engine.assembly import Candidate, SearchedSection
 from context.engine.retrieval.conversation_duplicates import repeated_in
-from context.engine.retrieval.loops import loop_hits, loop_told
+from context.engine.retrieval.loops import loop_hit_text, loop_hits
 from context.engine.retrieval.pins import Pins
 from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.engine.section_budgets import MEMORY_SECTIONS
@@ -131,7 +131,7 @@ def _repeated(found: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int
     best = sorted(relevant, key=lambda place: -found[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
     request = resolved.request
     hits = [found[place].hit for place in best]
-    texts = [loop_told(hit) if hit.type == "loop" else hit.content for hit in hits]
+    texts = [loop_hit_text(hit) if hit.type == "loop" else hit.content for hit in hits]
     said = repeated_in(texts, request.conversation, resolved.budget.window, request.input)
     return {best[place]: number for place, number in said.items()}
 

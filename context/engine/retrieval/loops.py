@@ -60,7 +60,7 @@ def _shared_words(view: PersonaMemory, query: QueryContext, hits: Sequence[Searc
         f"SELECT tsvector_to_array({terms}) && %(lexemes)s::text[]"  # noqa: S608
         " FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS told (text, place) ORDER BY place"
     )
-    return [row[0] for row in rows_prepared(statement, {"lexemes": lexemes, "texts": list(map(loop_told, hits))})]
+    return [row[0] for row in rows_prepared(statement, {"lexemes": lexemes, "texts": list(map(loop_hit_text, hits))})]
 
 
 def _cosines(query: QueryContext, hits: Sequence[SearchHit]) -> list[float | None]:
@@ -69,13 +69,13 @@ def _cosines(query: QueryContext, hits: Sequence[SearchHit]) -> list[float | Non
     if query.vector is None:
         return [None] * len(hits)
     try:
-        cosines = text_vectors(model, list(map(loop_told, hits))) @ np.asarray(query.vector)
+        cosines = text_vectors(model, list(map(loop_hit_text, hits))) @ np.asarray(query.vector)
     except EmbeddingFailed:
         return [None] * len(hits)
     return [*map(float, calibrated(np.asarray(cosines, float), thresholds_of(model)))]
 
 
-def loop_told(hit: SearchHit) -> str:
+def loop_hit_text(hit: SearchHit) -> str:
     """What the summary of a loop tells, without the names of its lines."""
     return "\n".join(line.partition(": ")[2] for line in hit.content.split("\n"))
 

@@ -88,7 +88,7 @@ def memory_text(memory: Any, between: str = ".\n") -> str:
 
 
 def memory_names(memory: Any) -> str:
-    """The names under which a memory is filed: they stand beside its words in answers and prompts."""
+    """The names of a memory: they stand beside its words in answers and prompts."""
     return ". ".join(str(value) for name in NAME_FIELDS if (value := getattr(memory, name, "")))
 
 

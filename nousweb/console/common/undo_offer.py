@@ -33,7 +33,7 @@ Status = ChangeProposal.Status
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class LatestDecision:
     """A decision, or those of one bulk action; `url` undoes it, "" where it cannot be undone.
 
     `at` names the decision: an undo of another one, made since, is refused.
@@ -66,7 +66,7 @@ def proposal_name(section: str, agent: str) -> str:
     return f"{Section(section).label} of {agent}"
 
 
-def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, Decided]]:
+def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
     mine = ChangeProposal.objects.visible_to(by).filter(
         reviewer_id=by.id, status__in=(Status.APPROVED, Status.REJECTED), decided_at__gte=clock.now() - LATELY
     )
@@ -75,7 +75,7 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, Decided
         yield _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
 
 
-def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, Decided]]:
+def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
     mine = visible_reviews(by).filter(
         resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
     )
@@ -97,15 +97,15 @@ def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> 
 
 def _decided(
     item_type: str, row: dict[str, Any], word: str, what: str, by: Principal, part: InboxFilter
-) -> tuple[UUID, Decided]:
+) -> tuple[UUID, LatestDecision]:
     one, batch, plural = UNDO_PAGES[item_type]
     address = reverse(batch if row["batches"] else one, args=[row["key"]])
     url = part.address_of(address, item_type) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    return row["key"], Decided(word, f"{row['number']} {plural}" if many else what, row["at"], url, many)
+    return row["key"], LatestDecision(word, f"{row['number']} {plural}" if many else what, row["at"], url, many)
 
 
-def _closed(named: str, by: Principal) -> Decided | None:
+def _closed(named: str, by: Principal) -> LatestDecision | None:
     """The proposal of this key if it was closed in a way that cannot be undone: withdrawn, or reverted."""
     try:
         key = UUID(named)
@@ -115,4 +115,4 @@ def _closed(named: str, by: Principal) -> Decided | None:
     row = closed.select_related("agent").first()
     if row is None or row.decided_at is None:
         return None
-    return Decided(row.get_status_display(), proposal_name(row.section, row.agent.name), row.decided_at)
+    return LatestDecision(row.get_status_display(), proposal_name(row.section, row.agent.name), row.decided_at)
