@@ -10,7 +10,7 @@ Source: seed 005.1, D3. The trees are fitted by benchmarks/fit_references.py, an
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from context.feedback.content_words import Word, content_words, windows_of
-from context.feedback.reference_features import NAMES, Row, ShownMemories
+from context.feedback.phrases import shared_phrases, tokens_of
+from context.feedback.reference_features import NAMES, Row, ShownMemories, ShownMemory
 from nousweb.lib.boosted_trees import BoostedTrees
 
 MAX_RESPONSE_CHARACTERS = 400_000
@@ -114,13 +115,46 @@ def references_of(
         odds |= _by_meaning(meaning_rows(answer, question, windows, best, meaning), trees.meaning)
     scores = _with_twins(shown, odds)
     whole = f" {' '.join(word.text for word in answer_words)} "
-    found = []
+    found: list[tuple[float, list[tuple[Word, ...]]]] = []
     for place, memory in enumerate(shown.memories):
         repeated = bool(memory.stated) and f" {memory.stated} " in whole
         window: Sequence[Word] = answer_words if repeated else windows[best[place].row.window] if place in best else ()
-        spans = dict.fromkeys((word.start, word.end) for word in window if word.text in memory.own)
-        found.append(Reference(1.0 if repeated else round(scores.get(place, 0.0), 4), tuple(spans)))
-    return found
+        phrases = _cited_phrases(answer, window, memory, repeated=repeated)
+        found.append((1.0 if repeated else round(scores.get(place, 0.0), 4), phrases))
+    shorter = _parts_of_others(_range(one) for score, each in found if score >= REFERENCED_AT for one in each)
+    return [
+        Reference(score, tuple(dict.fromkeys((word.start, word.end)
+                                             for one in each if _range(one) not in shorter for word in one)))
+        for score, each in found
+    ]  # fmt: skip
+
+
+def _cited_phrases(
+    answer: str, window: Sequence[Word], memory: ShownMemory, *, repeated: bool
+) -> list[tuple[Word, ...]]:
+    """The words of each phrase of the window that the memory has too; of a memory `repeated` in one word, that word."""
+    if not window:
+        return []
+    tokens = tokens_of(answer, window)
+    phrases = shared_phrases(tokens, memory.tokens)
+    if repeated and not phrases:
+        return [(word,) for word in window if word.text in memory.stated.split()]
+    return [tuple(word for token in tokens[one.begin : one.end] for word in token.words) for one in phrases]
+
+
+def _range(phrase: Sequence[Word]) -> tuple[int, int]:
+    return phrase[0].start, phrase[-1].end
+
+
+def _parts_of_others(ranges: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The ranges that lie within a longer one: the longer phrase tells where the words come from."""
+    parts: set[tuple[int, int]] = set()
+    furthest = -1
+    for begin, end in sorted(set(ranges), key=lambda one: (one[0], -one[1])):
+        if end <= furthest:
+            parts.add((begin, end))
+        furthest = max(furthest, end)
+    return parts
 
 
 @dataclass(frozen=True, slots=True)

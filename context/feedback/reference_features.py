@@ -11,9 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from itertools import pairwise
 
 from context.feedback.content_words import MONTH_NUMBERS, Word, content_words
+from context.feedback.phrases import Token, tokens_of
 
 NAMES = (
     "window_share", "both_shares", "pairs", "part_share", "rare_part_share", "new_weight", "missing_numbers",
@@ -54,7 +56,9 @@ class ShownMemory:
     def __init__(self, text: str) -> None:
         label = _LABEL.match(text)
         begins = label.end() if label else 0
-        self.texts = [word.text for word in content_words(text)]
+        words = content_words(text)
+        self.texts = [word.text for word in words]
+        self._text, self._words = text, words
         self.own = frozenset(self.texts)
         self.pairs = frozenset(pairwise(self.texts))
         self.beginnings = frozenset(filter(None, map(_beginning, self.own)))
@@ -64,6 +68,11 @@ class ShownMemory:
         self.stated = " ".join(word.text for word in content_words(text[begins:]))
         """Its words without its label."""
         self.weight = 0.0
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """The tokens of its text, by which phrases are found."""
+        return tokens_of(self._text, self._words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,3 +137,39 @@ def test_references_words_are_compared_without_endings_and_dates_in_any_form():
     assert words("8 May 2026") == ["8", "month5", "2026"]
     assert sorted(words("2026-05-08")) == sorted(words("8 May 2026"))
     assert words("you may go") == []
+
+
+def cited(answer, memories, question=""):
+    return [
+        [answer[start:end] for start, end in one.spans] for one in references_of(answer, memories, question=question)
+    ]
+
+
+def test_references_cite_a_number_only_with_its_unit():
+    stand_up, kept = "- [team] The daily call is at 13:30 UTC.", "- [backup] Backups are kept for 30 days."
+    answer = "Backups are kept for 30 days."
+    assert cited(answer, [stand_up, kept]) == [[], ["Backups", "kept", "30", "days"]]
+    assert cited("The export takes 5 hours.", ["- The import takes 1.5 hours."]) == [[]]
+    assert cited("The price rises by 30% a year.", ["- A price of 30 days.", "- Rises by 30% a year."]) == [
+        [],
+        ["rises", "30", "year"],
+    ]
+    assert cited("It was on 8 May.", ["- [2026-05-08] The launch."]) == [["8", "May"]]
+
+
+def test_references_cite_no_single_words():
+    answer = "The replica of billing is read at night by the export team."
+    memories = ["- [deploy] The platform team deploys the export.", "- [billing] The export team reads at noon."]
+    assert cited(answer, memories) == [[], ["export", "team"]]
+
+
+def test_references_credit_the_memory_with_the_longer_phrase():
+    memories = [
+        "- [export] The ledger export reads the replica at night.",
+        "- [ledger] The ledger export is owned by Maria.",
+    ]
+    answer = "The ledger export reads the replica at night, and the ledger export is owned by Maria."
+    assert cited(answer, memories) == [
+        ["ledger", "export", "reads", "replica", "night"],
+        ["ledger", "export", "owned", "Maria"],
+    ]

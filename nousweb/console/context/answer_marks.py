@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from context.feedback.content_words import content_words
 from context.feedback.reference_detector import references_of
 from context.models import ContextRun, MemoryUsage
 from context.services.agent_response import memories_shown
 
 JOINED_CHARACTERS = 12
-"""Marks of one memory with no more than this between them, on one line, are one."""
+"""Marks of one memory with no more than this between them, on one line and without another word of content, are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         between = text[joined[-1][1] : start] if joined else ""
-        if joined and len(between) <= JOINED_CHARACTERS and "\n" not in between:
+        if joined and len(between) <= JOINED_CHARACTERS and "\n" not in between and not content_words(between):
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))
