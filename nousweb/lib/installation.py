@@ -8,6 +8,10 @@ CLONED = (CLONE / "manage.py").is_file()
 
 RESOURCES = CLONE if CLONED else PACKAGE / "resources"
 """The folder that holds `templates` and `static`."""
+CLIENT = CLONE / "clients" / "python" if CLONED else RESOURCES / "client"
+"""The source of the Python client."""
+CLIENT_ARCHIVE = "nous-client.zip"
+"""The archive of it that the web server has under `/static/`."""
 
 
 def default_data_folder() -> Path:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import os
 import tempfile
+import zipfile
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -18,10 +19,14 @@ from whitenoise.media_types import MediaTypes
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
+from nousweb.lib.installation import CLIENT, CLIENT_ARCHIVE
+
 YEAR = 365 * 24 * 3600
 DIGEST_LENGTH = 12
 MIN_COMPRESSED_BYTES = 500
 """Bytes; compressing fewer wins nothing."""
+
+CLIENT_SUFFIXES = (".md", ".py", ".toml", ".typed")
 
 _compressor = Compressor(quiet=True)
 
@@ -85,6 +90,20 @@ def _hashed_files(prefix: str, names: tuple[str, ...]) -> dict[str, StaticFile]:
         encodings = {"gzip": str(copy)} if copy else None
         found[prefix + hashed_name(name, path)] = StaticFile(path, headers, encodings=encodings)
     return found
+
+
+def client_archive_write() -> None:
+    """Write the Python client's source to STATIC_ROOT, from where pip installs it without a clone."""
+    root = Path(settings.STATIC_ROOT)
+    with (
+        # Several processes of the server begin at once, as below.
+        tempfile.NamedTemporaryFile(dir=root.parent, delete=False) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for path in sorted(CLIENT.rglob("*")):
+            if path.suffix in CLIENT_SUFFIXES:
+                archive.write(path, path.relative_to(CLIENT))
+    os.replace(file.name, root / CLIENT_ARCHIVE)
 
 
 def _compressed(path: str) -> Path | None:

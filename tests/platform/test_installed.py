@@ -65,8 +65,28 @@ def installed(folder):
     uv.append("--compile-bytecode")
     subprocess.run([*uv, str(wheel)], check=True, capture_output=True, timeout=PATIENCE)
     packages = next(environment.glob("lib/python*/site-packages"))
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    (packages / "dependencies.pth").write_text(_dependencies_for_all(folder))
     return environment / "bin" / "nous"
+
+
+def _dependencies_for_all(folder):
+    """Where the dependencies are, or links to them if others may not enter that folder: a clone in root's home."""
+    source = Path(sysconfig.get_path("purelib")).resolve()
+    if _open_to_all(source):
+        return str(source)
+    return shutil.copytree(source, folder / "dependencies", symlinks=True, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source, target):
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        # Another disk.
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _open_to_all(path):
+    return all(os.stat(each).st_mode & 0o001 for each in (path, *path.parents))
 
 
 def _python_for_all():
@@ -74,7 +94,7 @@ def _python_for_all():
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for place in (f"{sys.base_prefix}/bin/{version}", f"/usr/local/bin/{version}", f"/usr/bin/{version}"):
         path = Path(place).resolve()
-        if path.exists() and all(os.stat(each).st_mode & 0o001 for each in (path, *path.parents)):
+        if path.exists() and _open_to_all(path):
             return str(path)
     pytest.skip(f"no {version} that an ordinary user may run")
 

@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from nousweb.lib.installation import CLIENT_ARCHIVE
+
 PLACEHOLDER = "nous_…"
 """In place of the token until there is one."""
 
@@ -54,12 +56,16 @@ class ConnectSnippet:
     text: str
     needs: tuple[str, ...]
     install: str = ""
-    """The command that installs the imported packages, in a clone of the project."""
+    """The command that installs the imported packages."""
 
 
 def environment_lines(base_url: str, secret: str) -> str:
     """Shell lines with the address and the token for the Python client."""
     return f"export NOUS_URL={base_url}\nexport NOUS_TOKEN={secret or PLACEHOLDER}\n"
+
+
+def _install(base_url: str, extra: str = "") -> str:
+    return f'pip install "nous-client{extra} @ {base_url}/static/{CLIENT_ARCHIVE}"'
 
 
 def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
@@ -84,7 +90,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             "python",
             PYTHON,
             ("context:read", "memory:write"),
-            "pip install ./clients/python",
+            _install(base_url),
         ),
         ConnectSnippet(
             "anthropic",
@@ -93,7 +99,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             "python",
             ANTHROPIC,
             ("context:read", "memory:write"),
-            'pip install "./clients/python[anthropic]"',
+            _install(base_url, "[anthropic]"),
         ),
         ConnectSnippet(
             "langgraph",
@@ -102,7 +108,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             "python",
             LANGGRAPH,
             ("memory:read", "memory:write"),
-            'pip install "./clients/python[langgraph]"',
+            _install(base_url, "[langgraph]"),
         ),
         ConnectSnippet(
             "openai",
@@ -111,7 +117,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             "python",
             OPENAI,
             ("context:read", "memory:write"),
-            "pip install ./clients/python openai",
+            _install(base_url, "[openai]"),
         ),
         ConnectSnippet("curl", "HTTP", "In a shell, or as a request of any language.", "sh", curl, ("context:read",)),
     ]
