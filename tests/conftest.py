@@ -32,7 +32,7 @@ from nousweb.lib.distribution import is_distributed
 from tests.baseline import Baseline
 from tests.cluster import CITUS_URL, SHARDS
 from tests.database import product_rights
-from tests.embeddings import batches_run_once, pairs_read_once, questions_forgotten
+from tests.embeddings import batches_run_once, questions_forgotten
 from tests.factories import make_person, make_principal, make_token
 from tests.http import ApiClient
 
@@ -150,7 +150,7 @@ def _questions_of_other_tests_are_unknown() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _models_run_once_for_the_same() -> Iterator[None]:
-    with batches_run_once(), pairs_read_once():
+    with batches_run_once():
         yield
 
 

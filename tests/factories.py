@@ -13,9 +13,11 @@ from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from identity.services.tokens import token_create
+from memory.comparison.compare_facts import Comparison, Kind, Reason
 from memory.models import Event, Fact, MemoryReview
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
@@ -69,11 +71,15 @@ def make_facts(agent: Agent, contents: Iterable[str], by: Principal, **more: Any
 
 
 def make_review(agent: Agent, by: Principal, old: str, new: str, subject: str = "Tim", **more: Any) -> MemoryReview:
-    """The review that waits after a fact was learned which seems to contradict another."""
-    fact_learn(agent=agent, content=old, subject=subject, by=by, **more)
-    result = fact_learn(agent=agent, content=new, subject=subject, by=by, **more)
-    assert result.action == "queued"
-    return MemoryReview.objects.select_related("old", "new", "censor").get(pk=result.review)
+    """The review of two facts that somebody takes for contradictory; both are stored."""
+    facts = []
+    for content in (old, new):
+        result = fact_learn(agent=agent, content=content, subject=subject, by=by, **more)
+        assert result.action == "stored"
+        facts.append(result.fact)
+    comparison = Comparison(Kind.DIFFERS, 0.9, 0.5, (Reason("value", old, new),))
+    opened = pair_reviews_open([PairReviewDraft(*facts, comparison)], by=by)
+    return MemoryReview.objects.select_related("old", "new", "censor").get(pk=opened[0].pk)
 
 
 def make_events(agent: Agent, by: Principal, *contents: str, kind: str = "user_input", **more: Any) -> list[Event]:

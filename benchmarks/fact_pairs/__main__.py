@@ -63,8 +63,8 @@ def _report(split: str, pairs: list[dict[str, str]], *, every: bool) -> dict[str
     for place, pair in enumerate(pairs):
         cosine = float(vectors[2 * place] @ vectors[2 * place + 1])
         subject = pair.get("subject", "")
-        old = FactSnapshot(pair["old"], subject, moment=learned, vector=vectors[2 * place])
-        new = FactSnapshot(pair["new"], subject, moment=learned + timedelta(days=1), vector=vectors[2 * place + 1])
+        old = FactSnapshot(pair["old"], subject, moment=learned)
+        new = FactSnapshot(pair["new"], subject, moment=learned + timedelta(days=1))
         found = compare_facts(old, new, cosine, thresholds_of(DEFAULT_MODEL))
         table[pair["label"], found.outcome] += 1
         if every:

@@ -1,31 +1,32 @@
-"""Compare a new fact with an old one: is it the same, a change, or a relevant difference?
+"""Compare a new fact with an old one: is it the same, another value of one slot, or compatible?
 
 Pure functions. The cosine finds candidates but is never the verdict: many changes have cosines above 0.95. "Same" is
-proven by words: each word that is not known to be harmless must be in both texts, in the same role. Source: seed 009.1,
-deduplication.
+proven by words, "changed" by a common slot or by the same words turned round. Source: seed 009.1; docs/lifecycle.md.
 """
 
 import enum
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
-from memory.comparison.change_score import Pair, both_true, change_scores
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.statements import exclusive
+from memory.comparison.reversals import changed_number, exclusive_states, reversed_sentence
+from memory.comparison.slots import Slot, common_slots, is_refined
 from memory.comparison.tokenizer import Token, base_form
 from memory.embedding.thresholds import Thresholds
+from memory.policy.attributes import Cardinality
 from memory.subjects.sentence_subjects import subjects_clash
 
-_MAX_OPPOSED_WORDS, _MAX_BRIEF_WORDS, _MIN_SHARED_WORDS, _MIN_OVERLAP = 150, 4, 2, 0.5
-_EXCHANGED = -0.1
+_MAX_OPPOSED_WORDS = 150
+_DUPLICATE = 0.1
+"""How far above the threshold `check` the cosine of a possible duplicate is."""
 
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
-"""`same`: only harmless differences. `changed`: the same attribute explicitly has another value. `differs`: a relevant
-difference. `close`: similar, without a named difference. `unrelated`."""
+"""`same`: only harmless differences. `changed`: another value where one holds at a time, or the same words turned
+round. `differs`: another value of an attribute that may have several. `close`: possibly the same. `unrelated`: both
+hold."""
 Outcome = enum.StrEnum("Outcome", ["CONFIRMED", "SUPERSEDED", "QUEUED", "STORED"])
 """The outcome for the new fact without a judge."""
 
@@ -43,8 +44,8 @@ class Reason:
 class Comparison:
     """The result of a comparison.
 
-    `attribute`, `old_value`, `new_value`: for `changed` only. `overlap`: share of common content words, 0 to 1.
-    `later`: the new fact certainly has a later time. `faint`: only the change score relates the facts.
+    `attribute`, `old_value`, `new_value`: for `changed` and `differs` only. `overlap`: share of common content words,
+    0 to 1. `later`: the new fact certainly has a later time. `same_subject`: both facts have a subject, and it is one.
     """
 
     kind: Kind
@@ -55,7 +56,7 @@ class Comparison:
     old_value: str = ""
     new_value: str = ""
     later: bool = False
-    faint: bool = False
+    same_subject: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -65,6 +66,15 @@ class Comparison:
         return certain.get(self.kind, changed)
 
 
+class Change(NamedTuple):
+    """Another value: the code of its reason, the attribute, and both values as written."""
+
+    code: str
+    attribute: str
+    old: str
+    new: str
+
+
 REASONS = {
     "number": "A number, date, time or unit differs.", "negation": "One denies what the other one says.",
     "antonym": "One says the opposite of the other one.", "name": "They name other people, places or things.",
@@ -72,111 +82,91 @@ REASONS = {
     "time": "They speak of another time, or of a plan.", "value": "The same is said with one thing exchanged.",
     "detail": "One says more than the other one.", "subject": "They have different subjects.",
     "relative_time": "A word like “yesterday” means another day now.", "question": "One of them asks.",
-    "changed_value": "The same attribute of the same subject has another value.",
-    "change": "The new one may say what has become of the old one.",
+    "changed_value": "It is another value of the same attribute.",
     "valid_time": "Its valid time ends at another moment.",
+    "reversed": "It says the opposite in the same words.",
     "ended": "What was true is true no longer.", "wording": "They are worded differently.",
 }  # fmt: skip
-ALWAYS_ASKED = frozenset({"number", "negation", "antonym", "roles"})
-"""Differences that open a review whatever the cross-encoder's score."""
-OPPOSING = frozenset({"number", "negation", "antonym", "roles", "quantity", "value"})
-"""Differences with which two facts about the same thing contradict each other, whatever their cosine."""
 
 
 def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison:
     """Compare `new`, which was learned later, with `old`.
 
-    `cosine`: of their embeddings, -1 to 1. `thresholds`: of the embedding model; below `check`, facts are only related
-    if their words contradict each other. "same" is symmetric and needs no cosine. The time is bounded by the length of
-    the texts.
+    `cosine`: of their embeddings, -1 to 1. `thresholds`: of the embedding model; two facts can only be duplicates of
+    other wording above `check`. No cosine makes a contradiction. The time is bounded by the length of the texts.
     """
-    return facts_compare([(old, new, cosine)], thresholds)[0]
+    later = old.moment is not None and new.moment is not None and new.moment > old.moment
+    clash = subjects_clash(old, new)
+    one_subject = bool(old.subject and new.subject) and not clash
+    equal = old.texts == new.texts or old.singular == new.singular
+    common = [] if clash else common_slots(old.slots, new.slots, old.subject, new.subject)
+    same = (equal and old.texts != ()) or any(
+        one.whole and other.whole and one.value == other.value for one, other in common
+    )
+    found = _differences(old, new, same=same)
+    shared, either = len(old.content_words & new.content_words), len(old.content_words | new.content_words)
+    overlap = shared / either if either else 0.0
+
+    def result(kind: Kind, changed: Change | None = None) -> Comparison:
+        reasons = (Reason(changed.code, changed.old, changed.new),) if changed else tuple(found)
+        quoted = (changed.attribute, changed.old, changed.new) if changed else ("", "", "")
+        return Comparison(kind, cosine, overlap, reasons, *quoted, later, one_subject)
+
+    if same and not found and old.indented == new.indented:
+        return Comparison(Kind.SAME, cosine, 1.0, later=later, same_subject=one_subject)
+    if clash:
+        return result(Kind.UNRELATED)
+    if changed := _slot_change(common, certain=Cardinality.ONE) or _change(old, new):
+        return result(Kind.CHANGED, changed)
+    if changed := _slot_change(common, certain=Cardinality.UNKNOWN):
+        return result(Kind.DIFFERS, changed)
+    codes = {reason.code for reason in found}
+    names = {token.text for token in new.tokens if token.name}
+    compatible = (
+        not codes <= {"wording", "detail"}
+        or cosine - thresholds.check < _DUPLICATE
+        or any(one.value != other.value for one, other in common)
+        or d.only_adds_details(old.texts, new.texts, names)
+        or d.is_more_exact(old.texts, new.texts)
+    )
+    return result(Kind.UNRELATED if compatible else Kind.CLOSE)
 
 
 def facts_compare(
     pairs: Sequence[tuple[FactSnapshot, FactSnapshot, float]], thresholds: Thresholds
 ) -> list[Comparison]:
-    """`compare_facts` for each pair, with the models called once for all."""
-    steps = [_comparing(*pair, thresholds) for pair in pairs]
-    results = [_advanced(each) for each in steps]
-    unscored = [(place, each) for place, each in enumerate(results) if not isinstance(each, Comparison)]
-    for (place, _), score in zip(unscored, change_scores([each for _, each in unscored]), strict=True):
-        results[place] = _advanced(steps[place], score)
-    compared = [each for each in results if isinstance(each, Comparison)]
-    doubted = [place for place, each in enumerate(compared) if _is_uncertain(each)]
-    for place, true in zip(doubted, both_true([pairs[place][:2] for place in doubted]), strict=True):
-        if true:
-            compared[place] = replace(compared[place], kind=Kind.UNRELATED)
-    return compared
+    """`compare_facts` for each pair."""
+    return [compare_facts(*pair, thresholds) for pair in pairs]
 
 
-def _is_uncertain(comparison: Comparison) -> bool:
-    """Whether a review is due to words only, without one of the differences in ALWAYS_ASKED."""
-    differs = comparison.kind in (Kind.DIFFERS, Kind.CLOSE) and not comparison.faint
-    return differs and ALWAYS_ASKED.isdisjoint(reason.code for reason in comparison.reasons)
-
-
-Comparing = Generator[Pair, float, Comparison]
-"""A comparison as a generator: it yields its pair at most once, if it needs the change score."""
-
-
-def _advanced(steps: Comparing, score: float | None = None) -> Pair | Comparison:
-    """Advance a comparison: the pair that it needs scored, or its result."""
-    try:
-        return next(steps) if score is None else steps.send(score)
-    except StopIteration as done:
-        return cast("Comparison", done.value)
-
-
-def _comparing(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparing:
-    later = old.moment is not None and new.moment is not None and new.moment > old.moment
-    equal = old.texts == new.texts
-    same = (equal and old.texts != ()) or any(not one.update and one in new.statements for one in old.statements)
-    found = _differences(old, new, same=same)
-    if same and not found and old.indented == new.indented:
-        return Comparison(Kind.SAME, cosine, 1.0, later=later)
-    shared, either = len(old.content_words & new.content_words), len(old.content_words | new.content_words)
-    overlap = shared / either if either else 0.0
-    if change := _change(old, new):
-        reason = Reason(change[0], *change[2:])
-        return Comparison(Kind.CHANGED, cosine, overlap, (reason,), *change[1:], later)
-    codes = {reason.code for reason in found}
-    texts, many = (old.texts, new.texts), d.is_other_object(old.texts, new.texts)
-    alike = overlap >= _MIN_OVERLAP and shared >= _MIN_SHARED_WORDS
-    # Short sentences about the same thing with opposite words are related too.
-    brief = old.texts[:1] == new.texts[:1] and max(len(old.content_words), len(new.content_words)) <= _MAX_BRIEF_WORDS
-    exchanged = "value" in codes and cosine - thresholds.check >= _EXCHANGED
-    competing = (alike and codes & OPPOSING) or (brief and ("antonym" in codes or exchanged))
-    competing = competing and (not many or codes & {"number", "negation"})
-    updates = {each.key for each in new.statements if each.update}
-    competing = competing or not updates.isdisjoint(each.key for each in old.statements)
-    near = cosine >= thresholds.check or equal or competing
-    # Completely different words can still express a change: only the change score shows that.
-    turned = (not near or codes == {"wording"}) and (yield (old, new, codes, cosine, thresholds)) >= 0
-    unlike = not near and not turned
-    if not unlike and not subjects_clash(old, new):
-        names = {token.text for token in new.tokens if token.name}
-        added = d.only_adds_details(*texts, names) or d.is_more_exact(*texts) or d.is_other_instance(*texts)
-        unlike = (added and "roles" not in codes) or (many and codes <= {"value", "name"})
-    if unlike:
-        return Comparison(Kind.UNRELATED, cosine, overlap, tuple(found), later=later)
-    found += [Reason("change")] if not near else []
-    kind = Kind.DIFFERS if turned or codes - {"wording", "detail"} else Kind.CLOSE
-    return Comparison(kind, cosine, overlap, tuple(found), later=later, faint=not near)
-
-
-def _change(old: FactSnapshot, new: FactSnapshot) -> tuple[str, str, str, str] | None:
-    """Reason code, attribute, old value and new value of an explicit change."""
-    # For a sentence with a pronoun, only the subject field shows whom it is about.
-    has_subjects = bool(old.subject.strip() and new.subject.strip())
-    if subjects_clash(old, new) or (not has_subjects and w.PRONOUNS & {*old.texts, *new.texts}):
-        return None
+def _change(old: FactSnapshot, new: FactSnapshot) -> Change | None:
+    """The change, if the new sentence turns the old one round."""
     if new.ended and new.ended == old.number_free:
-        return ("ended", "truth", "true", "no longer true")
-    for one, other in product(old.statements, new.statements):
-        if not one.update and one.key == other.key and exclusive(one, other):
-            return ("changed_value", one.key[1], _quote(one.value), _quote(other.value))
+        return Change("ended", "truth", "true", "no longer true")
+    if states := exclusive_states(old.texts, new.texts):
+        return Change("changed_value", "state", *states)
+    if number := changed_number(old.texts, new.texts):
+        return Change("changed_value", *number)
+    if turned := reversed_sentence(old.tokens, new.tokens):
+        return Change("reversed", "truth", *turned)
     return None
+
+
+def _slot_change(common: Sequence[tuple[Slot, Slot]], *, certain: Cardinality) -> Change | None:
+    """The change of a slot with this cardinality and another value."""
+    for old, new in common:
+        known = old.cardinality or new.cardinality
+        if known == certain and {*old.value} != {*new.value} and _excludes(old, new):
+            return Change("changed_value", new.attribute.replace("_", " "), old.quote, new.quote)
+    return None
+
+
+def _excludes(old: Slot, new: Slot) -> bool:
+    """Whether the values are told apart. A part of the old value may be the same, and a region beside a place in it."""
+    if is_refined(new, old):
+        return False
+    olds, news = not w.REGIONS.isdisjoint(old.value), not w.REGIONS.isdisjoint(new.value)
+    return is_refined(old, new) or olds == news
 
 
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:

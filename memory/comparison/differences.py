@@ -7,7 +7,6 @@ from itertools import pairwise
 from rapidfuzz.distance import Levenshtein, Postfix, Prefix
 
 from memory.comparison import lexicon as w
-from memory.comparison.statements import alike
 from memory.comparison.tokenizer import VERBS, base_form
 
 _MAX_WORDS, _MAX_SLOT_WORDS = 40, 3
@@ -23,11 +22,6 @@ def single_difference(old: Texts, new: Texts) -> Texts:
     one, other = old[start : len(old) - end], new[start : len(new) - end]
     short = one and other and max(len(one), len(other)) <= _MAX_SLOT_WORDS and not set(one) & set(other)
     return (" ".join(one), " ".join(other)) if short else ()
-
-
-def words_before_verb(texts: Texts) -> Texts:
-    """Words before the main verb, or () if the verb is ambiguous (e.g. "build", which is a noun too)."""
-    return texts[: next((at for at, text in enumerate(texts) if at and text in _PREDICATES), 0)]
 
 
 def only_adds_details(old: Texts, new: Texts, names: Set[str]) -> bool:
@@ -62,33 +56,6 @@ def is_more_exact(old: Texts, new: Texts) -> bool:
         return False
     one, other = slot[0][0], slot[1][0]
     return (other[:2] == "d:" and other.split("-")[1] == w.MONTHS.get(one)) or other.startswith(f"{one}.")
-
-
-def is_other_instance(old: Texts, new: Texts) -> bool:
-    """Whether the texts also differ in a qualifier that identifies another instance: "the morning shift", "in 2023"."""
-    verb = len(words_before_verb(old))
-    places = _places(old, new) if verb else []
-    if len(places) < 2 or not all(one and other for _, one, other in places):
-        return False
-    begin, one, other = places[0]
-    end = begin + len(one)
-    is_qualifier = all(text[0].isdigit() for text in one + other) or w.PREPOSITIONS & {*old[max(0, begin - 2) : begin]}
-    kind = old[end] not in w.PREPOSITIONS if end < verb else is_qualifier
-    unsafe = (VERBS | w.PRONOUNS | w.RESTRICTIONS) & {*one, *other}
-    spelled = not all(text[0].isdigit() for text in one + other) and alike([*one], [*other])
-    return bool(kind) and not unsafe and not spelled and end <= verb < places[-1][0]
-
-
-def is_other_object(old: Texts, new: Texts) -> bool:
-    """Whether the texts differ only in one object of a multi-valued word, so that both can be true: "likes tea", "likes
-    coffee"."""
-    place = Prefix.similarity(old, new) - 1
-    one, other = [each.split() for each in single_difference(old, new)] or ([], [])
-    after = "".join(old[place + 1 + len(one) :][:1])
-    if place < 0 or not one or (after and after not in w.PREPOSITIONS) or alike(one, other):
-        return False
-    head = old[place - 1] if place and old[place] in w.PREPOSITIONS and old[place - 1] not in VERBS else old[place]
-    return base_form(head) in w.MANY_VALUED and not w.PREPOSITIONS & {one[0], other[0]}
 
 
 def _places(old: Texts, new: Texts) -> list[tuple[int, Texts, Texts]]:

@@ -2,21 +2,16 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from memory.comparison import lexicon as w
 from memory.comparison.sentence_normalization import canonical
-from memory.comparison.statements import Statement, statements_of
-from memory.comparison.tokenizer import VERBS, Token, base_form, number_free, tokens_of
+from memory.comparison.slots import Slot, singular, slots_of
+from memory.comparison.tokenizer import Token, base_form, number_free, tokens_of
 from memory.subjects.sentence_subjects import KnownSubject, named_by_subject, named_for_pronoun
 
-STEM = 5
 _ENDING = re.compile(r"\bno longer |\bnot (.*?) ?\bany more\b")
 _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no", "now", "it", "its"}
 
@@ -26,8 +21,7 @@ class FactSnapshot:
     """The data of a fact for comparisons and for a judge.
 
     `moment`: `valid_from`, else the recorded time. `known_subject`: the registered subject; its aliases in the content
-    are read as its name. `vector`: the embedding, if it is known and of the local model. Tokens are computed once, for
-    all comparisons; `memo` caches further features of this fact.
+    are read as its name. Tokens are computed once, for all comparisons.
     """
 
     content: str
@@ -35,8 +29,6 @@ class FactSnapshot:
     category: str = ""
     moment: datetime | None = None
     known_subject: KnownSubject | None = None
-    vector: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def tokens(self) -> list[Token]:
@@ -52,6 +44,11 @@ class FactSnapshot:
         """The indented lines after the first one, each with its indentation, which in code can be all that differs."""
         lines = [(len(line) - len(line.lstrip()), line.strip()) for line in self.content.splitlines()[1:]]
         return [(indentation, line) for indentation, line in lines if indentation and line]
+
+    @cached_property
+    def singular(self) -> tuple[str, ...]:
+        """`texts` with nouns and verbs in the form that goes with one."""
+        return tuple(map(singular, self.number_free))
 
     @cached_property
     def number_free(self) -> tuple[str, ...]:
@@ -74,10 +71,5 @@ class FactSnapshot:
         return frozenset(map(base_form, self.texts)) - _SMALL_WORDS
 
     @cached_property
-    def stems(self) -> frozenset[str]:
-        """The first STEM letters of words that are no verbs, so that "insured" and "insurance" are equal."""
-        return frozenset(text[:STEM] for text in {*map(base_form, self.texts[:1]), *self.content_words} - VERBS)
-
-    @cached_property
-    def statements(self) -> list[Statement]:
-        return statements_of(self.tokens)
+    def slots(self) -> tuple[Slot, ...]:
+        return slots_of(self.tokens)

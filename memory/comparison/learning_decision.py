@@ -11,9 +11,8 @@ from uuid import UUID
 from memory.comparison.compare_facts import REASONS, Comparison, Kind
 from memory.models.fact_relation import Relation, RelationOpinion
 
-MAX_REVIEWS, MAX_FAINT_REVIEWS = 5, 2
-"""Maximum number of old facts that are reviewed with one new fact, and of those related by the change score only.
-Source: seed 009.1, "limit=5"."""
+MAX_REVIEWS = 5
+"""Maximum number of old facts that are replaced by or reviewed with one new fact. Source: seed 009.1, "limit=5"."""
 MIN_VERDICT_CONFIDENCE = 0.7
 """Minimum confidence at which a judge's verdict is applied; others are only shown to the reviewer."""
 NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "subject"})
@@ -58,41 +57,54 @@ class LearnDecision:
 
 def decide_learning(compared: Sequence[FactMatch], verdicts: Mapping[UUID, RelationOpinion]) -> LearnDecision:
     """Decide about a new fact; `verdicts` are the judge's, by id of the old fact."""
-    related = [each for each in compared if is_related(each)]
+    related = [
+        (each, kind)
+        for each, verdict in [(each, verdicts.get(each.fact_id)) for each in compared]
+        if _is_related(each, kind := auto_resolution(each.comparison, verdict), verdict)
+    ]
     related.sort(
-        key=lambda each: (not each.exact_match, -each.comparison.cosine, -each.comparison.overlap, str(each.fact_id))
+        key=lambda pair: (
+            not pair[0].exact_match,
+            -pair[0].comparison.cosine,
+            -pair[0].comparison.overlap,
+            str(pair[0].fact_id),
+        )
     )
-    faint = [each for each in related if each.comparison.faint and not each.review_only]
-    related = [each for each in related if each not in faint[MAX_FAINT_REVIEWS:]]
-    resolutions = [auto_resolution(each.comparison, verdicts.get(each.fact_id)) for each in related]
     supersede, ask = [], []
-    for each, kind in zip(related, resolutions, strict=True):
+    for each, kind in related:
         if not each.review_only and (each.exact_match or kind is Kind.SAME):
             return LearnDecision(confirm=each)
-    for each, kind in zip(related[:MAX_REVIEWS], resolutions, strict=False):
-        if each.review_only or (kind is not Kind.UNRELATED and not (kind is Kind.CHANGED and each.replaceable)):
+    for each, kind in related[:MAX_REVIEWS]:
+        if each.review_only or not (kind is Kind.CHANGED and each.replaceable):
             ask.append(each)
-        elif kind is Kind.CHANGED:
+        else:
             supersede.append(each)
     repeats = next((each for each in compared if each.elsewhere), None)
     return LearnDecision(supersede=tuple(supersede), ask=tuple(ask), repeats=repeats)
 
 
-def is_related(each: FactMatch) -> bool:
-    """Whether the two facts are related. Source: seed 009.1, part 2, tests."""
-    if each.elsewhere:
-        return False
-    clash = any(reason.code == "subject" for reason in each.comparison.reasons)
-    return each.exact_match or each.review_only or (each.comparison.kind is not Kind.UNRELATED and not clash)
+def _is_related(each: FactMatch, kind: Kind | None, verdict: RelationOpinion | None) -> bool:
+    """Whether something is done about the pair, or asked. Two facts that only a model relates are kept if it doubts."""
+    if each.elsewhere or kind is Kind.UNRELATED:
+        return each.review_only
+    doubted = kind is None and each.comparison.kind is Kind.UNRELATED and not _is_confident(verdict)
+    return each.exact_match or each.review_only or not doubted
+
+
+def _is_confident(verdict: RelationOpinion | None) -> bool:
+    return verdict is not None and verdict.confidence >= MIN_VERDICT_CONFIDENCE
 
 
 def needs_judge(each: FactMatch) -> bool:
-    """Whether the pair needs a judge: it is related, and not certain without one."""
-    return is_related(each) and not each.exact_match and auto_resolution(each.comparison, None) is None
+    """Whether a judge sees the pair: it is not certain, and its facts are about one subject or may be duplicates.
+    Source: seed 009.1, parts 1 and 2."""
+    if each.exact_match or each.elsewhere or auto_resolution(each.comparison, None) is not None:
+        return False
+    return each.comparison.same_subject or each.comparison.kind is not Kind.UNRELATED
 
 
 def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> Kind | None:
-    """The certain relation of the pair: `same`, `changed` or `unrelated` (both are true); None if it needs a review."""
+    """The certain relation of the pair: `same`, `changed` or `unrelated` (both are true); None if it is not certain."""
     if comparison.kind is Kind.SAME or (comparison.kind is Kind.CHANGED and comparison.later):
         return comparison.kind
     if verdict is None or verdict.confidence < MIN_VERDICT_CONFIDENCE:

@@ -17,7 +17,12 @@ def mapping(text: str) -> dict[str, str]:
 
 REWRITES = (
     (r"^\s*(please,?\s+)?(note|remember|keep in mind|it is worth noting)\s+that\b,?", ""),
-    (r"^\s*for (the )?(record|reference)\b,?", ""), (r"\s[-–—]{1,2}\s|—", " , "),
+    (r"^\s*for (the )?(record|reference)\b,?", ""), (r"\b(dr|mr|mrs|ms|prof|st)\.(?=\s)", r"\1"),
+    (r"\s[-–—]{1,2}\s|—", " , "), (r"\b(?:can't|cannot|can not) stand\b", "dislike"),
+    (r"\b(?:am|is|are) not (?:fond|a (?:big )?fan) of\b", "dislike"),
+    (r"\b(?:am|is|are) (?:fond|a (?:big )?fan) of\b", "like"),
+    (r"\bonce an? (day|week|month|year|hour)\b", r"every \1"),
+    (r"\b(?:gave|has given|have given|given) up\b", "stopped"),
     (r"\bnoon\b", "12 pm"), (r"\bmidnight\b", "0:00"), (r"\bcan't|\bcannot\b", "can not"), (r"\bwon't\b", "will not"),
     (r"n't\b", " not"), (r"\blet's\b", "let us"), (r"\b(it|he|she|that|there|here|what|who)'s\b", r"\1 is"),
     (r"\b(i)'m\b", r"\1 am"), (r"(?<=\w)'re\b", " are"), (r"(?<=\w)'ve\b", " have"), (r"(?<=\w)'ll\b", " will"),
@@ -93,6 +98,18 @@ ANTONYMS = frozenset(frozenset(pair.split("/")) for pair in _OPPOSITES)
 OPPOSITES = {
     word: frozenset().union(*(pair for pair in ANTONYMS if word in pair)) - {word} for pair in ANTONYMS for word in pair
 }
+REVERSED = mapping("""dislike/hate/loathe/detest=like forbid/deny/disallow/prohibit/ban/forbidden/block=allow
+    disable/deactivate=enable without=with inactive=active offline=online exclude=include refuse/reject=accept off=on
+    distrust=trust unsafe=safe impossible=possible""")
+"""Words that deny, with what they deny."""
+EXCLUSIVE_STATES = mapping("""celsius/fahrenheit/kelvin=scale tab/space=indent light/dark=theme high/low/normal=degree
+    single/marry+ed/divorce+ed/widowed/engaged=family pass/fail=check open/close+ed/shut=state active/inactive=activity
+    approve+ed/reject+ed/pending=review green/yellow/red/amber=light on/off=switch public/private/internal=access
+    day/week/month/year/hour=rhythm true/false=truth fast/slow=speed faster/slower=speed short/long=length
+    brief/detailed=detail formal/informal/casual=tone mandatory/optional/required=duty metric/imperial=units
+    improve/regress/worsen=trend increase/decrease/reduce=trend raise/lower=trend better/worse=grade full/empty=fill
+    vegetarian/vegan=diet before/after=order""")
+"""Words of one group exclude each other where nothing else differs."""
 EXCLUSIVE_VALUES = mapping("""celsius/fahrenheit/kelvin=scale tabs/spaces=indent light/dark=theme
     single/married/divorced/widowed=family open/closed=state active/inactive=activity enabled/disabled=setting
     approved/rejected/pending=review tea/coffee=drink green/yellow/red/amber=light on/off=switch public/private=access

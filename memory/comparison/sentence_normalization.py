@@ -10,6 +10,9 @@ from memory.comparison.tokenizer import VERBS
 
 _MAX_WORDS = 40
 _WISH = re.compile(r"\b((?:like|love|hate|prefer)(?:\+s)?) to (\w+)(?= )")
+_WISH_FORM = r"\1 \2+ing"
+_PROGRESSIVE = re.compile(r"(?<!\S)be(?:\+pl)? (\w+)\+ing ")
+"""`is running`, which says now what `runs` says."""
 _PASSIVE = re.compile(r"(.+) be(?:\+pl)?(\+ed)? (\w+)\+ed by (.+)")
 _LIST = re.compile(r"(?:(.+) )?(\S+) and (\S+)(?: (.+))?")
 
@@ -20,7 +23,8 @@ def canonical(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(text for text in texts if text not in w.ARTICLES)
     words = " ".join(text for text in _fronted(texts) if text not in w.ARTICLES)
     # "likes to drink" as "likes drinking"
-    return tuple(_listed(_active(_WISH.sub(r"\1 \2+ing", words))).split())
+    words = _PROGRESSIVE.sub(r"\1+s ", f"{_WISH.sub(_WISH_FORM, words)} ").strip()
+    return tuple(_listed(_active(words)).split())
 
 
 def _fronted(texts: tuple[str, ...]) -> tuple[str, ...]:

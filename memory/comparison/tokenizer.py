@@ -120,6 +120,8 @@ def _read_chunk(chunk: str, found: list[Token]) -> None:
     word = inside.rstrip(")]}\"'”’»`….,;:!?")
     if inside == chunk and word[-1:].isdigit() and inside[len(word) :][:1] in ("'", '"'):
         word = inside[: len(word) + 1]  # feet and inches
+    elif inside == chunk and word[-1:] in ("s", "S") and inside[len(word) :][:1] == "'":
+        word = inside[: len(word) + 1]  # of several, or of a name that ends so
     closing = inside[len(word) :]
     fresh = not found or found[-1].text == "|"
     whole = set("/@\\_") & set(word) or word.startswith(_TIME_TOKENS) or _TELLING & set(word.casefold().split("-"))

@@ -31,8 +31,6 @@ from nousweb.lib.prepared_statements import array_text, rows_prepared
 
 Kind = MemoryReview.Kind
 
-COMPATIBLE_CODES = frozenset({"wording"})
-"""A possible duplicate in which the comparison found nothing else is taken for a paraphrase, and contests nothing."""
 REFINING_CODE = "detail"
 """One of the two says more: they may both be true."""
 OPPOSING_CODES = frozenset({"negation", "antonym", "quantity"})
@@ -62,13 +60,8 @@ class ContestedFact:
         return self.hit.happened_at
 
 
-def is_contest(kind: str, codes: Collection[str]) -> bool:
-    """Whether an open review of two facts makes them contested; `codes` are of the differences found."""
-    return kind == Kind.CONTRADICTION or (kind == Kind.DUPLICATE and not COMPATIBLE_CODES.issuperset(codes))
-
-
 def is_opposed(kind: str, codes: Collection[str], relation: str = "") -> bool:
-    """Whether two contested facts can hardly both be true; `relation` is what a judge said of them, if one was asked.
+    """Whether two facts of an open review can hardly both be true; `relation` is what a judge said of them, if asked.
 
     Only then may a policy leave one of them out.
     """
@@ -198,7 +191,7 @@ def _codes(reasons: Any) -> frozenset[str]:
 def _made(found: Mapping[str, ContestedFact], pairs: Mapping[str, Sequence[Pair]]) -> tuple[ContestedFact, ...]:
     made = []
     for key, fact in found.items():
-        contests = [pair for pair in pairs[key] if pair[0] in found and is_contest(*pair[1:3])]
+        contests = [pair for pair in pairs[key] if pair[0] in found and pair[1] == Kind.CONTRADICTION]
         if contests:
             partners = frozenset([pair[0] for pair in contests])
             opposed = frozenset([pair[0] for pair in contests if is_opposed(*pair[1:])])

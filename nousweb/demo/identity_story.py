@@ -176,6 +176,7 @@ PROFILE_FACTS: tuple[tuple[float, str, str, str, float], ...] = (
     (9.0, "preference", "Charlie", "Charlie wants to hear the reason behind each command.", 0.8),
     (48.0, "rule", "paging", "Page the second person after 20 minutes without progress.", 1.0),
     (30.0, "rule", "deployments", "No deployments on Fridays after 14:00 UTC.", 1.0),
+    (28.0, "technical", "mail", "The timeout of the mail failover is 60 seconds.", 1.0),
 )
 """Days ago, category, subject, content, confidence: facts that are always in the prompt."""
 
@@ -185,6 +186,8 @@ OTHER_FACTS: tuple[tuple[float, str, str, str, float], ...] = (
     (38.0, "technical", "search", "Search falls back to the catalogue table when its index is rebuilding.", 0.85),
     (31.0, "tool", "deploys", "`deploys last SERVICE` shows the last five deployments with their authors.", 0.9),
     (22.0, "concept", "error budget", "Roll back once a release has burned 5 % of the month's budget.", 0.9),
-    (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over after 60 seconds.", 0.8),
+    (14.0, "technical", "mail", "Mail is sent through two providers; the second takes over on a timeout.", 0.8),
+    # A newer value of what a person said: a review decides.
+    (2.0, "technical", "mail", "The timeout of the mail failover is 90 seconds.", 0.8),
     (5.0, "project", "queue migration", "The billing queue moves from Redis to PostgreSQL by December.", 0.9),
 )  # fmt: skip

@@ -478,8 +478,8 @@ class World:
         self.fact = fact_learn(agent=ada, content="Tim is a pilot.", by=by).fact
         fact_learn(agent=ada, content="Tim lives in Rome.", subject="Tim", by=by)
         fact_learn(agent=ada, content="Tim lives in Oslo.", subject="Tim", by=by)
-        fact_learn(agent=ada, content="Tim never swims in the sea.", subject="Tim", by=by)
-        self.review = fact_learn(agent=ada, content="Tim sometimes swims in the sea.", subject="Tim", by=by).review
+        fact_learn(agent=ada, content="Tim's twin is Ann.", subject="Tim", by=by)
+        self.review = fact_learn(agent=ada, content="Tim's twin is Eva.", subject="Tim", by=by).review
         self.retried = job_queue("test", agent=ada, persona="actor", subject=ada)
         self.token = ApiToken.objects.get(agent=ada, name="actor")
         told = ApiClient().as_token(request.getfixturevalue("actor_token")).post("/events", EVENTS)

@@ -25,9 +25,9 @@ from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.factories import make_principal, make_token
 
-OLD = "The billing database runs PostgreSQL 15."
-NEW = "The billing database runs PostgreSQL 17."
-ASK = {"session_id": "s", "input": "Which PostgreSQL does the billing database run?", "explain": True}
+OLD = "The billing database's substrate is PostgreSQL 15."
+NEW = "The billing database's substrate is PostgreSQL 17."
+ASK = {"session_id": "s", "input": "Which PostgreSQL is the substrate of the billing database?", "explain": True}
 OLD_LINE = f"- (contested, older, 2026-03-01) {OLD}"
 NEW_LINE = f"- (contested, newer, 2026-05-02) {NEW}"
 MARCH, MAY = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC)
@@ -140,14 +140,16 @@ def test_contested_policy_newest_only_hides_the_older(ada, pair, asked, system, 
 
 def test_contested_policy_newest_only_hides_nothing_that_may_be_true_as_well(ada, actor, asked, system):
     agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
-    make_pair(ada, actor, "The billing database is encrypted.", "The billing database is encrypted when it is idle.")
+    known = learn(ada, "The billing database is encrypted.", actor, valid_from=MARCH)
+    found = learn(ada, "The billing database is encrypted when it is idle.", actor, valid_from=MAY)
+    make_review(known.fact, found.fact, reasons=[{"code": "detail"}])
     assert len(lines_of(asked(input="Is the billing database encrypted?"))) == 2
 
 
 def test_contested_policy_both_marks_each_at_its_own_place(ada, pair, asked, system):
     agent_configure(agent=ada, name=CONFIG_KEY, value="both", by=system)
-    assert sorted(lines_of(asked(input="Does the billing database run PostgreSQL 15?"))) == [NEW_LINE, OLD_LINE]
-    assert lines_of(asked(input="Does the billing database run PostgreSQL 15?"))[0] == OLD_LINE
+    assert sorted(lines_of(asked(input="Is the billing database's substrate PostgreSQL 15?"))) == [NEW_LINE, OLD_LINE]
+    assert lines_of(asked(input="Is the billing database's substrate PostgreSQL 15?"))[0] == OLD_LINE
 
 
 def test_contested_policy_of_another_form_is_the_default(ada, pair, asked, system):
@@ -157,8 +159,10 @@ def test_contested_policy_of_another_form_is_the_default(ada, pair, asked, syste
 
 
 def test_contested_newer_fact_comes_with_the_older_that_alone_was_found(ada, actor, asked):
-    review = make_pair(ada, actor, "The lighthouse of Tarn is 31 metres tall.", "Tarn's lighthouse is 37 metres tall.")
-    Fact.objects.filter(pk=review.new.pk).update(importance=0.1)
+    known = learn(ada, "The lighthouse of Tarn is 31 metres tall.", actor, valid_from=MARCH)
+    found = learn(ada, "Tarn's lighthouse is 37 metres tall.", actor, valid_from=MAY)
+    make_review(known.fact, found.fact)
+    Fact.objects.filter(pk=found.fact.pk).update(importance=0.1)
     agent_configure(agent=ada, name="profile", value="knight_default", by=Principal.of_system("tests"))
     body = asked(input="lighthouse of Tarn", profile=None)
     lines = lines_of(body)
@@ -166,12 +170,12 @@ def test_contested_newer_fact_comes_with_the_older_that_alone_was_found(ada, act
 
 
 def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, system):
-    make_pair(ada, actor, "Tim prefers 2 cups of tea.", "Tim prefers 3 cups of tea.", category="preference")
+    make_pair(ada, actor, "Tim's ration is Assam tea.", "Tim's ration is Ceylon tea.", category="preference")
     learn(ada, "Tim prefers window seats.", actor, category="preference", confidence=0.9)
     body = asked(input="hello")
     assert lines_of(body, "user_profile")[:2] == [
-        "- (contested, newer, 2026-05-02) Tim prefers 3 cups of tea.",
-        "- (contested, older, 2026-03-01) Tim prefers 2 cups of tea.",
+        "- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea.",
+        "- (contested, older, 2026-03-01) Tim's ration is Assam tea.",
     ]
     assert [item["contested"] for item in items_of(body, "user_profile")] == ["newer", "older", None]
     agent_configure(agent=ada, name=CONFIG_KEY, value="newest_only", by=system)
@@ -179,13 +183,13 @@ def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, syst
 
 
 def test_contested_core_fact_brings_what_was_only_to_be_searched(ada, actor, asked):
-    learn(ada, "Tim drinks 2 cups of tea a day.", actor, valid_from=MARCH, category="preference")
-    assert learn(ada, "Tim drinks 3 cups of tea a day.", actor, valid_from=MAY).action == "queued"
-    for text in ("hello", "How many cups of tea does Tim drink a day?"):
+    learn(ada, "Tim's ration is Assam tea.", actor, valid_from=MARCH, category="preference")
+    assert learn(ada, "Tim's ration is Ceylon tea.", actor, valid_from=MAY).action == "queued"
+    for text in ("hello", "Which tea is Tim's ration?"):
         body = asked(input=text)
         assert lines_of(body, "user_profile") == [
-            "- (contested, newer, 2026-05-02) Tim drinks 3 cups of tea a day.",
-            "- (contested, older, 2026-03-01) Tim drinks 2 cups of tea a day.",
+            "- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea.",
+            "- (contested, older, 2026-03-01) Tim's ration is Assam tea.",
         ]
         assert lines_of(body) == []
 
@@ -202,17 +206,17 @@ def test_contested_word_of_people_comes_first_whatever_is_newer(ada, actor, revi
 
 
 def test_contested_word_of_people_in_core_memory_brings_no_text_of_an_agent(ada, actor, reviewer, asked):
-    learn(ada, "Tim drinks 2 cups of tea a day.", reviewer, valid_from=MARCH, category="preference")
-    learn(ada, "Tim drinks 3 cups of tea a day.", actor, valid_from=MAY)
+    learn(ada, "Tim's ration is Assam tea.", reviewer, valid_from=MARCH, category="preference")
+    learn(ada, "Tim's ration is Ceylon tea.", actor, valid_from=MAY)
     assert lines_of(asked(input="hello"), "user_profile") == [
-        "- (contested by an agent, people's word, 2026-03-01) Tim drinks 2 cups of tea a day."
+        "- (contested by an agent, people's word, 2026-03-01) Tim's ration is Assam tea."
     ]
 
 
 def test_contested_chain_is_told_from_the_newest_down(ada, actor, asked):
     for number, month in ((15, 3), (16, 4), (17, 5), (18, 6)):
         since = datetime(2026, month, 1, tzinfo=UTC)
-        learn(ada, f"The billing database runs PostgreSQL {number}.", actor, valid_from=since)
+        learn(ada, f"The billing database's substrate is PostgreSQL {number}.", actor, valid_from=since)
     lines = lines_of(asked())
     assert [line.split("PostgreSQL ")[1] for line in lines] == ["18.", "17.", "16.", "15."]
     assert [", newer," in line for line in lines] == [True, False, False, False]
@@ -221,10 +225,8 @@ def test_contested_chain_is_told_from_the_newest_down(ada, actor, asked):
 def test_contested_paraphrase_is_no_contest(ada, actor, asked):
     known = learn(ada, "Sara plays chess on Sundays.", actor)
     other = learn(ada, "The Ulm office shuts at six.", actor)
-    review = make_review(known.fact, other.fact, kind="duplicate", reasons=[{"code": "wording"}])
+    make_review(known.fact, other.fact, kind="duplicate", reasons=[{"code": "detail"}])
     assert all("contested" not in line for line in lines_of(asked(input="Sara plays chess")))
-    MemoryReview.objects.filter(pk=review.pk).update(reasons=[{"code": "detail"}])
-    assert "contested" in lines_of(asked(input="Sara plays chess"))[0]
 
 
 def test_contested_facts_stay_so_when_nobody_answers_in_time(ada, pair, asked, system):
@@ -241,7 +243,7 @@ def test_contested_facts_are_no_more_when_both_are_true_and_are_again_when_that_
 
 
 def test_contested_older_is_never_told_where_the_newer_has_no_room(ada, actor, asked):
-    longer = "The billing database runs PostgreSQL 17, " + "which was moved to the new cluster last week " * 6
+    longer = "The billing database is on PostgreSQL 17, " + "which was moved to the new cluster last week " * 6
     known, other = learn(ada, OLD, actor), learn(ada, longer, actor)
     make_review(known.fact, other.fact)
     body = asked(budgets={"facts": 56})
@@ -266,7 +268,9 @@ def test_contested_words_stand_unmarked_as_no_other_memory(api, ada, pair, asked
         document = {"namespace": ["notes"], "key": text[-3:], "value": {"text": text}}
         assert caller.request("PUT", "/documents", body=document).status_code == 200
     embed_pending_rows()
-    body = asked(input="Which PostgreSQL does the billing database run, and which decision was made?", fill=True)
+    body = asked(
+        input="Which PostgreSQL is the substrate of the billing database, and which decision was made?", fill=True
+    )
     said = [line for line in body["system_prompt"].splitlines() if line.endswith((OLD, NEW))]
     assert said == ([NEW_LINE, OLD_LINE] if order == "newest_first" else [NEW_LINE])
 
@@ -278,7 +282,7 @@ def test_contested_text_cannot_forge_a_mark(ada, actor, asked):
 
 def test_contested_facts_of_the_subconscious_never_reach_the_actor(ada, pair, asked, subconscious_token, system):
     subconscious = make_principal(ada, "subconscious")
-    secret = learn(ada, "The billing database runs PostgreSQL 99.", subconscious)
+    secret = learn(ada, "The billing database's substrate is PostgreSQL 99.", subconscious)
     make_review(pair.new, secret.fact)
     body = asked()
     assert lines_of(body) == [NEW_LINE, OLD_LINE]

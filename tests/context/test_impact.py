@@ -165,8 +165,8 @@ def test_impact_page_answers_whole_and_in_part(ada, asked, alice, actor):
 @pytest.fixture
 def question(ada, system, actor):
     """Two facts that seem to contradict each other, and a logged request about them."""
-    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
-    key = learn_review(ada, "The nightly job sometimes touches the archive.", system)
+    make_fact(ada, "The nightly job's twin is the archive of Graz.", system, subject="nightly job")
+    key = learn_review(ada, "The nightly job's twin is the archive of Linz.", system)
     make_run(ada, actor, "Does the nightly job touch the archive?")
     return MemoryReview.objects.select_related("old", "new", "censor").get(pk=key)
 
@@ -177,7 +177,7 @@ def learn_review(agent, content, by):
     ).review
 
 
-MERGED = "The nightly job touches the archive on Sundays."
+MERGED = "The nightly job's twins are the archives of Graz and Linz."
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_impact_of_two_changes_to_one_object_counts_the_first():
 @pytest.mark.parametrize("answer", ["same", "replace", "both"])
 def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, system, actor, reviewer, bob, answer):
     # A third fact asks about the second again: only one of both questions can take it away.
-    again = learn_review(ada, "The nightly job touches the archive on most days.", system)
+    again = learn_review(ada, "The nightly job's twin is the archive of Bonn.", system)
     keys = [str(question.pk), *([str(again)] if again else [])]
     url = reverse("context_blast_questions")
     page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))

@@ -14,7 +14,7 @@ from tests.http import ApiClient
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 PREFERENCES = "\n".join(f"- Preference number {place} is followed in each of the answers." for place in range(60))
-OLD, NEW = "The billing database runs PostgreSQL 15.", "The billing database runs PostgreSQL 17."
+OLD, NEW = "The billing database's substrate is PostgreSQL 15.", "The billing database's substrate is PostgreSQL 17."
 QUESTION = "Which PostgreSQL does the billing database run?"
 
 

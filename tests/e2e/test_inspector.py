@@ -172,8 +172,8 @@ def test_impact_where_a_fact_or_a_censor_is_changed(
 def test_impact_of_each_resolution_of_a_review(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
-    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
-    text = "The nightly job sometimes touches the archive."
+    make_fact(ada, "The nightly job's twin is the archive of Graz.", system, subject="nightly job")
+    text = "The nightly job's twin is the archive of Linz."
     asked = fact_learn(
         agent=ada, content=text, subject="nightly job", category="technical", importance=0.8, by=system
     ).review
@@ -184,7 +184,7 @@ def test_impact_of_each_resolution_of_a_review(
     offer.get_by_role("link", name="Preview “New replaces old”").click()
     expect(page.locator(".blast")).to_contain_text("1 of 1 prompt would change")
     page.get_by_text("Merge into one text").click()
-    page.get_by_label("Merged text").fill("The nightly job touches the archive on Sundays.")
+    page.get_by_label("Merged text").fill("The nightly job's twins are the archives of Graz and Linz.")
     offer.get_by_role("link", name="Merged text").click()
     expect(page.locator(".blast")).to_contain_text("The resolution “Merged”")
     page.locator(".blast").get_by_text("1 fact").first.click()
@@ -232,8 +232,8 @@ def test_impact_of_a_category_where_it_is_changed(
 def test_impact_of_a_selection_is_one_replay(
     ada: Agent, actor: Principal, system: Principal, bob: User, log_in: Callable[..., Page]
 ) -> None:
-    make_fact(ada, "The nightly job never touches the archive.", system, subject="nightly job")
-    make_fact(ada, "The nightly job sometimes touches the archive.", system, subject="nightly job")
+    make_fact(ada, "The nightly job's twin is the archive of Graz.", system, subject="nightly job")
+    make_fact(ada, "The nightly job's twin is the archive of Linz.", system, subject="nightly job")
     for text in ("hello", "Does the nightly job touch the archive?"):
         make_run(ada, actor, text)
     for section, text in (("values", "Truth first."), ("protocols", "Check twice.")):

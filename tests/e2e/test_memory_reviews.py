@@ -13,7 +13,7 @@ from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-OLD, NEW = "The nightly job never touches the archive.", "The nightly job sometimes touches the archive."
+OLD, NEW = "The nightly job's twin is the archive of Graz.", "The nightly job's twin is the archive of Linz."
 
 
 def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
@@ -64,8 +64,8 @@ def test_review_resolutions_advance_and_are_undone_by_key(
 ) -> None:
     agent = ApiClient().as_token(actor_token)
     for thing in ("archive", "ledger"):
-        for often in ("never", "sometimes"):
-            agent.post("/facts", {"content": f"The {thing} job {often} fails at night.", "subject": f"{thing} job"})
+        for town in ("Graz", "Linz"):
+            agent.post("/facts", {"content": f"The {thing} job's twin is in {town}.", "subject": f"{thing} job"})
     assert MemoryReview.objects.pending().count() == 2
     page = log_in(bob)
     page.goto("/review/memory/")

@@ -4,7 +4,6 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from memory.comparison import lexicon as w
 from memory.comparison.compare_facts import Comparison, Kind, Outcome, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.learning_decision import MAX_FAINT_REVIEWS, FactMatch, decide_learning
 from memory.embedding.thresholds import DEFAULT_MODEL, thresholds_of
 
 THRESHOLDS = thresholds_of(DEFAULT_MODEL)
@@ -43,6 +41,11 @@ def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, 
         ("Bob's birthday is May 4.", "Bob's birthday is on 4 May."),
         ("Alice manages Bob.", "Bob is managed by Alice."),
         ("Alice is Bob's manager.", "Bob's manager is Alice."),
+        ("Dr. Berg is the physician of Anna.", "Anna's doctor is Dr. Berg."),
+        ("The weekly reports contain errors.", "The weekly report contains errors."),
+        ("The worker runs every night.", "The worker is running every night."),
+        ("Ivo prefers trains to planes.", "Ivo prefers the train to the plane."),
+        ("The nightly backup starts at 01:30.", "The nightly backup is started at 1:30 am."),
         ("On Mondays, the team meets in Oslo.", "The team meets in Oslo on Mondays."),
         ("The API doesn't support XML.", "The API does not support XML."),
         ("Alice likes to drink tea.", "Alice likes drinking tea."),
@@ -59,7 +62,6 @@ def test_comparison_harmless_differences_are_the_same_at_any_cosine(old, new):
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
-        ("The index improves latency by 5%.", "The index regresses latency by 5%.", "antonym"),
         ("Alice manages Bob.", "Bob manages Alice.", "roles"),
         ("Alice manages Bob.", "Alice is managed by Bob.", "roles"),
         ("Data flows from Kafka to Postgres.", "Data flows from Postgres to Kafka.", "roles"),
@@ -68,12 +70,10 @@ def test_comparison_harmless_differences_are_the_same_at_any_cosine(old, new):
         ("The race is 10 km long.", "The race is 10 miles long.", "number"),
         ("All tests pass.", "Some tests pass.", "quantity"),
         ("Alice has few friends.", "Alice has a few friends.", "quantity"),
-        ("Carol eats meat.", "Carol never eats meat.", "negation"),
         ("Carol used to eat meat.", "Carol eats meat.", "time"),
         ("The user writes C.", "The user writes C++.", "name"),
         ("The path is /etc/Hosts.", "The path is /etc/hosts.", "name"),
         ("Alice said Bob left in May.", "In May, Alice said Bob left.", "detail"),
-        ("The weekly reports contain errors.", "The weekly report contains errors.", "value"),
         ("Alice manages Bob and Carol leads Dan.", "Alice manages Carol and Bob leads Dan.", "roles"),
         ("The server is down.", "Is the server down?", "question"),
         ("Plan A is approved.", "The plan is approved.", "name"),
@@ -83,7 +83,8 @@ def test_comparison_harmless_differences_are_the_same_at_any_cosine(old, new):
 def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, new, code):
     for one, other in ((old, new), (new, old)):
         found = _compared(one, other)
-        assert found.outcome is Outcome.QUEUED
+        # Which of the two holds is not known, so both are kept; people are only asked whether they are the same.
+        assert found.kind in (Kind.UNRELATED, Kind.CLOSE)
         assert code in {reason.code for reason in found.reasons}
 
 
@@ -93,10 +94,58 @@ def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, n
         ("Alice lives in Berlin.", "Alice lives in Paris.", "home", "Berlin", "Paris"),
         ("Alice lives in Berlin.", "Alice has moved to Paris.", "home", "Berlin", "Paris"),
         ("The service runs version 2.3.", "The service runs version 2.4.", "version", "2.3", "2.4"),
-        ("The user prefers Celsius.", "The user prefers Fahrenheit.", "preferred", "Celsius", "Fahrenheit"),
-        ("The team uses Slack for chat.", "The team uses Teams for chat.", "tool chat", "Slack", "Teams"),
+        ("The user prefers Celsius.", "The user prefers Fahrenheit.", "state", "celsius", "fahrenheit"),
+        ("The team uses Slack for chat.", "The team uses Teams for chat.", "tool for chat", "Slack", "Teams"),
         ("Nora is 34 years old.", "Nora is 35 years old.", "age", "34 years old", "35 years old"),
         ("Bob works at Initech.", "Bob no longer works at Initech.", "truth", "true", "no longer true"),
+        ("My job title is nurse.", "My job title is ward manager.", "job title", "nurse", "ward manager"),
+        ("Martin's monthly income is 12000.", "Martin's monthly income is 18000.", "monthly income", "12000", "18000"),
+        ("Anna's manager is Bob.", "Anna's boss is Carl.", "manager", "Bob", "Carl"),
+        (
+            "The author of Low Tide is Jon Berg.",
+            "The author of Low Tide is Mia Holm.",
+            "author",
+            "Jon Berg",
+            "Mia Holm",
+        ),
+        ("Tim works at Acme.", "Tim has left Acme and works at Globex.", "employer", "Acme", "Globex"),
+        ("Price is 10 euros.", "Price is now 12 euros.", "price", "10 euros", "12 euros"),
+        ("The API runs on port 8000.", "The API runs on port 9000.", "port", "8000", "9000"),
+        ("The timeout is 30 s.", "The timeout was raised from 30 s to 60 s.", "timeout", "30 s", "60 s"),
+        (
+            "The head of state in Peru is Ana Diaz.",
+            "The name of the current head of state in Peru is Leo Ruiz.",
+            "head of state",
+            "Ana Diaz",
+            "Leo Ruiz",
+        ),
+        ("Marta lives in York.", "Marta lives in New York.", "home", "York", "New York"),
+        ("Ann has two cats.", "Ann has three cats.", "ann have … cat", "2", "3"),
+        (
+            "The user prefers tea over coffee.",
+            "The user prefers coffee over tea.",
+            "preference coffee / tea",
+            "tea",
+            "coffee",
+        ),
+        ("I like cilantro.", "I dislike cilantro.", "truth", "I like cilantro", "I dislike cilantro"),
+        (
+            "Deploys are allowed on Fridays.",
+            "Deploys are not allowed on Fridays.",
+            "truth",
+            "Deploys are allowed on Fridays",
+            "Deploys are not allowed on Fridays",
+        ),
+        (
+            "Carol eats meat.",
+            "Carol has become a vegetarian and eats no meat.",
+            "truth",
+            "Carol eats meat",
+            "Carol eats no meat",
+        ),
+        ("The proxy is enabled.", "The proxy is disabled.", "truth", "The proxy is enabled", "The proxy is disabled"),
+        ("The theme is dark by default.", "The theme is light by default now.", "state", "dark", "light"),
+        ("The index improves latency by 5%.", "The index regresses latency by 5%.", "state", "improve", "regress"),
     ],
 )
 def test_comparison_explicit_later_change_of_a_single_value_supersedes(old, new, attribute, before, after):
@@ -114,37 +163,48 @@ def test_comparison_explicit_later_change_of_a_single_value_supersedes(old, new,
     ("old", "new"),
     [
         ("Alice lives in Germany.", "Alice lives in Berlin."),
-        ("Alice lives in SF.", "Alice lives in San Francisco."),
-        ("Alice is married to Bob.", "Alice is married to Robert."),
-        ("The service runs version 2.", "The service runs version 2.4."),
-        ("The deadline of the grant is 12 May.", "The deadline of the grant is 12 May 2026."),
+        ("Alice lives in Bergen, Norway.", "Alice lives in Norway."),
+        ("The service runs version 2.4.", "The service runs version 2."),
         ("Alice speaks French.", "Alice speaks German."),
         ("Alice likes pizza.", "Alice likes sushi."),
         ("Ben has a dog named Rex.", "Ben has a cat named Tom."),
         ("Dev visited Rome.", "Dev visited Oslo."),
-        ("She lives in Berlin.", "She lives in Paris."),
+        ("She lives in Berlin.", "He works in Paris."),
         ("Alice lives in Berlin.", "Alice might live in Paris."),
         ("Alice lives in Berlin.", "Alice lived in Paris."),
         ("Alice lives in Berlin.", "Alice's brother lives in Paris."),
-        ("The user prefers tea over coffee.", "The user prefers coffee over tea."),
+        ("Ivo's manager is Ruth Adler.", "Ivo's manager is ill."),
+        ("Ivo's manager is Ruth Adler.", "Ivo's manager is on holiday in Rome."),
+        ("My car is a Fiat Panda.", "My car is red."),
+        ("My hobby is chess.", "My hobby is rowing."),
+        ("My friend is Ann.", "My friend is Ben."),
+        ("Ivo has a meeting on 3 May.", "Ivo has a meeting on 10 May."),
+        ("Ivo works on ticket 12.", "Ivo works on ticket 13."),
+        ("Ivo ran 5 km.", "Ivo ran 8 km."),
+        ("The shop buys bikes.", "The shop sells bikes."),
     ],
 )
 def test_comparison_uncertain_change_never_supersedes(old, new):
-    assert _compared(old, new).kind not in (Kind.CHANGED, Kind.SAME)
-    assert _compared(new, old).kind not in (Kind.CHANGED, Kind.SAME)
+    assert _compared(old, new).kind is Kind.UNRELATED
+    assert _compared(new, old).kind not in (Kind.SAME, Kind.CLOSE, Kind.DIFFERS)
+
+
+def test_comparison_unknown_cardinality_of_an_attribute_is_asked_about():
+    found = _compared("Ivo's sparring is Ruth.", "Ivo's sparring is Emil.")
+    assert (found.kind, found.attribute, found.outcome) == (Kind.DIFFERS, "sparring", Outcome.QUEUED)
 
 
 def test_comparison_uses_the_subject_when_the_sentence_does_not_name_it():
-    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "Bob")).kind is Kind.DIFFERS
-    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "")).kind is Kind.DIFFERS
-    assert _compared("Runs Linux.", "Runs Linux.", subjects=("server 1", "server 2")).kind is Kind.DIFFERS
+    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "Bob")).kind is Kind.UNRELATED
+    assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "")).kind is Kind.UNRELATED
+    assert _compared("Runs Linux.", "Runs Linux.", subjects=("server 1", "server 2")).kind is Kind.UNRELATED
     assert _compared("Prefers tea.", "Prefers tea.", subjects=("Alice", "alice")).kind is Kind.SAME
     assert _compared("Alice prefers tea.", "Alice prefers tea.", subjects=("Alice", "")).kind is Kind.SAME
     assert _compared("He lives in Berlin.", "He lives in Paris.", subjects=("Bob", "Bob")).kind is Kind.CHANGED
 
 
 def test_comparison_relative_dates_depend_on_the_day():
-    assert _compared("The deploy failed yesterday.", "The deploy failed yesterday.").kind is Kind.DIFFERS
+    assert _compared("The deploy failed yesterday.", "The deploy failed yesterday.").kind is Kind.UNRELATED
     same_day = FactSnapshot("The deploy failed yesterday.", moment=THEN)
     assert compare_facts(same_day, same_day, 1.0, THRESHOLDS).kind is Kind.SAME
 
@@ -168,7 +228,6 @@ def test_comparison_of_different_things_is_unrelated_below_the_threshold():
         ("Celia wrote a tutorial.", "Celia wrote a tutorial about migrations."),
         ("Revenue grew.", "Revenue grew by 8 percent."),
         ("The audit is in May.", "The audit is on 11 May."),
-        ("The agent runs version 4.", "The agent runs version 4.2."),
         ("Clara has a sister.", "Clara's sister is ill."),
         ("The morning shift has six nurses.", "The night shift has three nurses."),
         ("Revenue in 2023 was 4 million euros.", "Revenue in 2024 was 5 million euros."),
@@ -178,79 +237,24 @@ def test_comparison_what_is_true_beside_an_old_fact_asks_nobody(old, new):
     assert _compared(old, new, 0.95).outcome is Outcome.STORED
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Deploys must wait.", "Deploys must wait for a review."),
-        ("Nadia can eat gluten.", "Nadia can eat gluten in small amounts."),
-        ("Kofi eats no meat.", "Kofi eats no meat on Fridays."),
-        ("All teams use Linear.", "All teams use Linear for planning."),
-        ("Pia is on holiday.", "Pia is on holiday until 3 August."),
-        ("The limit is 10 MB.", "The limit is 10 MB per file."),
-        ("The team has 5.", "The team has 5 6."),
-        ("The crawler visits the site once a week.", "The crawler visits the site once a month."),
-        ("Ann has two cats.", "Ann has three cats."),
-        ("Ruth is the head of the school.", "Ruth is the deputy head of the school."),
-        ("Ruth is a doctor.", "Ruth is a doctor's wife."),
-        ("Jonas is a nurse.", "Jonas is a nurse trainer."),
-        ("Marta lives in York.", "Marta lives in New York."),
-        ("Noel works for Delta.", "Noel works for Delta Airlines."),
-        ("Er raucht im Haus.", "Er raucht nicht im Haus."),
-        ("Anna likes football.", "Anna likes watching football."),
-        ("Clara has a car.", "Clara's car was sold."),
-        ("Alice has brown eyes.", "Alice has green eyes."),
-        ("The user writes C.", "The user writes C++."),
-        ("The files are stored in the cloud.", "The files are stored on disk."),
-        ("Anna's manager is Bob.", "Anna's boss is Carl."),
-    ],
-)
-def test_comparison_narrower_or_recounted_fact_is_asked_about(old, new):
-    assert _compared(old, new, 0.95).outcome is Outcome.QUEUED
+def test_comparison_only_near_sentences_of_other_wording_may_be_duplicates():
+    old, new = "Deploys wait when a review is open.", "When a review is open, deploys have to wait."
+    assert _compared(old, new, 0.93).kind is Kind.CLOSE
+    assert _compared(old, new, 0.85).kind is Kind.UNRELATED
+    assert _compared(old, "When 2 reviews are open, deploys have to wait.", 0.99).kind is Kind.UNRELATED
 
 
-def test_comparison_change_of_the_same_subject_is_seen_below_the_check_threshold():
-    for old, new, cosine in [
-        ("The warehouse is in Rotterdam.", "The warehouse is in Antwerp.", 0.74),
-        ("Tess drives a blue Skoda.", "Tess drives a white Volvo.", 0.72),
-        ("The logs are kept for 90 days.", "The logs are deleted after 30 days.", 0.77),
-        ("Umar cooks every day.", "Umar never cooks.", 0.75),
-        ("The pull request is waiting for review.", "The pull request was merged.", 0.65),
-        ("The team uses Slack.", "The team switched to Zulip.", 0.33),
-    ]:
-        assert _compared(old, new, cosine).outcome is Outcome.QUEUED
-    assert _compared("The warehouse is in Rotterdam.", "The museum is in Antwerp.", 0.74).outcome is Outcome.STORED
-    assert _compared("The team uses Slack.", "The team moved to Oslo.", 0.33).outcome is Outcome.STORED
-
-
-def test_comparison_change_in_wholly_other_words_is_seen_by_its_score():
-    for subject, old, new, cosine in [
-        ("user", "I take my coffee black.", "These days I put oat milk in my coffee.", 0.44),
-        ("cache", "We use Memcached as the cache.", "Memcached was replaced by Redis.", 0.7),
-        ("orders", "Orders go through RabbitMQ.", "Orders are published to Kafka topics since the migration.", 0.42),
-        ("company", "The company has 45 employees.", "After the layoffs only 31 people are left at the company.", 0.56),
-        ("user", "I commute by train.", "I cycle to work these days.", 0.5),
-    ]:
-        found = _compared(old, new, cosine, subjects=(subject, subject))
-        # What only the score speaks of is contested as well, so it counts as a difference.
-        assert (found.kind, found.faint, found.reasons[-1].code) == (Kind.DIFFERS, True, "change"), new
-    for subject, old, new, cosine in [
-        ("company", "The company has 45 employees.", "The company was founded in 2011.", 0.34),
-        ("trail", "The trail is 14 km long.", "The trail climbs 900 metres.", 0.57),
-        ("parser", "The parser reads CSV files.", "The parser also reads Excel files.", 0.75),
-        ("user", "I sell flowers.", "My sister lives in Oslo these years.", 0.01),
-        (
-            "Gina",
-            "Gina wants her customers to feel comfortable and invited whenever they come into her new store in town.",
-            "Gina got new offers and promotions for her online store to attract new customers.",
-            0.74,
-        ),
-    ]:
-        assert _compared(old, new, cosine, subjects=(subject, subject)).outcome is Outcome.STORED, new
+def test_comparison_facts_without_a_common_slot_never_contest_each_other_by_their_cosine():
+    outcomes = {
+        _compared(pair["old"], pair["new"], 0.99).kind for pair in PAIRS if pair["label"] in ("compatible", "unrelated")
+    }
+    assert Kind.CHANGED not in outcomes
+    assert Kind.DIFFERS not in outcomes
 
 
 def test_comparison_reads_the_pronoun_that_a_sentence_begins_with_as_its_subject():
     for subject, old, new, outcome in [
-        ("museum", "The museum opens at 10.", "It opens at 14.", Outcome.QUEUED),
+        ("museum", "The museum opens at 10.", "It opens at 14.", Outcome.SUPERSEDED),
         ("museum", "The museum is closed on Mondays.", "It’s closed on Mondays.", Outcome.CONFIRMED),
         ("museum", "The museum's director is Ines.", "Its director is Paul.", Outcome.SUPERSEDED),
         ("The Millers", "The Millers live in Berlin.", "They moved to Bonn.", Outcome.SUPERSEDED),
@@ -261,32 +265,14 @@ def test_comparison_reads_the_pronoun_that_a_sentence_begins_with_as_its_subject
     assert _compared("The cat is black.", "Itself it is white.", 0.3, subjects=("it", "it")).outcome is Outcome.STORED
 
 
-def test_resolution_asks_about_few_old_facts_that_only_their_score_relates():
-    known = [f"I take my coffee {how}." for how in ("black", "strong", "sweet", "cold")]
-    said = "These days I put oat milk in my coffee."
-    found = [_compared(old, said, 0.44, subjects=("user", "user")) for old in known]
-    assert all(each.faint for each in found)
-    near = _compared("The office is in Antwerp.", "The office is in Rotterdam.", 0.9)
-    asked = decide_learning([FactMatch(uuid4(), each) for each in (*found, near)], {}).ask
-    assert [match.comparison.faint for match in asked] == [False, *[True] * MAX_FAINT_REVIEWS]
-
-
-def test_comparison_contradiction_is_seen_below_the_check_threshold():
-    for old, new in [
-        ("The function returns a list.", "The function returns a dictionary."),
-        ("The incident is open.", "The incident has been resolved."),
-        ("Carol eats meat.", "Carol never eats meat."),
-    ]:
-        assert _compared(old, new, 0.4).outcome is Outcome.QUEUED
-
-
 @pytest.mark.parametrize("cosine", [1.0, 0.5])
 def test_comparison_treats_no_labelled_pair_as_what_it_is_not(cosine):
     """At any cosine that a model could give; the whole table is printed by `python -m benchmarks.fact_pairs`."""
     outcomes = [(pair, _compared(pair["old"], pair["new"], cosine).outcome) for pair in PAIRS]
     assert [pair for pair, outcome in outcomes if pair["label"] != "paraphrase" and outcome is Outcome.CONFIRMED] == []
-    changed = ("update", "contradiction")
-    assert [pair for pair, outcome in outcomes if pair["label"] not in changed and outcome is Outcome.SUPERSEDED] == []
+    # A refinement replaces what it says more exactly.
+    compatible = ("compatible", "unrelated")
+    assert [pair for pair, outcome in outcomes if pair["label"] in compatible and outcome is Outcome.SUPERSEDED] == []
 
 
 NAMES = ["Alice", "Bob", "Chen", "Dana", "Erik", "Farah"]

@@ -314,12 +314,12 @@ def test_erasure_command_asks_first(ada, monkeypatch):
 
 
 def test_erasure_takes_reviews_and_jobs_about_the_fact(ada, actor, charlie):
-    fact_learn(agent=ada, content="The job never fails at night.", subject="job", by=actor)
-    learned = fact_learn(agent=ada, content="The job sometimes fails at night.", subject="job", by=actor)
+    fact_learn(agent=ada, content="The job's twin is in Graz.", subject="job", by=actor)
+    learned = fact_learn(agent=ada, content="The job's twin is in Linz.", subject="job", by=actor)
     assert MemoryReview.objects.filter(new=learned.fact).exists()
     fact_erase(fact=learned.fact, by=Principal.of_user(charlie), reason="Asked for.")
     assert not MemoryReview.objects.exists()
-    assert not any("sometimes" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))
+    assert not any("Linz" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))
 
 
 def test_erasure_takes_what_a_judge_wrote_about_the_fact(ada, actor, admin):
@@ -339,14 +339,14 @@ def test_erasure_takes_what_a_judge_wrote_about_the_fact(ada, actor, admin):
 
 def test_erasure_of_one_fact_takes_what_was_written_about_the_pair(ada, actor, admin):
     told = "Both say where Zanzibar Quux sleeps."
-    learn(ada, actor, "Zanzibar never sleeps at home on Mondays.")
-    second = learn(ada, actor, "Zanzibar sometimes sleeps at home on Mondays.")
+    learn(ada, actor, "Zanzibar's bunkmate is Uli.")
+    second = learn(ada, actor, "Zanzibar's bunkmate is Ivo.")
     review_resolve(review=MemoryReview.objects.get(), resolution="same", by=admin, comment=told)
     fact_erase(fact=second, by=admin, reason="They asked.")
     found = str(everything())
     assert told not in found
-    assert "sometimes sleeps" not in found
-    assert "never sleeps" in found
+    assert "Ivo" not in found
+    assert "Uli" in found
 
 
 LONG = (

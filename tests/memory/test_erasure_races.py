@@ -138,16 +138,15 @@ def test_erasure_race_judge_answer_from_before_is_not_kept(ada, secret, actor, a
     """The judge has read the fact, says so, and is heard only when the fact is gone."""
     with JudgeServer() as server, server.configured():
         server.reply(status=529, raw=b"{}")
-        learned = fact_learn(agent=ada, content="Quuxley sometimes sleeps in the old lighthouse.", by=actor).fact
-        review = MemoryReview.objects.get()
-        run = Job.objects.get(handler="fact_judge")
+        words = {"content": "Quuxley sometimes sleeps in the old lighthouse.", "subject": "Quuxley"}
+        learned = fact_learn(agent=ada, by=actor, **words).fact
+        run = Job.objects.get(handler="fact_check")
         server.reply(relation="contradiction", confidence=0.9, reason="One says that the lighthouse is old.")
         done = raced(
             ada,
             lambda: job_run(run.pk),
             lambda: fact_erase(fact=secret, by=admin, reason="They asked."),
         )
-    assert not MemoryReview.objects.filter(pk=review.pk).exists()
     assert done in ("not ours", "done")
     assert list(Fact.objects.values_list("pk", flat=True)) == [learned.pk]
     assert_gone("One says")

@@ -111,11 +111,10 @@ def test_mem0(run):
     assert Fact.objects.get(content="Drinks tea without sugar.").subject == "ben"
     trail = AuditEvent.objects.get(action="memory.import")
     assert trail.after == {
-        "format": "mem0", "file": "mem0_get_all.json", "stored": {"fact stored": 4, "fact queued": 1},
+        "format": "mem0", "file": "mem0_get_all.json", "stored": {"fact stored": 5},
         "known": 0, "skipped": 0, "refused": 0,
     }  # fmt: skip
-    question = MemoryReview.objects.get()
-    assert question.new.content == "Noted, Zoë it is.", "it repeats what the sister's name is"
+    assert not MemoryReview.objects.exists()
 
 
 def test_mem0_of_the_platform_and_older_versions(run):

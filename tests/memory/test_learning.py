@@ -82,13 +82,28 @@ def test_learning_a_certain_change_supersedes(learn):
 
 
 def test_learning_a_possible_contradiction_opens_a_review(learn):
-    old = learn("The nightly job never touches the archive.", subject="nightly job")
-    told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
+    old = learn("The nightly job's twin is the archive of Graz.", subject="nightly job")
+    told = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
     assert told["action"] == "queued"
     review = MemoryReview.objects.get(pk=told["review"])
     assert (str(review.old_id), str(review.new_id)) == (old["fact"]["id"], told["fact"]["id"])
     assert review.reasons
     assert Fact.objects.active().count() == 2
+
+
+def test_learning_three_facts_about_a_person_asks_nobody(learn, api, actor_token):
+    # Seed 008, "Expected Context Assembly".
+    lines = [
+        "Tim lives in Silver Spring, Maryland, USA",
+        "Tim prefers Celsius for temperature measurements.",
+        "Tim's local time zone is EST",
+    ]
+    actions = [learn(line, subject="Tim")["action"] for line in lines]
+    assert actions == ["stored"] * 3
+    assert not MemoryReview.objects.exists()
+    context = api.as_token(actor_token).post("/context", {"session_id": "s", "input": "Where does Tim live?"}).json()
+    assert lines[0] in context["system_prompt"]
+    assert "contested" not in context["system_prompt"]
 
 
 def test_learning_different_subjects_opens_no_review(learn):
@@ -120,7 +135,8 @@ def test_learning_a_paraphrase_is_confirmed_by_the_judge(learn, server):
     ("relation", "confidence", "action", "waits"),
     [
         ("update", 0.9, "superseded", False),
-        ("update", 0.4, "queued", True),
+        # A doubt contests nothing.
+        ("update", 0.4, "stored", False),
         ("contradiction", 0.9, "queued", True),
         ("refinement", 0.9, "stored", False),
         ("unrelated", 0.9, "stored", False),
@@ -143,12 +159,10 @@ def test_learning_with_a_failing_judge_loses_nothing_and_retries(learn, server):
     learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
     server.fail(529)
     told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
-    assert told["action"] == "queued"
-    run = Job.objects.get(handler="fact_judge")
+    assert told["action"] == "stored"
+    run = Job.objects.get(handler="fact_check")
     server.reply(relation="update", confidence=0.9, reason="He took it up.")
     assert job_run(run.pk) == "done"
-    review = MemoryReview.objects.get(pk=told["review"])
-    assert (review.status, review.resolution, review.resolver_name) == ("resolved", "replace", "judge")
     assert [fact.content for fact in Fact.objects.active()] == ["Tim sometimes goes to the gym on Mondays with Ann."]
     change = FactChange.objects.get(action="superseded")
     assert change.evidence["judge"]["relation"] == "update"
@@ -186,9 +200,9 @@ def test_learning_exact_words_is_confirmed_without_an_embedder(learn, no_embedde
 
 
 def test_learning_asks_about_a_pair_once(learn):
-    learn("The nightly job never touches the archive.", subject="nightly job")
-    told = learn("The nightly job sometimes touches the archive.", subject="nightly job")
-    again = learn("The nightly job sometimes touches the archive.", subject="nightly job")
+    learn("The nightly job's twin is the archive of Graz.", subject="nightly job")
+    told = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
+    again = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
     assert again["action"] == "confirmed"
     assert MemoryReview.objects.count() == 1
     assert told["review"] is not None

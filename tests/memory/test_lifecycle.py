@@ -503,8 +503,8 @@ def test_webhook_is_signed_and_retried(ada, actor):
     try:
         secrets = {"WEBHOOK_SECRET": secret, "WEBHOOK_FORMER_SECRET": "the former one"}
         with override_settings(WEBHOOK_URL=url, **secrets):
-            fact_learn(agent=ada, content="The job never touches the archive.", subject="job", by=actor)
-            fact_learn(agent=ada, content="The job sometimes touches the archive.", subject="job", by=actor)
+            fact_learn(agent=ada, content="The job's twin is the archive of Graz.", subject="job", by=actor)
+            fact_learn(agent=ada, content="The job's twin is the archive of Linz.", subject="job", by=actor)
             run = run_of(handler="webhook")
             assert [job_run(run.pk), job_run(run.pk)] == ["failed", "done"]
     finally:

@@ -24,7 +24,7 @@ from tests.api.problems import assert_problem
 from tests.judge_server import JudgeServer, Reply
 
 ROME, OSLO, LIMA = (f"Tim lives in {town}." for town in ("Rome", "Oslo", "Lima"))
-NEVER, SOMETIMES = (f"Tim {how} goes to the gym on Mondays with Ann." for how in ("never", "sometimes"))
+ANN, BEN = (f"Tim's spotter is {who}." for who in ("Ann", "Ben"))
 AGENT = {"agent": "ada"}
 
 
@@ -102,12 +102,12 @@ class TestSupersession:
 
     @pytest.mark.parametrize(
         ("resolution", "kept"),
-        [("both", NEVER), ("both", SOMETIMES), ("new_wrong", NEVER), ("old_wrong", SOMETIMES), ("same", NEVER),
-         ("replace", SOMETIMES)],
+        [("both", ANN), ("both", BEN), ("new_wrong", ANN), ("old_wrong", BEN), ("same", ANN),
+         ("replace", BEN)],
     )  # fmt: skip
     def test_supersession_of_a_kept_fact_is_reviewed(self, agent, learn, person, resolution, kept):
-        learn(NEVER)
-        resolve(person, learn(SOMETIMES)["review"], resolution)
+        learn(ANN)
+        resolve(person, learn(BEN)["review"], resolution)
         old = Fact.objects.get(content=kept)
         answer = agent.post(f"/facts/{old.pk}/supersede", {"by": {"content": LIMA}, "reason": "I know better."})
         assert answer.status_code == 202, answer.content
@@ -117,8 +117,8 @@ class TestSupersession:
         assert "I know better." in review.reasons[0]["words"]
 
     def test_supersession_waits_while_a_review_is_open(self, agent, learn):
-        old = learn(NEVER)["fact"]["id"]
-        waiting = learn(SOMETIMES)
+        old = learn(ANN)["fact"]["id"]
+        waiting = learn(BEN)
         for fact in (old, waiting["fact"]["id"]):
             refused = agent.post(f"/facts/{fact}/supersede", {"by": {"content": LIMA}})
             assert assert_problem(refused, 409, "conflict", detail="review")["review"] == waiting["review"]
@@ -172,7 +172,7 @@ class TestSupersession:
         ("old", "subject", "new"),
         [
             (ROME, "Tim", OSLO),
-            (NEVER, "Tim", SOMETIMES),
+            (ANN, "Tim", BEN),
             ("Never deploy on Fridays.", "deploys", "Always deploy on Fridays."),
         ],
     )
@@ -202,20 +202,20 @@ class TestSupersession:
     def test_supersession_review_is_not_resolved_by_a_judge(self, learn, said, waiting):
         update = {"relation": "update", "confidence": 0.99, "reason": "Times change."}
         with JudgeServer() as server, server.configured():
-            said(NEVER)
+            said(ANN)
             if waiting:
                 server.fail(529)
             server.always(Reply(input=update))
-            told = learn(SOMETIMES)
+            told = learn(BEN)
             assert told["action"] == "queued"
             for run in Job.objects.filter(handler="fact_judge"):
                 job_run(run.pk)
-        assert NEVER in active()
+        assert ANN in active()
         assert MemoryReview.objects.get(pk=told["review"]).status == "pending"
 
     def test_supersession_undone_resolution_binds_no_more(self, agent, learn, person):
-        learn(NEVER)
-        review = learn(SOMETIMES)["review"]
+        learn(ANN)
+        review = learn(BEN)["review"]
         resolve(person, review, "both")
         assert Fact.objects.filter(endorsed=True).count() == 2
         assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
@@ -223,10 +223,10 @@ class TestSupersession:
 
     def test_supersession_undone_opens_its_question_again_on_the_record(self, ada, learn, person, bob):
         """What was contested then is read from the trail, and who waits for reviews reads the feed."""
-        learn(NEVER)
-        review = learn(SOMETIMES)["review"]
+        learn(ANN)
+        review = learn(BEN)["review"]
         resolve(person, review, "replace")
-        old = Fact.objects.get(content=NEVER)
+        old = Fact.objects.get(content=ANN)
         supersession_undo(fact=old, by=Principal.of_user(bob))
         trail = AuditEvent.objects.filter(object_id=review).order_by("id")
         told = ["memory_review.ask", "memory_review.resolve", "memory_review.undo"]
@@ -234,7 +234,7 @@ class TestSupersession:
         assert Change.objects.filter(kind="review.reopened", object_id=review).count() == 1
         view, everything = VIEWS["actor"](ada), ProjectScope()
         for moment in (None, clock.now()):
-            assert len(contested_facts(view, everything, [str(old.pk)], moment)) == 2
+            assert len(contested_facts(view, everything, [str(old.pk)], moment, now=clock.now())) == 2
 
 
 class TestFoundWrong:
@@ -337,27 +337,27 @@ class TestQuestions:
         self._refused_after_two(agent, learn)
         for review in MemoryReview.objects.all():
             resolve(person, review.pk, "both")
-        refused = agent.post("/facts", {"content": "Ann sometimes sings in the choir of Linz.", "subject": "Ann"})
+        refused = agent.post("/facts", {"content": "Ann's understudy is Uli.", "subject": "Ann"})
         assert_problem(refused, 429, "too_many_requests", detail="24 hours")
         MemoryReview.objects.update(created_at=clock.now() - timedelta(hours=25))
-        assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
+        assert learn("Ann's understudy is Uli.", subject="Ann")["action"] == "queued"
 
     def test_review_limit_ignores_other_tokens(self, monkeypatch, ada, agent, learn, bob):
         monkeypatch.setattr("memory.services.reviews.open_review.MAX_PENDING_REVIEWS_PER_TOKEN", 2)
-        old = Fact.objects.get(pk=learn("Ann never sings in the choir of Linz.", subject="Ann")["fact"]["id"])
+        old = Fact.objects.get(pk=learn("Ann's understudy is Ivo.", subject="Ann")["fact"]["id"])
         for place in range(3):
             review_open(
                 agent=ada, persona="actor", kind="low_confidence", about=f"{place}", by=Principal.of_user(bob), new=old
             )
-        assert learn("Ann sometimes sings in the choir of Linz.", subject="Ann")["action"] == "queued"
+        assert learn("Ann's understudy is Uli.", subject="Ann")["action"] == "queued"
 
     @staticmethod
     def _refused_after_two(agent, learn):
-        learn("Ann never sings in the choir of Linz.", subject="Ann")
+        learn("Ann's understudy is Ivo.", subject="Ann")
         for name in ("Tim", "Eva"):
-            learn(f"{name} never goes to the gym on Mondays.", subject=name)
-            assert learn(f"{name} sometimes goes to the gym on Mondays.", subject=name)["action"] == "queued"
-        refused = agent.post("/facts", {"content": "Ann sometimes sings in the choir of Linz.", "subject": "Ann"})
+            learn(f"{name}'s spotter is Ivo.", subject=name)
+            assert learn(f"{name}'s spotter is Uli.", subject=name)["action"] == "queued"
+        refused = agent.post("/facts", {"content": "Ann's understudy is Uli.", "subject": "Ann"})
         assert_problem(refused, 429, "too_many_requests", detail="reviews")
         assert (MemoryReview.objects.count(), Fact.objects.count()) == (2, 5)
 

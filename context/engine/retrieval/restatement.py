@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from memory.comparison import lexicon as w
 from memory.comparison.differences import single_difference
-from memory.comparison.fact_snapshot import STEM
 from memory.comparison.sentence_normalization import canonical
 from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
 
@@ -56,6 +55,7 @@ _UNTRUE = (
 )
 _USED_TO = re.compile(r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bwas )(?<!\bwere )\bused to\b", re.IGNORECASE)
 _CLOSED = w.PREPOSITIONS | w.CLAUSE_WORDS | {"'s", _SPEAKER}
+_STEM = 5
 _LEAST_FURTHER = 3
 """So many further things that only the memory says are news."""
 
@@ -100,7 +100,7 @@ def _only(one: Sequence[Token], other: Sequence[Token]) -> list[Token]:
 
 def _stem(text: str) -> str:
     base = base_form(text)
-    return base if not base.isalpha() else base[: max(STEM, len(base) - 2)]
+    return base if not base.isalpha() else base[: max(_STEM, len(base) - 2)]
 
 
 def _bases(tokens: Iterable[Token]) -> set[str]:

@@ -9,16 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
-from pydantic_core import from_json
 
 from identity.models import Agent
-from memory.comparison.compare_facts import OPPOSING, Comparison, Kind, Reason, compare_facts, facts_compare
+from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts, facts_compare
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import FactMatch
-from memory.embedding.thresholds import DEFAULT_MODEL, UNKNOWN, Thresholds, thresholds_of
+from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import (
@@ -43,9 +40,8 @@ BY_WORDS = 12
 BY_SUBJECT = 12
 WORD_ROWS = 3_000
 """Maximum number of rows with a shared word that are ranked."""
-
-REVERSING = frozenset({"negation", "antonym", "quantity"})
-"""Differences that reverse a fact verified by people even if the new sentence does not name its subject."""
+REVERSING = frozenset({"reversed", "ended"})
+"""Changes that reverse a fact verified by people even if the new sentence does not name its subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +59,9 @@ class Vector:
     def thresholds(self) -> Thresholds:
         return thresholds_of(self.model)
 
-    @property
-    def of_local_model(self) -> NDArray[np.float64] | None:
-        """The numbers, if they are of the model for which the change score was fitted; else None."""
-        return np.array(self.numbers) if self.model == DEFAULT_MODEL else None
-
 
 ComparisonCache = dict[tuple[FactSnapshot, float], Comparison]
 """Comparisons of one new fact, by snapshot of the old fact and cosine."""
-
-Nearness = tuple[float, NDArray[np.float64] | None]
-"""The cosine of a candidate, 0 if unknown, and its embedding if that is of the local model, else None."""
 
 SnapshotCache = MutableMapping[FactSnapshot, FactSnapshot]
 """Snapshots that have been tokenised already; equal snapshots share one entry."""
@@ -86,7 +74,7 @@ def candidates_compare(
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
     comparisons: ComparisonCache | None = None,
-    near: Mapping[UUID, Nearness] | None = None,
+    near: Mapping[UUID, float] | None = None,
 ) -> list[FactMatch]:
     """Find the active facts of the same memory that resemble `fact`, stored or not, and compare each with it.
 
@@ -98,7 +86,7 @@ def candidates_compare(
     compared with facts of that category, unless the words are the same. A contradicted fact about another subject is
     in the result too; it only opens a review.
     `comparisons`: earlier comparisons of `fact`, which are reused; new ones are added.
-    `near`: the candidates by meaning, words and subject, if they are known already.
+    `near`: the candidates by meaning, words and subject with their cosines, if they are known already.
     """
     excluded = {fact.pk, *exclude}
     repeated = comparable_facts(fact, active_facts(fact, _same_words(fact) - excluded), same_words=True)
@@ -132,7 +120,7 @@ def compare_with_facts(
     fact: Fact,
     others: Sequence[Fact],
     *,
-    near: Mapping[UUID, Nearness],
+    near: Mapping[UUID, float],
     vector: Vector | None,
     known: Mapping[UUID, KnownSubject],
     may_replace: Collection[str] = (),
@@ -141,20 +129,17 @@ def compare_with_facts(
 ) -> list[FactMatch]:
     """Compare `fact` with `others`, without those that contradict nothing and have another subject.
 
-    `near` has the cosine and the embedding of each of `others`, `known` the subjects of all facts by alias.
+    `near` has the cosine of each of `others`, `known` the subjects of all facts by alias.
     """
     comparisons = {} if comparisons is None else comparisons
     snapshots = {} if snapshots is None else snapshots
     thresholds = vector.thresholds if vector else UNKNOWN
-    new = snapshot_of(fact, known, vector.of_local_model if vector else None)
+    new = snapshot_of(fact, known)
     read: list[tuple[Fact, FactSnapshot, float, bool]] = []
     for row in others:
-        cosine, embedding = near[row.pk]
-        seen = snapshot_of(row, known, embedding)
+        seen = snapshot_of(row, known)
         old = snapshots.setdefault(seen, seen)
-        if (old.vector is None) != (seen.vector is None):
-            old = seen
-        read.append((row, old, cosine, subjects_clash(old, new)))
+        read.append((row, old, near[row.pk], subjects_clash(old, new)))
     missing = [(old, cosine) for _, old, cosine, clash in read if not clash and (old, cosine) not in comparisons]
     made = facts_compare([(old, new, cosine) for old, cosine in missing], thresholds)
     comparisons.update(zip(missing, made, strict=True))
@@ -199,26 +184,18 @@ def _contradiction(
 ) -> Comparison | None:
     """Compare two facts as if they had the same subject: the comparison if `new` contradicts `old`, else None.
 
-    Both sentences must name the subject of one of them. Unless the change is explicit, both must also begin with it,
-    since a sentence about the relation of two subjects can be stored under either. If people have verified one of the
-    facts (`peoples`), it is enough that the new sentence names the old subject or reverses the old sentence.
+    Both sentences must name the subject of one of them. If people have verified one of the facts (`peoples`), it is
+    enough that the new sentence names the old subject or reverses the old sentence.
     """
     shared = _named_by_both(old, new)
-    if peoples and (shared is None or names_subject(new.content, old)):
-        shared = old
-    if shared is None:
+    named = shared is not None or names_subject(new.content, old)
+    if shared is None and not peoples:
         return None
-    one, other = (replace(fact, subject=shared.subject, known_subject=shared.known_subject) for fact in (old, new))
+    about = shared or old
+    one, other = (replace(fact, subject=about.subject, known_subject=about.known_subject) for fact in (old, new))
     comparison = compare_facts(one, other, cosine, thresholds)
-    codes = {reason.code for reason in comparison.reasons}
-    if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or "name" in codes:
-        return None
-    if names_subject(new.content, shared):
-        opposes = bool(codes & OPPOSING) and (peoples or (_begins_with(old, shared) and _begins_with(new, shared)))
-        contradicts = comparison.kind is Kind.CHANGED or opposes
-    else:
-        contradicts = bool(codes & REVERSING)
-    if not contradicts:
+    reverses = any(reason.code in REVERSING for reason in comparison.reasons)
+    if comparison.kind not in (Kind.CHANGED, Kind.DIFFERS) or not (named or reverses):
         return None
     clash = [reason for reason in compare_facts(old, new, cosine, thresholds).reasons if reason.code == "subject"]
     return replace(comparison, reasons=(*comparison.reasons, *clash))
@@ -228,13 +205,6 @@ def _named_by_both(old: FactSnapshot, new: FactSnapshot) -> FactSnapshot | None:
     """The fact whose subject both sentences name, else None."""
     both = (one for one in (old, new) if names_subject(old.content, one) and names_subject(new.content, one))
     return next(both, None)
-
-
-def _begins_with(fact: FactSnapshot, about: FactSnapshot) -> bool:
-    """Whether the sentence of `fact` begins with the subject of `about`, possibly after an article."""
-    spellings = (about.subject, *(about.known_subject.spellings if about.known_subject else ()))
-    longest = max(len(spelling.split()) for spelling in spellings)
-    return names_subject(" ".join(fact.content.split()[: longest + 1]), about)
 
 
 _FACTS = f"""
@@ -310,14 +280,14 @@ def _keys(fact: Fact) -> dict[str, Any]:
     return {"project": fact.project, "task": fact.task, "now": clock.now()}
 
 
-def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
-    """Candidates by meaning, words and subject: cosine (0 if unknown) and embedding (local model only), by id.
+def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
+    """Candidates by meaning, words and subject: their cosines by id, 0 if unknown.
 
     Facts in a narrower scope are found by words and subject only, and have limits of their own, so that facts of many
     projects do not displace candidates in the scope of `fact`.
     """
     table, comparable = search_table(fact.agent, fact.persona), _ended_sql(fact)
-    cosine, embedding, nearest = "NULL::double precision", "NULL::text", ""
+    cosine, nearest = "NULL::double precision", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
         **_keys(fact),
@@ -338,8 +308,6 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, Nearness]:
         distance = f"embedding::{size} <#> %(vector)s::{size}"
         values |= {"vector": vector.literal, "model": vector.model}
         cosine = f"CASE WHEN model = %(model)s THEN -({distance}) END"
-        if vector.of_local_model is not None:
-            embedding = "CASE WHEN model = %(model)s THEN embedding::text END"
         nearest = (
             f"(SELECT id FROM {table} WHERE agent_id = %(agent)s AND persona = %(persona)s AND item_type = 'fact'"  # noqa: S608
             f" AND active AND {comparable} AND model = %(model)s AND {scope_contains_sql()}"
@@ -352,7 +320,7 @@ WITH words AS MATERIALIZED (
            string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery AS query
     FROM unnest(tsvector_to_array({terms_sql(fact.agent_id, "%(text)s")})) AS lexeme
 )
-SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {agent} = %(agent)s AND id IN ({nearest}
+SELECT item_id, {cosine} FROM {table} WHERE {agent} = %(agent)s AND id IN ({nearest}
     (SELECT id FROM (
         SELECT id,
             row_number() OVER (PARTITION BY is_wider ORDER BY ts_rank(terms, words.query, 1) DESC, id) AS place
@@ -371,10 +339,7 @@ SELECT item_id, {cosine}, {embedding} FROM {table} WHERE {agent} = %(agent)s AND
 )"""  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return {
-            UUID(item_id): (float(similarity or 0.0), None if numbers is None else np.array(from_json(numbers)))
-            for item_id, similarity, numbers in cursor.fetchall()
-        }
+        return {UUID(item_id): float(similarity or 0.0) for item_id, similarity in cursor.fetchall()}
 
 
 def search_table(agent: Agent, persona: str) -> str:

@@ -336,7 +336,7 @@ def fact_reconcile(
             return LearnResult("decided", repeated)
     if not stored:
         alias_assign(fact, by)
-        facts_store([(fact, precheck.vector)], by=by)
+        facts_store([(fact, precheck.vector)], by=by, unjudged=precheck.unjudged)
     superseded, refused = [], []
     for match in decision.supersede:
         replaced = _replace(match, olds.get(match.fact_id), fact, by, precheck)

@@ -36,7 +36,6 @@ from memory.services.facts.comparison_candidates import (
     BY_SUBJECT,
     BY_WORDS,
     NEAREST,
-    Nearness,
     Vector,
     active_facts,
     comparable_facts,
@@ -203,7 +202,7 @@ class _Batch:
             self.retired |= {old.pk for old in result.superseded}
             self._plan(number + 1)
 
-    def _matches_to_review(self, number: int, fact: Fact, near: Mapping[UUID, Nearness]) -> Sequence[FactMatch] | None:
+    def _matches_to_review(self, number: int, fact: Fact, near: Mapping[UUID, float]) -> Sequence[FactMatch] | None:
         """The matches that need a review if the fact is only stored; None if it is confirmed, replaces facts or repeats
         an invalidated one, which is learned by itself."""
         if self.texts[number].digest in self.known_digests:
@@ -310,7 +309,7 @@ class _Batch:
         self.olds |= {each.fact.pk: each.fact for each in self.earlier}
         self.known.update(known_subjects_of(index.agent.pk, [*self.olds.values(), *facts, *more]))
 
-    def _near(self, number: int, fact: Fact) -> dict[UUID, Nearness]:
+    def _near(self, number: int, fact: Fact) -> dict[UUID, float]:
         """Comparison candidates of a fact in the index and the batch, as `comparison_candidates` would find them."""
         plan, text, size = self.plans[number], self.texts[number], len(self.index.rows)
         nearest = list(plan.nearest)
@@ -346,8 +345,7 @@ class _Batch:
             kept |= {place for _, place in _cut(ranked, BY_WORDS)}
         # Those of the batch are the latest.
         kept.update([*reversed(by_subject), *plan.by_subject][:BY_SUBJECT])
-        found: dict[UUID, Nearness] = {}
-        local = self.vectors[number].of_local_model is not None
+        found: dict[UUID, float] = {}
         new = self.halves[number]
         for place in kept:
             if place < size:
@@ -355,12 +353,8 @@ class _Batch:
             else:
                 old = self.earlier[place - size]
                 key, numbers = old.fact.pk, old.vector
-            if key in self.retired:
-                continue
-            if numbers is None:
-                found[key] = (0.0, None)
-            else:
-                found[key] = (float(numbers @ new), numbers.astype(np.float64) if local else None)
+            if key not in self.retired:
+                found[key] = 0.0 if numbers is None else float(numbers @ new)
         return found
 
 

@@ -11,35 +11,43 @@ from memory.comparison.learning_decision import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
 from memory.models import Fact
-from memory.services.facts.comparison_candidates import ComparisonCache, Nearness, Vector, candidates_compare
+from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
 from memory.services.search_index.row_embedding import active_model
 from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.subjects.registry import alias_find
 
 log = structlog.get_logger(__name__)
 
-MAX_VERDICTS = 3
-"""Maximum number of pairs that are judged during a request; the worker has the others judged."""
+MAX_VERDICTS, MAX_VERDICTS_LATER = 3, 12
+"""Maximum number of pairs that are judged for a new fact: during a request, and by the worker if that was too few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precheck:
     """Results of the work before the transaction.
 
-    `vector`: None if the embedding model could not be reached. `verdicts`: by id of the old fact. `comparisons`: made
-    already, for reuse. `near`: the comparison candidates, if they are known.
+    `vector`: None if the embedding model could not be reached. `verdicts`: by id of the old fact. `unjudged`: a judge
+    may still decide about pairs. `judge_error`: why it did not, if it was asked. `comparisons`: made already, for
+    reuse. `near`: the comparison candidates, if they are known.
     """
 
     vector: Vector | None = None
     verdicts: Mapping[UUID, JudgeResult[RelationVerdict]] = field(default_factory=dict)
     comparisons: ComparisonCache = field(default_factory=dict)
-    near: Mapping[UUID, Nearness] | None = None
+    near: Mapping[UUID, float] | None = None
+    unjudged: bool = False
+    judge_error: JudgeFailed | None = None
 
 
 def fact_precheck(
-    fact: Fact, *, may_replace: Collection[str] = (), exclude: Sequence[UUID] = (), waiting: bool = True
+    fact: Fact,
+    *,
+    may_replace: Collection[str] = (),
+    exclude: Sequence[UUID] = (),
+    waiting: bool = True,
+    limit: int = MAX_VERDICTS,
 ) -> Precheck:
-    """Embed `fact`, which is not stored yet, and ask the configured judge about uncertain pairs.
+    """Embed `fact`, and ask the configured judge about uncertain pairs, at most `limit`, the nearest first.
 
     It never raises if a model is down: the worker makes up for it later. Do not call it in a transaction.
     """
@@ -53,7 +61,9 @@ def fact_precheck(
     matches = candidates_compare(fact, vector=vector, may_replace=may_replace, exclude=exclude, comparisons=comparisons)
     if any(match.exact_match for match in matches):
         return Precheck(vector, comparisons=comparisons)
-    doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)[:MAX_VERDICTS]
+    every = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)
+    doubtful = every[:limit]
+    error: JudgeFailed | None = None
     facts = Fact.objects.filter(agent=fact.agent_id).in_bulk([match.fact_id for match in doubtful])
     new = snapshot_of(fact)
     for match in doubtful:
@@ -62,10 +72,13 @@ def fact_precheck(
             continue
         try:
             verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=snapshot_of(old), new=new)
-        except JudgeFailed as error:
-            log.info("judge_failed", error=str(error))
+        except JudgeFailed as failed:
+            log.info("judge_failed", error=str(failed))
+            error = failed
             break
-    return Precheck(vector, verdicts, comparisons)
+    # What a judge will never answer is not asked again.
+    unjudged = error.retryable if error else len(doubtful) < len(every)
+    return Precheck(vector, verdicts, comparisons, unjudged=unjudged, judge_error=error)
 
 
 def vector_of(text: str) -> Vector | None:

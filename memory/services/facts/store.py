@@ -35,9 +35,10 @@ def alias_assign(fact: Fact, by: Principal) -> None:
         )
 
 
-def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -> None:
+def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal, unjudged: bool = False) -> None:
     """Store facts of one memory in order, each with the embedding of its content if that is known. Call it under the
-    learning lock, in the transaction that compared them."""
+    learning lock, in the transaction that compared them. Facts without an embedding, or `unjudged`, are checked later.
+    """
     if not facts:
         return
     rows = [fact for fact, _ in facts]
@@ -46,7 +47,7 @@ def facts_store(facts: Sequence[tuple[Fact, Vector | None]], *, by: Principal) -
     index_put([entry_of(fact) for fact in rows], notify=any(vector is None for _, vector in facts))
     _vectors_put([(fact, vector) for fact, vector in facts if vector is not None])
     for fact, vector in facts:
-        if vector is None:
+        if vector is None or unjudged:
             job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact)
     audit_record_many(
         {

@@ -4,9 +4,6 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.models import Fact
 from memory.subjects.sentence_subjects import KnownSubject
@@ -19,15 +16,11 @@ def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
     return snapshot_of(old, subjects), snapshot_of(new, subjects)
 
 
-def snapshot_of(
-    fact: Fact,
-    subjects: Mapping[UUID, KnownSubject] = MappingProxyType({}),
-    vector: NDArray[np.float64] | None = None,
-) -> FactSnapshot:
+def snapshot_of(fact: Fact, subjects: Mapping[UUID, KnownSubject] = MappingProxyType({})) -> FactSnapshot:
     """Build the snapshot of a fact, stored or not, for comparison and for a judge; `subjects` are by alias id."""
     subject = subjects.get(fact.subject_alias_id) if fact.subject_alias_id else None
     moment = fact.valid_from or fact.recorded_at
-    return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject, vector)
+    return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject)
 
 
 # Each table is read once, and not again for each row of another: the planner has no statistics of a memory that was

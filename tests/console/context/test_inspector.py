@@ -243,7 +243,7 @@ def test_inspector_goes_on_from_a_run_with_its_own_profile(ada, ledger, actor, a
 class TestContestedFacts:
     """Each contested piece has a badge that leads to the question about it."""
 
-    ASKED = "Which PostgreSQL does the billing database run?"
+    ASKED = "Which PostgreSQL is the substrate of the billing database?"
 
     @pytest.fixture
     def question(self, ada, actor):

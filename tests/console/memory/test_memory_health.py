@@ -54,7 +54,7 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     run = make_run(ada, actor)
     show(run, often, 5)
     show(run, sound, referenced=True)
-    review = make_review(ada, system, "The pier closes at nine.", "The pier closes at ten.", subject="pier")
+    review = make_review(ada, system, "The pier closes in storms.", "The pier stays open in storms.", subject="pier")
     (gone,) = make_facts(ada, ["Mira keeps bees."], system, active=False, retired_at=now, recorded_at=now - LONG_AGO)
     show(make_run(ada, actor), gone)
     (again,) = make_facts(ada, ["Mira keeps bees!"], system)

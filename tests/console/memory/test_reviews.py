@@ -18,8 +18,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def questions(ada, actor):
     for place in range(3):
-        for often in ("never", "sometimes"):
-            content = f"Machine {place} {often} stops at night."
+        for town in ("Graz", "Linz"):
+            content = f"Machine {place}'s twin is in {town}."
             fact_learn(agent=ada, content=content, subject=f"machine {place}", by=actor)
     return list(MemoryReview.objects.order_by("created_at"))
 
@@ -36,7 +36,7 @@ def active():
 def test_reviews_resolved_together_are_undone_together(questions, bob):
     before = active()
     page = post(bob, questions, "replace").content.decode()
-    assert active() == [f"Machine {place} sometimes stops at night." for place in range(3)]
+    assert active() == [f"Machine {place}'s twin is in Linz." for place in range(3)]
     assert {review.batch for review in MemoryReview.objects.all()} != {None}
     undo = re.search(r'action="(/review/memory/undo/[^"]+)"', page)
     assert undo, "there is one undo for all of them"
