@@ -11,10 +11,13 @@ const { keys } = JSON.parse(document.body.dataset.shortcuts);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const tell = (text) => document.dispatchEvent(new CustomEvent("nous:told", { detail: { word: "Not decided.", text } }));
 
-// Since when each text is in the window, and whether its end has been there.
-const looks = new WeakMap();
+// Since when each text of the page is in the window, and whether its end has been there. One that is taken away, and
+// brought back because its decision failed, begins again.
+let looks = new Map();
 
 function look() {
+  const known = looks;
+  looks = new Map();
   const top = document.querySelector("[data-page-head]").getBoundingClientRect().bottom;
   const panel = document.querySelector(".decide.is-sticky")?.getBoundingClientRect().top ?? Infinity;
   const bottom = Math.min(window.innerHeight, panel);
@@ -24,7 +27,7 @@ function look() {
     // What is folded has a box in some browsers.
     const shown = document.visibilityState === "visible" && text.checkVisibility();
     const inWindow = shown && box.height > 0 && height >= Math.min(ENOUGH, box.height);
-    const before = looks.get(text);
+    const before = known.get(text);
     if (!inWindow) {
       looks.set(text, { since: null, end: before?.end ?? false });
       continue;

@@ -1,6 +1,5 @@
 // Single-key shortcuts. The registry of nousweb/console/common/shortcut_keys.py comes with the page; markup names what a
-// key activates (data-key), and data-keylist stands on a list that one walks through by key,
-// data-keylist="open" on one whose rows open as they are reached.
+// key activates (data-key), and data-keylist stands on a list that one walks through by key.
 
 const STORE = "nous-keys";
 const { keys, meanings } = JSON.parse(document.body.dataset.shortcuts);
@@ -62,12 +61,12 @@ document.addEventListener("change", (event) => {
   for (const text of $$("details[data-unfold]")) text.open = true;
 });
 
-// Between reaching a row and its detail arriving, a decision key would fall on the row
-// that was there before.
-let opening = 0;
-const arriving = () => performance.now() < opening || document.querySelector("#working.htmx-request");
-document.addEventListener("htmx:afterSettle", () => { opening = 0; });
-window.addEventListener("pageshow", () => { opening = 0; });
+// What a request is about to replace, or an item whose decision is being sent, is not pressed by a key.
+let requests = [];
+document.addEventListener("htmx:beforeSend", ({ detail }) => { requests = [...requests.filter(isOnItsWay), detail]; });
+const isOnItsWay = ({ xhr }) => xhr.readyState % XMLHttpRequest.DONE !== 0;
+const leaves = (element) => document.querySelector("form[data-decide][aria-busy]")
+  || requests.some((request) => isOnItsWay(request) && request.target.contains(element));
 
 function move(step) {
   const items = itemsOf(list());
@@ -76,10 +75,6 @@ function move(step) {
   const next = at >= 0 ? at + step : lastIndex >= 0 ? lastIndex + Math.min(step, 0) : step > 0 ? 0 : items.length - 1;
   const index = Math.max(0, Math.min(next, items.length - 1));
   select(items, index);
-  if (index !== at && list().dataset.keylist === "open") {
-    opening = performance.now() + 3000;
-    openerOf(items[index])?.click();
-  }
   return true;
 }
 
@@ -142,14 +137,14 @@ enabledBox?.addEventListener("change", () => {
   try { localStorage.setItem(STORE, enabledBox.checked ? "on" : "off"); } catch { /* private mode: the choice lasts as long as the page */ }
 });
 
-const tell = (text) => document.dispatchEvent(new CustomEvent("nous:told", { detail: { word: "Not sent.", text } }));
+const tell = (word, text) => document.dispatchEvent(new CustomEvent("nous:told", { detail: { word, text } }));
 
 // Sends the form of a field by the one button that does so; none is chosen among several decisions, and none that destroys.
 function send({ form }) {
   const buttons = form ? [...form.elements].filter((element) => element.matches("[type=submit]") && usable(element)) : [];
   const button = buttons.length > 1 ? buttons.find((one) => one.matches(".btn-primary")) : buttons[0];
   if (form?.matches("[data-decide], [data-decides]") || !button || button.matches(".btn-danger")) {
-    tell(`There is more than one way to send this. Leave the field with ${keys.leave}, then choose.`);
+    tell("Not sent.", `There is more than one way to send this. Leave the field with ${keys.leave}, then choose.`);
   } else button.click();
 }
 
@@ -173,7 +168,8 @@ document.addEventListener("keydown", (event) => {
   }
   if (declared) {
     if (declared.matches("input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select")) declared.focus();
-    else if (!arriving()) {
+    else if (leaves(declared)) tell("Not done.", `This part of the page is still loading. Press ${key} again when it is there.`);
+    else {
       remember(declared);
       declared.click();
       // What a key unfolds is for typing, as a rule.

@@ -267,6 +267,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
 }
 NO_PAGES = {
     "account_provider",
+    "agent",
     "openid_connect_callback",
     "openid_connect_login",
     "person_agents",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
@@ -23,6 +23,16 @@ TWICE = """([key, wait]) => new Promise((resolve) => {
     press();
     setTimeout(() => { press(); resolve(); }, wait);
 })"""
+WHEN_BACK = """([heading, key]) => {
+    const back = setInterval(() => {
+        if (document.querySelector("h1").textContent.trim() !== heading) return;
+        clearInterval(back);
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+    }, 10);
+}"""
+"""Presses a key as soon as an item is there again."""
+NO_ANSWER = "XMLHttpRequest.prototype.send = () => {}"
+"""What htmx asks for from now on does not arrive."""
 LONG = "\n".join(f"Line {place} of a long manual." for place in range(200))
 
 
@@ -36,6 +46,15 @@ def opened(page: Page, first: ChangeProposal | MemoryReview, following: ChangePr
     with page.expect_response(lambda response: f"{following.pk}" in response.url):
         page.goto(first.get_absolute_url())
     page.wait_for_load_state("networkidle")
+
+
+def scroll_to_text(page: Page) -> None:
+    """Leaves the field and scrolls up; the text is marked again once it has been in view for long enough."""
+    page.evaluate("""() => {
+        document.activeElement.blur();
+        document.querySelector("[data-read]").removeAttribute("data-seen");
+        window.scrollTo(0, 0);
+    }""")
 
 
 def told(page: Page, words: str) -> None:
@@ -78,6 +97,51 @@ def test_double_click_decides_about_one_item(log_in: LogIn, ada: Agent, actor: P
     page.get_by_role("button", name="Approve").dblclick()
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert (status(first), status(second)) == ("approved", "pending")
+
+
+def test_key_decides_nothing_about_an_item_that_a_failure_brings_back(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User, complaints: list[str]
+) -> None:
+    first, second = make_proposal(ada, actor), make_proposal(ada, actor, "boundaries", "Never lie.")
+    page = log_in(bob)
+    opened(page, first, second)
+    held: list[Route] = []
+    page.route(f"**{first.get_absolute_url()}*", lambda route: held.append(route), times=1)
+    with page.expect_request(lambda request: request.method == "POST"):
+        press_key(page, "a")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Boundaries of Ada")
+    page.evaluate(WHEN_BACK, ["Values of Ada", "r"])
+    held[0].abort()
+    told(page, "in view for less than half a second")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
+    assert (status(first), status(second)) == ("pending", "pending")
+    complaints[:] = [one for one in complaints if "net::ERR_FAILED" not in one]
+
+
+def test_key_decides_while_the_preview_of_an_edit_is_loading(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    proposal = make_proposal(ada, actor)
+    page = log_in(bob)
+    page.goto(proposal.get_absolute_url())
+    press_key(page, "e")
+    page.evaluate(NO_ANSWER)
+    page.get_by_label("Text to approve").fill("Truth first, kindly.")
+    page.locator("#working.htmx-request").wait_for(state="attached")
+    scroll_to_text(page)
+    press_key(page, "a")
+    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
+    assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
+
+
+def test_key_of_what_is_being_replaced_says_so(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    proposal = make_proposal(ada, actor)
+    page = log_in(bob)
+    page.goto(proposal.get_absolute_url())
+    page.evaluate(NO_ANSWER)
+    press_key(page, "v")
+    press_key(page, "v")
+    told(page, "still loading")
 
 
 def test_high_risk_is_decided_by_key_once_its_end_was_shown(
@@ -139,7 +203,7 @@ def test_edit_is_approved_by_the_one_button_and_its_key(log_in: LogIn, ada: Agen
     expect(page.get_by_role("button", name="Approve")).to_have_text("Approve a")
     field.fill("Truth first, kindly.")
     page.get_by_role("heading", level=1).click()
-    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    scroll_to_text(page)
     press_key(page, "a")
     expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
     assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
