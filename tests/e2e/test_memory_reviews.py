@@ -40,8 +40,8 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     assert [fact.content for fact in Fact.objects.active()] == [NEW]
 
     page.goto("/agents/ada/supersessions/?subject=nightly&way=person")
-    expect(page.locator(".diff del")).to_have_text("never")
-    expect(page.locator(".diff ins")).to_have_text("sometimes")
+    expect(page.locator(".diff del")).to_have_text("Graz")
+    expect(page.locator(".diff ins")).to_have_text("Linz")
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("The old fact was restored")).to_be_visible()
     assert {fact.content for fact in Fact.objects.active()} == {OLD, NEW}
