@@ -188,7 +188,7 @@ def test_impact_of_each_resolution_of_a_review(
     offer.get_by_role("link", name="Merged text").click()
     expect(page.locator(".blast")).to_contain_text("The resolution “Merged”")
     page.locator(".blast").get_by_text("1 fact").first.click()
-    expect(page.locator(".blast")).to_contain_text("on Sundays")
+    expect(page.locator(".blast")).to_contain_text("Graz and Linz")
     assert MemoryReview.objects.get(pk=asked).status == "pending"
 
 
