@@ -211,7 +211,7 @@ def test_as_of_procedure_has_its_earlier_text(old_ada, system):
         procedure_report(procedure=procedure, success=False, by=system)
     key = str(procedure.pk)
     assert "giraffe" not in prompt(old_ada, system)
-    assert "- Ledger export Ask the giraffe." in prompt(old_ada, system, 15)
+    assert "- Ledger export\n  1. Ask the giraffe." in prompt(old_ada, system, 15)
     # Found by its words of then, and not by those of today.
     assert found(old_ada, 15, "giraffe", types=["procedure"])[key].lexical > 0.9
     assert found(old_ada, 15, "button", types=["procedure"])[key].lexical == 0

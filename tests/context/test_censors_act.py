@@ -110,7 +110,8 @@ def test_answer_is_checked_and_counted_once_however_often_it_is_reported(api, ad
     assert [(one["id"], one["reason"]) for one in body["censors"]] == [(str(block.pk), "Never speak of launch codes.")]
     assert ResponseOut.model_validate(body).model_dump(mode="json") == body
     for _ in range(3):
-        assert_problem(answered(caller, run, f"Well, {SECRET}."), 409, "conflict")
+        assert answered(caller, run, f"Well, {SECRET}.").json() == body
+    assert_problem(answered(caller, run, f"Now, {SECRET}."), 409, "conflict")
     assert counted(block) == [1]
     assert [(after["run"], after["side"]) for after in trail()] == [(run, "answer")]
 

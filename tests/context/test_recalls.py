@@ -157,17 +157,17 @@ def test_turn_that_expanded_a_memory_of_another_project_is_out_of_reach_of_a_lim
 def test_what_was_erased_meanwhile_is_not_logged(ada_api, ada, actor, monkeypatch):
     make_fact(ada, BERRIES, actor)
     run_id = begun(ada_api)
-    real, tries = recalls.search, []
+    real, tries = recalls.memory_search, []
 
-    def search_and_erase(view, request):
-        found = real(view, request)
+    def search_and_erase(view, request, by):
+        found = real(view, request, by)
         if not tries:
             ada.erasures += 1
             ada.save(update_fields=["erasures"])
         tries.append(len(found.items))
         return found
 
-    monkeypatch.setattr(recalls, "search", search_and_erase)
+    monkeypatch.setattr(recalls, "memory_search", search_and_erase)
     assert ada_api.get("/recall", {"q": "What does Elena grow?", "context": run_id}).status_code == 200
     assert tries == [1, 1]
     assert ContextRecall.objects.count() == 1
