@@ -139,8 +139,8 @@ def world(module_db):
     actor, reviewer = make_principal(ada), Principal.of_user(make_person("bob", "Reviewer"))
     identity_propose(agent=ada, section="values", content="Truth.", by=reviewer)
     proposal = identity_propose(agent=ada, section="character", content="Brisk.", by=actor).proposal
-    fact_learn(agent=ada, content="Tim never sails on Mondays.", subject="Tim", by=actor)
-    asked = fact_learn(agent=ada, content="Tim sometimes sails on Mondays.", subject="Tim", by=actor).review
+    fact_learn(agent=ada, content="Tim's twin is Ann.", subject="Tim", by=actor)
+    asked = fact_learn(agent=ada, content="Tim's twin is Eva.", subject="Tim", by=actor).review
     return World(
         token=make_token(ada, name="everything", scopes=list(SCOPE_PERMISSIONS)),
         administrator=make_person("charlie", "Administrator"),

@@ -395,8 +395,8 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     working_item_add(agent=ada, session_id="s", text="It rains.", by=actor)
     working_thread_open(agent=ada, session_id="s", text="Ask Tom.", by=actor)
     learn = {"agent": ada, "subject": "harbour", "by": actor}
-    fact_learn(content="The harbour never closes at night.", **learn)
-    fact_learn(content="The harbour sometimes closes at night.", **learn)
+    fact_learn(content="The harbour's twin is in Graz.", **learn)
+    fact_learn(content="The harbour's twin is in Linz.", **learn)
     fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", by=actor)
     censor = censor_create(agent=ada, pattern="harbour master", by=actor)
     escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))

@@ -115,7 +115,7 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
     until("the web server answers", lambda: running.call("GET", "/index")[0] == 200)
 
     def learn(number: int, how: str) -> None:
-        fact = {"content": f"Machine {number} {how} stops at night.", "subject": f"machine {number}"}
+        fact = {"content": f"Machine {number}'s twin is in {how}.", "subject": f"machine {number}"}
         until("the fact is learned", lambda: running.call("POST", "/facts", fact)[0] == 201)
 
     def close(number: int) -> None:
@@ -131,7 +131,7 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
         until("the episode is closed", done)
 
     for number in range(MACHINES):
-        learn(number, "never")
+        learn(number, "Graz")
     hanging = judge.hang()
     asked = len(judge.requests)
     close(0)
@@ -140,7 +140,7 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
     running.restart_database()
     hanging.set()
     for number in range(MACHINES):
-        learn(number, "sometimes")
+        learn(number, "Linz")
         close(number + 1)
     until("every episode is looked after, and every question waits for the judge", lambda: set(running.rows(
         "SELECT handler, status, result->>'judge' FROM memory_lifecyclerun"

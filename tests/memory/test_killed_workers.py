@@ -190,8 +190,8 @@ def work_that_asks_outside(agent, by, judge) -> None:
     name = agent.name
     for thing in ("apples", "bread", "cheese", "dates", "eggs", "figs", "grapes", "honey", "ink", "jam", "kale"):
         fact_learn(agent=agent, content=f"{name} likes {thing}.", subject="food", by=by)
-    fact_learn(agent=agent, content=f"{name}'s job never touches the archive.", subject="archive", by=by)
-    fact_learn(agent=agent, content=f"{name}'s job sometimes touches the archive.", subject="archive", by=by)
+    fact_learn(agent=agent, content=f"{name}'s twin is the archive of Graz.", subject="archive", by=by)
+    fact_learn(agent=agent, content=f"{name}'s twin is the archive of Linz.", subject="archive", by=by)
     with judge.configured():
         assert judgements_retry() == 1
     episode = episode_open(agent=agent, detail=f"{name}'s job was slow. It is fast now.", by=by)
@@ -222,16 +222,16 @@ def work_that_asks_nobody(agent, by, person) -> None:
     for subject in ("Ledger", "Books"):
         for words in ("is kept by hand", "closes at six"):
             fact_learn(agent=agent, content=f"{subject} {words}.", subject=subject, by=by)
-    known = fact_learn(agent=agent, content="The job never rests on Sundays.", subject="rest", by=by).fact
+    known = fact_learn(agent=agent, content="The job's twin is in Graz.", subject="rest", by=by).fact
     with transaction.atomic():
         # In a transaction nothing is embedded, so the worker compares it by meaning.
-        text = "The job sometimes rests on Sundays."
+        text = "The job's twin is in Linz."
         fact_learn(agent=agent, content=text, subject="rest", by=by, exclude=[known.pk])
 
 
 def effects_outside(agent) -> dict[str, Any]:
     """What the handlers that ask a judge have come to, as something that would show if it had happened twice."""
-    superseded = FactChange.objects.filter(action="superseded", fact__content__contains="never touches")
+    superseded = FactChange.objects.filter(action="superseded", fact__content__contains="archive of Graz")
     episode = Episode.objects.get(agent=agent, detail__contains="slow")
     learned = Fact.objects.filter(agent=agent, source=f"episode:{episode.pk}")
     return {
@@ -249,7 +249,7 @@ def effects_inside(agent) -> dict[str, Any]:
     facts, reviews = Fact.objects.filter(agent=agent), MemoryReview.objects.filter(agent=agent)
     often = facts.get(content__contains="often told")
     return {
-        "fact_check": reviews.filter(new__content__contains="sometimes rests").count(),
+        "fact_check": reviews.filter(new__content__contains="in Linz").count(),
         "censor_escalate": (
             Censor.objects.get(agent=agent, pattern="rising").severity,
             reviews.filter(kind="escalation").count(),

@@ -82,7 +82,7 @@ def test_deadlock_between_resolution_learning_and_replacement(ada, actor, charli
     seen = []
 
     def learns(step):
-        text = f"The pump {'never' if step % 2 else 'sometimes'} leaks in room {step % 3}."
+        text = f"The twin of pump {step % 3} is {'Graz' if step % 2 else 'Linz'}."
         return caller.post("/facts", {"content": text, "subject": "pump"})
 
     def confirms(step):

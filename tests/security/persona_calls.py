@@ -17,8 +17,8 @@ TEXTS = (
     "The ledger export runs at ten o'clock.",
     "The ledger export writes CSV files.",
     "Deploys happen on Tuesdays.",
-    "Tim never sails on Mondays.",
-    "Tim sometimes sails on Mondays.",
+    "Tim's twin is Ann.",
+    "Tim's twin is Eva.",
     "A zeppelin crossed the river at night.",
 )
 WORDS = ("ledger", "zeppelin", "Tuesdays", "night", "river")

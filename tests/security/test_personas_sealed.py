@@ -205,8 +205,8 @@ class Stage:
 PAST: tuple[Call, ...] = (
     ("POST", "/facts", {}, {"content": "Tim lives in Silver Spring.", "subject": "Tim", "category": "person"}),
     ("POST", "/facts", {}, {"content": "The ledger export runs at nine.", "category": "technical"}),
-    ("POST", "/facts", {}, {"content": "Tim never sails on Mondays.", "subject": "Tim"}),
-    ("POST", "/facts", {}, {"content": "Tim sometimes sails on Mondays.", "subject": "Tim"}),
+    ("POST", "/facts", {}, {"content": "Tim's twin is Ann.", "subject": "Tim"}),
+    ("POST", "/facts", {}, {"content": "Tim's twin is Eva.", "subject": "Tim"}),
     ("POST", "/facts", {}, {"content": "The ledger export writes CSV files.", "category": "technical"}),
     ("POST", "/events", {}, {"events": [{"kind": "user_input", "content": "Deploy it.", "loop_id": "morning"}]}),
     ("POST", "/events", {}, {"events": [{"kind": "actor_output", "content": "Deployed.", "loop_id": "morning"}]}),

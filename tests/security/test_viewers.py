@@ -64,8 +64,8 @@ def subconscious_lives(agent: Agent, secret: str) -> None:
     post("/events", {"events": events})
     post(f"/loops/{MARK}-loop/close", {})
     facts = [
-        post("/facts", {"content": f"{MARK} {words}", "subject": f"{MARK}-subject"})
-        for words in ("never swims in the sea.", "sometimes swims in the sea.", "lives in Rome.", "lives in Oslo.")
+        post("/facts", {"content": f"{MARK}{words}", "subject": f"{MARK}-subject"})
+        for words in ("'s twin is Ann.", "'s twin is Eva.", " lives in Rome.", " lives in Oslo.")
     ]
     first = str(facts[3].get("id") or facts[3]["fact"]["id"])  # type: ignore[index]
     post(f"/facts/{first}/confirm", {})

@@ -7,6 +7,7 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 
+from memory.comparison.compare_facts import Kind
 from memory.comparison.learning_decision import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
@@ -61,23 +62,24 @@ def fact_precheck(
     matches = candidates_compare(fact, vector=vector, may_replace=may_replace, exclude=exclude, comparisons=comparisons)
     if any(match.exact_match for match in matches):
         return Precheck(vector, comparisons=comparisons)
-    every = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)
-    doubtful = every[:limit]
+    doubtful = sorted(filter(needs_judge, matches), key=lambda match: -match.comparison.cosine)
+    facts = Fact.objects.filter(
+        agent=fact.agent_id, pk__in=[match.fact_id for match in doubtful], recorded_at__lte=fact.recorded_at
+    ).in_bulk()
+    doubtful = [match for match in doubtful if match.fact_id in facts]
     error: JudgeFailed | None = None
-    facts = Fact.objects.filter(agent=fact.agent_id).in_bulk([match.fact_id for match in doubtful])
     new = snapshot_of(fact)
-    for match in doubtful:
-        old = facts.get(match.fact_id)
-        if old is None:
-            continue
+    for match in doubtful[:limit]:
+        old = facts[match.fact_id]
         try:
             verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=snapshot_of(old), new=new)
         except JudgeFailed as failed:
             log.info("judge_failed", error=str(failed))
             error = failed
             break
-    # What a judge will never answer is not asked again.
-    unjudged = error.retryable if error else len(doubtful) < len(every)
+    # Any other pair opens a review, whose judge is asked again. What a judge will never answer is not asked again.
+    left = any(match.comparison.kind is Kind.UNRELATED for match in doubtful[len(verdicts) :])
+    unjudged = left and (error is None or error.retryable)
     return Precheck(vector, verdicts, comparisons, unjudged=unjudged, judge_error=error)
 
 

@@ -63,8 +63,8 @@ def world_make() -> World:
     agent = Agent.objects.get()
     system = Principal.of_system("tests")
     other = agent_create(slug="bruno", name="Bruno", prompt="You are Bruno.", by=system)
-    fact_learn(agent=agent, content="Tim never sails on Mondays.", subject="Tim", by=system)
-    fact_learn(agent=agent, content="Tim sometimes sails on Mondays.", subject="Tim", by=system)
+    fact_learn(agent=agent, content="Tim's twin is Ann.", subject="Tim", by=system)
+    fact_learn(agent=agent, content="Tim's twin is Eva.", subject="Tim", by=system)
 
     def token(name: str, owner: Agent, **given: Any) -> str:
         return token_create(agent=owner, name=name, by=system, **given)[1]
