@@ -286,7 +286,8 @@ def test_every_way_in_is_a_interface():
     adapters = tomllib.loads((PROJECT / "clients/python/pyproject.toml").read_text())["project"]
     package = PROJECT / "clients/python/src/nous_client"
     found = {name for name in ("anthropic", "langgraph", "mem0") if (package / f"{name}.py").exists()}
-    assert set(adapters["optional-dependencies"]) <= found
+    # Turns take the messages of the OpenAI SDK as they are: its extra has no adapter.
+    assert set(adapters["optional-dependencies"]) - {"openai"} <= found
     modules = {interface.__mro__[0].__name__ for interface in INTERFACES.values()}
     assert {"MemoryToolInterface", "LangGraphInterface", "Mem0Interface"} <= modules
     assert {interface.channel for interface in INTERFACES.values()} == {name for name, _ in AuditEvent.CHANNELS} - {
