@@ -264,7 +264,7 @@ def test_contested_words_stand_unmarked_as_no_other_memory(api, ada, pair, asked
     caller = api.as_token(actor_token)
     for text in (OLD, NEW):
         assert caller.post("/decisions", {"description": text}).status_code == 201
-        assert caller.post("/procedures", {"name": text, "steps": ["Look."]}).status_code == 201
+        assert caller.post("/procedures", {"name": f"{text} Check.", "steps": ["Look."]}).status_code == 201
         document = {"namespace": ["notes"], "key": text[-3:], "value": {"text": text}}
         assert caller.request("PUT", "/documents", body=document).status_code == 200
     embed_pending_rows()
