@@ -6,6 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, FactChange
+from memory.services.reviews.settling import reviews_settle
 from nousweb.lib import clock
 
 
@@ -39,9 +40,12 @@ def fact_change_draft(
 
 
 def fact_change_record(fact: Fact, action: FactChange.Action, by: Principal, **fields: Any) -> FactChange:
-    """Save a history entry of `fact`; `fields` are the keyword arguments of `fact_change_draft`."""
+    """Save a history entry of `fact`, which is saved already; `fields` are the keyword arguments of
+    `fact_change_draft`. Reviews whose reason ends with the change are closed."""
     change = fact_change_draft(fact, action, by, **fields)
     change.save(force_insert=True)
+    if action in FactChange.VALIDITY_TRANSITIONS or "valid_until" in change.before:
+        reviews_settle(agent_id=fact.agent_id, facts=[fact.pk])
     return change
 
 

@@ -18,6 +18,7 @@ from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, Memory
 from memory.policy.review_limits import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.records import review_reopen
+from memory.services.reviews.settling import reviews_settle
 from memory.services.search_index.writer import index_remove
 from memory.types import all_texts
 from nousweb.lib import clock
@@ -133,7 +134,10 @@ def quarantine_memory(memory: Any, *, at: datetime | None = None) -> None:
             author_id=BY.id,
             author_name=BY.name,
         )
-    if not isinstance(memory, Censor):
+        reviews_settle(agent_id=memory.agent_id, facts=[memory.pk])
+    if isinstance(memory, Censor):
+        reviews_settle(agent_id=memory.agent_id, censors=[memory.pk])
+    else:
         index_remove(memory.agent_id, memory.persona, type_name(memory), [str(memory.pk)])
     audit_record(
         by=BY, action="memory.hold", target=memory, agent=memory.agent, before=before,
@@ -161,8 +165,8 @@ def open_quarantine_review(
     new = [list(item) for item in items]
     review = MemoryReview.objects.select_for_update(of=("self",), no_key=True).filter(agent=agent, about=about).first()
     if review is not None:
-        if review.status == Status.EXPIRED:
-            review_reopen(review)
+        if review.status == Status.EXPIRED or review.resolution == Resolution.MOOT:
+            review_reopen(review, BY)
         before = review.details.get("items", [])
         review.details = {**review.details, "items": [*before, *(item for item in new if item not in before)]}
         if len(review.details["items"]) <= MAX_ITEMS_PER_QUARANTINE_REVIEW:

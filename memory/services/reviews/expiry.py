@@ -11,6 +11,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import MemoryReview
 from memory.services.reviews.records import resolution_record
+from memory.services.reviews.settling import ENDED
 from nousweb.lib import clock
 
 MAX_CLOSED = 500
@@ -46,6 +47,6 @@ def reviews_expire(*, by: Principal) -> int:
                 review,
                 MemoryReview.Resolution.MOOT,
                 by,
-                comment="The review is no longer applicable: the matter was settled elsewhere.",
+                comment=ENDED,
             )
     return len(reviews)

@@ -55,8 +55,9 @@ def resolution_record(
     )
 
 
-def review_reopen(review: MemoryReview) -> None:
-    """Make a resolved or expired review pending again."""
+def review_reopen(review: MemoryReview, by: Principal) -> None:
+    """Make a resolved or expired review pending again. Contested facts as of a moment are computed from the records."""
+    was = review.resolution
     review.status, review.resolution, review.comment = Status.PENDING, "", ""
     review.resolver_kind = review.resolver_id = review.resolver_name = ""
     review.resolved_at = review.batch = None
@@ -64,3 +65,11 @@ def review_reopen(review: MemoryReview) -> None:
     # A reopened review stays pending for at least a day before it expires.
     review.expires_at = max(review.expires_at, clock.now() + timedelta(days=1))
     review.save()
+    audit_record(
+        by=by,
+        action="memory_review.undo",
+        target=review,
+        agent=review.agent,
+        before={"resolution": was},
+        after={"status": review.status},
+    )

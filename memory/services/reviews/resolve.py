@@ -115,6 +115,7 @@ def review_resolve(
     if seen and seen != review_state(review):
         raise Conflict("What this review is about has changed since it was shown. Read it again, then resolve it.")
     chosen = Resolution(resolution)
+    _claim(review)
     undo = _apply(review, chosen, by, comment, content)
     resolution_record(review, chosen, by, comment=comment, undo=undo, batch=batch)
     return review
@@ -141,11 +142,17 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
         return ""
     reason, undo = judge_result.value.reason, {}
     if review.old.active and review.new.active:
+        _claim(review)
         undo = _pair(review, resolution, review.old, review.new, by, reason)
     else:
         resolution = Resolution.MOOT
     resolution_record(review, resolution, by, comment=reason, undo=undo)
     return str(resolution)
+
+
+def _claim(review: MemoryReview) -> None:
+    """Take the review out of the pending ones, which the changes of its own resolution would close."""
+    MemoryReview.objects.filter(agent=review.agent_id, pk=review.pk).update(status=Status.RESOLVED)
 
 
 def _apply(

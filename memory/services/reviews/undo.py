@@ -7,7 +7,6 @@ from django.db.models import Q
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from identity.services.audit import audit_record
 from memory.models import Censor, Fact, FactChange, MemoryReview, SubjectChange
 from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
@@ -15,10 +14,12 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
+from memory.services.reviews.settling import review_settle
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
 
 Status = MemoryReview.Status
+Resolution = MemoryReview.Resolution
 
 
 @agent_transaction(of="review")
@@ -36,9 +37,11 @@ def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | 
         raise Conflict("This review has no resolution to undo.")
     if resolved_at not in (None, review.resolved_at):
         raise Conflict(f"This review has been resolved again since, by {review.resolver_name}: nothing was undone.")
+    if review.resolution == Resolution.MOOT:
+        raise Conflict("This review was closed because its reason ended. It is pending again when that stands again.")
     _effects_undo(review, by)
-    _reopen(review, by)
-    return review
+    review_reopen(review, by)
+    return _settled(review)
 
 
 @agent_transaction(of="fact")
@@ -54,23 +57,17 @@ def supersession_undo(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     rows = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
     review = rows.filter(pairs, agent=fact.agent_id, status=Status.RESOLVED).first()
     restored = fact_restore(fact=fact, by=by, reason=reason or "The supersession was undone.")
-    if review is not None:
-        _reopen(review, by)
+    if review is not None and review.resolution != Resolution.MOOT:
+        review_reopen(review, by)
+        _settled(review)
     return restored
 
 
-def _reopen(review: MemoryReview, by: Principal) -> None:
-    """Make a review pending again, with an audit record, from which contested facts as of a moment are computed."""
-    was = review.resolution
-    review_reopen(review)
-    audit_record(
-        by=by,
-        action="memory_review.undo",
-        target=review,
-        agent=review.agent,
-        before={"resolution": was},
-        after={"status": review.status},
-    )
+def _settled(review: MemoryReview) -> MemoryReview:
+    """The reopened review, closed again if what it is about has ended since its resolution."""
+    review = review_lock(review)
+    review_settle(review)
+    return review
 
 
 def _effects_undo(review: MemoryReview, by: Principal) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
 from memory.models import Subject, SubjectChange
+from memory.services.reviews.settling import reviews_settle
 
 Action = SubjectChange.Action
 
@@ -67,6 +68,10 @@ def subject_changes_record(events: Sequence[SubjectEvent], by: Principal) -> lis
         }
         for each in events
     )
+    for each in events:
+        if each.action in (Action.MERGED, Action.SPLIT):
+            keys = [subject.pk for subject in (each.subject, each.other) if subject is not None]
+            reviews_settle(agent_id=each.subject.agent_id, subjects=keys)
     return changes
 
 

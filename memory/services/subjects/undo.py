@@ -7,6 +7,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
+from memory.services.reviews.settling import reviews_settle
 from memory.services.subjects.locks import subjects_lock
 from memory.services.subjects.records import Action
 from nousweb.lib import clock
@@ -37,6 +38,7 @@ def subject_change_undo(*, change: SubjectChange, by: Principal, reason: str = "
     UNDO[change.action](subject, change)
     change.undone_at = clock.now()
     change.save(update_fields=["undone_at"])
+    reviews_settle(agent_id=subject.agent_id, subjects=[subject.pk, *filter(None, [change.other_id])])
     audit_record(
         by=by,
         action="subject.undo",
