@@ -41,9 +41,8 @@ def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, ite
         unread = unread.filter(item_id=item)
     number = unread.update(read_at=clock.now())
     if number:
-        audit_record(
-            by=by, action="notification.read", target=person, agent=None, message=f"{number} were marked as read."
-        )
+        said = "1 notification was" if number == 1 else f"{number} notifications were"
+        audit_record(by=by, action="notification.read", target=person, agent=None, message=f"{said} marked as read.")
     return number
 
 

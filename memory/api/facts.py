@@ -16,6 +16,7 @@ from memory.schemas.facts import (
     FactPage,
     FactPatch,
     FactReasonIn,
+    FactRestoreIn,
     LearnOut,
     SupersedeIn,
     SupersedeOut,
@@ -165,12 +166,12 @@ def fact_invalidate_post(
     "/facts/{fact_id}/restore", response={200: FactOut, **CHANGE_REFUSALS}, summary="Restore a retired fact (people)"
 )
 def fact_restore_post(
-    request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
+    request: HttpRequest, fact_id: UUID, payload: FactRestoreIn | None = None, agent: AgentSlug = ""
 ) -> Any:
-    """Make a retired fact active again, as a new change of its history."""
+    """Make a retired fact active again as it was, as a new change of its history."""
     _, by, memory = caller(request, agent, "memory.change_fact")
     fact = row_of(memory.facts, fact_id, "fact")
-    return fact_restore(fact=fact, by=by, reason=payload.reason if payload else "")
+    return fact_restore(fact=fact, by=by, **(payload.dict() if payload else {}))
 
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")

@@ -93,6 +93,10 @@ class FactReasonIn(Input):
     reason: Remark = Field("", description="Reason; kept in the history")
 
 
+class FactRestoreIn(FactReasonIn):
+    endorse: bool = Field(False, description="Also count the fact as verified by people")
+
+
 class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,

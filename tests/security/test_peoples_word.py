@@ -78,7 +78,7 @@ def edited(person, fact):
 
 def restored(person, fact):
     assert person.post(f"/facts/{fact}/invalidate", {}, AGENT).status_code == 200
-    return person.post(f"/facts/{fact}/restore", {}, AGENT)
+    return person.post(f"/facts/{fact}/restore", {"endorse": True}, AGENT)
 
 
 class TestSupersession:

@@ -53,6 +53,8 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: {error.strerror}") from error
         finally:
             bar.end()
-        self.stderr.write(f"{imported.stored:,} events stored, {imported.repeated:,} were there already.")
+        stored = f"{imported.stored:,} event{'' if imported.stored == 1 else 's'} stored"
+        were = "was" if imported.repeated == 1 else "were"
+        self.stderr.write(f"{stored}, {imported.repeated:,} {were} there already.")
         for why, count in imported.left_out.most_common():
             self.stderr.write(f"{count:,} left out: {printable(why)}")

@@ -101,7 +101,7 @@ def _preview(report: ImportReport) -> list[str]:
 def _result(report: ImportReport) -> list[str]:
     lines = [f"{_counted(count, kind)}: {outcome}" for (kind, outcome), count in sorted(report.outcomes.items())]
     if known := report.known.total():
-        lines.append(f"{known:,} were imported before.")
+        lines.append(f"{known:,} {'was' if known == 1 else 'were'} imported before.")
     if changed := report.changed.total():
         lines.append(f"{changed:,} of them say something else now, and stay as they were.")
     return (lines or ["The file holds nothing to import."]) + _left_out(report)

@@ -1,7 +1,7 @@
 """Facts verified by people: only people can retire or replace them.
 
-A fact is `endorsed` once a person wrote, confirmed, edited, restored or kept it. A token, judge or schedule that would
-retire it opens a review instead. Tokens also cannot replace a fact of which a review is pending.
+A fact is `endorsed` once a person wrote, confirmed, edited or kept it, or verified it when restoring it. A token, judge
+or schedule that would retire it opens a review instead. Tokens also cannot replace a fact with a pending review.
 """
 
 from collections.abc import Mapping

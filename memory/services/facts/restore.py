@@ -8,7 +8,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy.size_limits import MAX_REMARK_CHARACTERS
-from memory.services.facts.endorsement import endorse
+from memory.services.facts.endorsement import endorse as endorse_fact
 from memory.services.facts.history import fact_change_record, iso
 from memory.services.facts.locks import pair_lock
 from memory.services.row_locks import row_lock
@@ -21,11 +21,12 @@ Action = FactChange.Action
 
 
 @agent_transaction(of="fact")
-def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
-    """Restore a retired fact, with the `valid_until` that it had before it was retired.
+def fact_restore(*, fact: Fact, by: Principal, reason: str = "", endorse: bool = False) -> Fact:
+    """Restore a retired fact as it was, with the `valid_until` that it had before it was retired.
 
-    This is a new entry in its history. A fact that superseded it stays active too, without the `valid_from` that it got
-    from superseding. Raises Conflict if the fact is active or quarantined, or has changed in the meantime.
+    With `endorse`, a person also verifies it; else it is verified by people only if it was before. This is a new entry
+    in its history. A fact that superseded it stays active too, without the `valid_from` that it got from superseding.
+    Raises Conflict if the fact is active or quarantined, or has changed in the meantime.
     """
     change_check(fact, by, "memory.change_fact")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
@@ -50,7 +51,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     fact.valid_until = _valid_until_before_retirement(fact)
     fact.active, fact.retired_at, fact.invalidated_at, fact.superseded_by = True, None, None, None
     fact.save(update_fields=["active", "retired_at", "invalidated_at", "superseded_by", "valid_until"])
-    changed_fields = before | endorse(fact, by)
+    changed_fields = before | (endorse_fact(fact, by) if endorse else {})
     fact.save(update_fields=["endorsed"])
     fact_change_record(fact, Action.RESTORED, by, other=successor, reason=reason, before=changed_fields)
     changed = [fact]

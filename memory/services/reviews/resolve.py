@@ -287,9 +287,10 @@ def _escalation(
             f"This censor has the severity {censor.get_severity_display().lower()} now; there is nothing to reverse."
         )
     before = {"severity": censor.severity, "escalation_threshold": censor.escalation_threshold}
+    endorsed = censor.endorsed
     threshold = min(censor.activation_count + censor.escalation_threshold, 1000)
     censor_update(censor=censor, by=by, severity=was, escalation_threshold=threshold, message=comment)
-    return {"censor": before}
+    return {"censor": before, "censor_kept": not endorsed}
 
 
 def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str) -> dict[str, Any]:
@@ -348,8 +349,8 @@ def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) ->
     if invalidated is None:
         raise NotFound("There is no such fact.")
     if review.proposal == invalidated.content:
-        fact_restore(fact=invalidated, by=by, reason=comment)
-        return {"restored": str(invalidated.pk)}
+        fact_restore(fact=invalidated, by=by, reason=comment, endorse=True)
+        return {"restored": str(invalidated.pk), "endorsed": {str(invalidated.pk): invalidated.endorsed}}
     learned = fact_learn(
         agent=review.agent,
         persona=review.persona,

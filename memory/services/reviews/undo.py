@@ -94,8 +94,6 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
         endorsement_change(fact=facts[pk], by=by, endorsed=endorsed[pk], reason=reason)
     if (key := undo.get("restored")) and (restored := facts.get(UUID(key))):
         fact_invalidate(fact=restored, by=by, reason=reason)
-    if undo.get("censor_kept") and review.censor is not None:
-        Censor.objects.filter(pk=review.censor.pk).update(endorsed=False)
     if (heard := undo.get("confirmed")) and (old := facts.get(UUID(heard["fact"]))):
         last = heard["before"] and datetime.fromisoformat(heard["before"])
         fact_unconfirm(fact=old, by=by, heard_at=datetime.fromisoformat(heard["at"]), before=last, reason=reason)
@@ -105,6 +103,8 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
             fact_invalidate(fact=third, by=by, reason=reason)
     if (censor := undo.get("censor")) and review.censor is not None:
         censor_update(censor=review.censor, by=by, message=reason, **censor)
+    if undo.get("censor_kept") and review.censor is not None:
+        Censor.objects.filter(pk=review.censor.pk).update(endorsed=False)
 
 
 def _endorsed_before(review: MemoryReview) -> dict[UUID, bool]:

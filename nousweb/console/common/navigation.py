@@ -21,6 +21,7 @@ from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types
 from nousweb.console.common.demo_tour import tour_panel
+from nousweb.console.common.snooze_choices import not_snoozed
 from nousweb.lib.permission_holder import PermissionHolder
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -216,8 +217,8 @@ def _waiting(by: Principal) -> dict[str, int]:
 
 def _waiting_rows(by: PermissionHolder, person: int) -> QuerySet[Any, Any]:
     waiting: tuple[QuerySet[Any], ...] = (
-        ChangeProposal.objects.visible_to(by).waiting(),
-        visible_reviews(by).pending(),
+        ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(person)),
+        visible_reviews(by).pending().filter(not_snoozed(person)),
     )
     pages: list[tuple[QuerySet[Any], Any]] = [(rows, Value(INBOX, output_field=TextField())) for rows in waiting]
     if by.may(VIEW_EXPECTATION):

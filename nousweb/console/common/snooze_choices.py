@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from identity.models import ItemSnooze
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 
@@ -23,6 +27,12 @@ SNOOZE_CHOICES = (
     SnoozeChoice("monday", "Until Monday"),
     SnoozeChoice("again", "Until something new happens"),
 )
+
+
+def not_snoozed(person: int) -> Combinable:
+    """Condition on pending proposals or reviews: this person has not snoozed the item."""
+    snoozes = ItemSnooze.objects.filter(item_id=OuterRef("pk"), person=person, ended_at=None)
+    return ~Exists(snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by())
 
 
 def snooze_until(choice: str, day: str = "") -> datetime | None:

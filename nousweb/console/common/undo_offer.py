@@ -82,7 +82,7 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
     about = ("subject", "new__content", "censor__pattern", "proposal")
     for row in _groups(mine, "resolved_at", "kind", "resolution", *about):
         named = next((row[name] for name in about if row[name]), "")
-        what = f"{MemoryReview.Kind(row['kind']).label}, {named}"[:160]
+        what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, " ".join(named.split())[:120]]))
         yield _decided(REVIEW, row, f"{MemoryReview.Resolution(row['resolution']).label}:", what, by, part)
 
 
@@ -102,7 +102,8 @@ def _decided(
     address = reverse(batch if row["batches"] else one, args=[row["key"]])
     url = part.address_of(address, item_type) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    return row["key"], LatestDecision(word, f"{row['number']} {plural}" if many else what, row["at"], url, many)
+    what = f"{row['number']} {plural}" if many else what.rstrip(".… ")
+    return row["key"], LatestDecision(word, what, row["at"], url, many)
 
 
 def _closed(named: str, by: Principal) -> LatestDecision | None:

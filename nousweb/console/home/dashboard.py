@@ -66,9 +66,10 @@ class Dashboard:
 
     @property
     def kind(self) -> str:
-        """The badge of the overall health."""
+        """The badge of the overall health; urgent items that wait for a person need a look too."""
         worst = max((SEVERITY[part.kind] for part in self.health), default=0)
-        return ("ok", "warn", "block")[worst]
+        urgent = any(SEVERITY.get(line.kind) for line in self.waiting)
+        return ("ok", "warn", "block")[max(worst, int(urgent))]
 
     @property
     def word(self) -> str:
@@ -118,7 +119,7 @@ def dashboard(by: Principal, query: QueryDict) -> Dashboard:
     if may_see_waiting:
         waiting += pending_proposal_items(by, agent)
     if by.may("memory.view_memoryreview"):
-        waiting += pending_review_items(personas, agent)
+        waiting += pending_review_items(by, personas, agent)
     if by.may(VIEW_EXPECTATION):
         waiting += broken_expectation_items(by, agent)
     if by.may("memory.view_job"):

@@ -15,6 +15,7 @@ from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import IndexStatus, Job, MemoryReview, SearchItem
+from nousweb.console.common.snooze_choices import not_snoozed
 from nousweb.console.identity.review_queue import RISK_KINDS
 
 AGENTS_NAMED = 5
@@ -34,8 +35,9 @@ class AttentionItem:
 
 
 def pending_proposal_items(by: Principal, agent: Agent | None) -> list[AttentionItem]:
-    """Pending changes of identities, the riskiest first, and those that agents applied themselves."""
-    found = ChangeProposal.objects.visible_to(by).waiting().order_by()
+    """Pending changes of identities that `by` has not snoozed, the riskiest first, and those that agents
+    applied themselves."""
+    found = ChangeProposal.objects.visible_to(by).waiting().filter(not_snoozed(int(by.id))).order_by()
     if agent:
         found = found.filter(agent=agent)
     rows: dict[Any, Any] = {
@@ -90,9 +92,9 @@ REVIEWS = (
 """Kind of review, its badge, and its subject in singular and plural; the most urgent first."""
 
 
-def pending_review_items(personas: tuple[str, ...], agent: Agent | None) -> list[AttentionItem]:
-    """Pending reviews of memories, by kind."""
-    found = MemoryReview.objects.pending().filter(persona__in=personas).order_by()
+def pending_review_items(by: Principal, personas: tuple[str, ...], agent: Agent | None) -> list[AttentionItem]:
+    """Pending reviews of memories that `by` has not snoozed, by kind."""
+    found = MemoryReview.objects.pending().filter(not_snoozed(int(by.id)), persona__in=personas).order_by()
     if agent:
         found = found.filter(agent=agent)
     rows = {row["kind"]: row for row in found.values("kind").annotate(count=Count("pk"), oldest=Min("created_at"))}

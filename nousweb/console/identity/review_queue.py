@@ -192,6 +192,12 @@ class ReviewItem:
         return f"version {self.current_version}" if self.current_version else "no text"
 
     @property
+    def decision(self) -> str:
+        """The decision in words: what, by whom, and whether the text was edited."""
+        who = f" by {self.proposal.reviewer_name}" if self.proposal.reviewer_name else ""
+        return f"{self.proposal.get_status_display()}{who}{', with an edited text' if self.proposal.edited else ''}"
+
+    @property
     def before(self) -> str:
         return self.base_text
 

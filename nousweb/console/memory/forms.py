@@ -72,6 +72,16 @@ class RemarkForm(forms.Form):
     )
 
 
+class FactRestoreForm(RemarkForm):
+    """Why a fact is restored, and whether the person also verifies it."""
+
+    endorse = forms.BooleanField(
+        required=False,
+        label="Verify it too",
+        help_text="Then it counts as verified by people: no token can replace it. Else it is restored as it was.",
+    )
+
+
 class FactSupersedeForm(RemarkForm):
     """The superseding fact, and since when it is true."""
 

@@ -34,7 +34,7 @@ RESULT_LABELS: Mapping[str, str] = {
 """By key of a result; other keys are words already."""
 
 VALUE_LABELS: Mapping[str, str] = {
-    "gone": "the fact was erased",
+    "gone": "the fact is no longer in use",
     "none": "nothing to do",
     "queued": "stored, review opened",
     "held": "quarantined",

@@ -22,7 +22,7 @@ from memory.services.facts import (
     fact_restore,
 )
 from nousweb.console.common.view_helpers import form_refuse
-from nousweb.console.memory.forms import FactEditForm, FactSupersedeForm, RemarkForm
+from nousweb.console.memory.forms import FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -42,7 +42,7 @@ def _invalidate(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
 
 
 def _restore(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    return fact_restore(fact=fact, by=by, reason=fields["reason"])
+    return fact_restore(fact=fact, by=by, **fields)
 
 
 def _edit(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
@@ -94,10 +94,10 @@ FACT_ACTIONS: dict[str, FactAction] = {
     ),
     "restore": FactAction(
         "Restore",
-        "Use this if the fact is true after all. Its valid time is restored. A fact that replaced it is kept too.",
+        "Use this if the fact is true after all. It is restored as it was. A fact that replaced it is kept too.",
         "Restore fact",
         "The fact was restored.",
-        RemarkForm,
+        FactRestoreForm,
         _restore,
     ),
     "edit": FactAction(

@@ -17,6 +17,7 @@ from memory.services.facts import fact_learn
 from nousweb.console.common.pagination import BoundedPaginator, query_without
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
+from nousweb.console.memory.fact_change_words import change_sentence
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
 from nousweb.console.memory.page_context import base_context, index_state
@@ -95,7 +96,10 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         fact=fact,
         spans=bitemporal_spans(fact, changes),
         chain=fact_chain(scope.memory, fact),
-        changes=[(change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral")) for change in changes],
+        changes=[
+            (change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral"), change_sentence(change))
+            for change in changes
+        ],
         more_changes=len(changes) > CHANGES_SHOWN,
         index=index_state(fact.agent_id, fact.persona, ItemType.FACT, fact.pk),
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
