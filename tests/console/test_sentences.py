@@ -71,13 +71,13 @@ def test_notifications_are_counted_in_words(ada, reviewer, bob, number):
 
 
 def test_undo_offer_names_the_decision_once(ada, actor, bob, reviewer):
-    review = make_review(ada, actor, "Tim never goes to the gym with Ann.", "Tim sometimes goes to the gym with Ann.")
+    review = make_review(ada, actor, "Tim never goes to the gym with Ann.", "Tim sometimes goes to the gym with Ann")
     MemoryReview.objects.update(subject="")
     review_resolve(review=review, resolution="both", by=reviewer)
     page = shown_text(browser(bob).get("/inbox/", {"undone": str(review.pk)}).content.decode())
     at = page.index("Both are true")
     told = " ".join(page[at : at + 200].split())
-    assert told.startswith(f"Both are true: {review.get_kind_display()}, Tim sometimes goes to the gym with Ann.")
+    assert told.startswith(f"Both are true: {review.get_kind_display()}, Tim sometimes goes to the gym with Ann")
     assert "Ann.." not in page
 
 
