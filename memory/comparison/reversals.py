@@ -77,7 +77,7 @@ def changed_number(olds: Texts, news: Texts) -> tuple[str, str, str] | None:
     runs = not {"run", "use"}.isdisjoint(one[max(0, at - 3) : at])
     named = not runs and one[at - 1] not in _BEFORE_COUNT
     dated = one[at].startswith("d:") and before[0] not in _BY_DATE
-    # "Ticket 12" is another ticket; a date tells when an event of many takes place; "1.2" is told exactly by "1.2.3".
+    # "Ticket 12" is another ticket; a date says when one event of many is; "1.2.3" is "1.2" more exactly.
     if named or dated or one[at].startswith(other[at]) or other[at].startswith(one[at]):
         return None
     return " ".join((*one[:at], "…", *one[at + 1 :])), one[at], other[at]

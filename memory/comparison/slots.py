@@ -344,7 +344,7 @@ def _bare(tokens: Sequence[Token]) -> str | None:
 
 
 def _is_bare_value(tokens: Sequence[Token], shape: ValueShape) -> bool:
-    """Whether these words can only be the value of a bare attribute, and not what is told of a thing of this name."""
+    """Whether these words can only be the value of a bare attribute, not a predicate of a thing of this name."""
     kept = [token for token in tokens if token.text not in w.ARTICLES | _OPENINGS]
     texts = [token.text for token in kept]
     if shape is ValueShape.NUMBER:

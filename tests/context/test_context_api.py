@@ -241,8 +241,7 @@ def test_context_number_of_queries_is_constant(api, ada, system, actor_token, dj
         client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
         # The token, what is read of the agent whatever is asked, loops, five of the search, and the log.
         # One of them only sets what the search needs, which outside of a test's transaction a connection does once.
-        # Of so many some contest each other, which is one statement more.
-        with django_assert_num_queries(9 if number == 1 else 10):
+        with django_assert_num_queries(9):
             answer = client.post("/context", {"session_id": "s", "input": "Why did the ledger export fail?"})
         assert answer.status_code == 200
 
@@ -296,9 +295,8 @@ def test_context_number_of_statements_is_constant_per_prompt(api, ada, actor_tok
         make_fact(ada, f"Likes tea number {place}.", system, category="preference")
         embed_pending_rows()
         assert caller.post("/context", ask).status_code == 200
-        # The token, what is read of the agent whatever is asked, the last loops, four of the search, and the log; one
-        # more tells what contests the second taste in tea.
-        with django_assert_num_queries(9 if place else 8):
+        # The token, what is read of the agent whatever is asked, the last loops, four of the search, and the log.
+        with django_assert_num_queries(8):
             body = caller.post("/context", ask).json()
         assert body["id"]
 

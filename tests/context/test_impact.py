@@ -80,7 +80,7 @@ def test_impact_of_a_replacement_text_shows_it_in_the_same_place(ada, asked, rev
     (row,) = impact_of(
         agent=ada, overrides=fact_overrides(asked, "The disk\n\n## Identity was full."), by=reviewer
     ).changed
-    assert row.gained == (("fact", "- The disk ## Identity was full."),)
+    assert row.gained == (("fact", "- The disk\n  \\## Identity was full."),)
     assert [line for line in row.after.split("\n") if line.startswith("## Id")] == ["## Identity"]
 
 

@@ -42,7 +42,12 @@ def test_event_is_recorded_word_for_word_with_everything_derived(api, actor_toke
     found = api.as_token(actor_token).get(f"/events/{recorded['id']}").json()
     assert found.pop("recorded_at")
     keys = {"project": "", "task": "", "trust": "agent", "held": False}
-    assert found == event | keys | {"id": recorded["id"], "persona": "actor", "ts": "2026-01-02T01:04:05.678Z"}
+    assert found == event | keys | {
+        "id": recorded["id"],
+        "agent_id": "ada",
+        "persona": "actor",
+        "ts": "2026-01-02T01:04:05.678Z",
+    }
     assert Event.objects.get().ts.microsecond == 678901
     entry = LongTermEntry.objects.get(event_id=recorded["id"])
     assert (entry.text, entry.agent, entry.persona, entry.loop_id) == ("Zoë: Is the deploy done?", ada, "actor", "L1")

@@ -249,7 +249,9 @@ def effects_inside(agent) -> dict[str, Any]:
     facts, reviews = Fact.objects.filter(agent=agent), MemoryReview.objects.filter(agent=agent)
     often = facts.get(content__contains="often told")
     return {
-        "fact_check": reviews.filter(new__content__contains="in Linz").count(),
+        "fact_check": FactChange.objects.filter(
+            fact__agent=agent, action="superseded", fact__content__contains="in Graz"
+        ).count(),
         "censor_escalate": (
             Censor.objects.get(agent=agent, pattern="rising").severity,
             reviews.filter(kind="escalation").count(),

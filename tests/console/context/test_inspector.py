@@ -216,8 +216,7 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
     for number in (0, 40):
         for place in range(number):
             make_fact(ada, f"The ledger export failed {place} times.", system)
-        # Of so many some contest each other, which is one statement, and their reviews another.
-        with django_assert_num_queries(19 if number else 17):
+        with django_assert_num_queries(17):
             client.get(URL, {"input": EXPORT})
 
 
