@@ -162,7 +162,7 @@ def _slot_change(common: Sequence[tuple[Slot, Slot]], *, certain: Cardinality) -
 
 
 def _excludes(old: Slot, new: Slot) -> bool:
-    """Whether the values exclude each other. A part of the old value may be the same, and a region beside a place in it."""
+    """Whether the values exclude each other: not a part of the old value, nor a region beside a place in it."""
     if is_refined(new, old):
         return False
     olds, news = not w.REGIONS.isdisjoint(old.value), not w.REGIONS.isdisjoint(new.value)
