@@ -185,8 +185,8 @@ def _items(agent: Any, size: Size) -> None:
 
     reviews, proposals = size.items * 9 // 10, size.items // 10
     # Without a worker the demo asks nothing: a pair that opens a question.
-    for often in ("never", "sometimes"):
-        content = f"The harbour {often} closes at night."
+    for town in ("Graz", "Linz"):
+        content = f"The harbour's twin is in {town}."
         fact_learn(agent=agent, content=content, subject="harbour", by=Principal.of_system("benchmark"))
     review = MemoryReview.objects.pending().filter(agent=agent, kind="contradiction").latest("created_at")
     old, new = key("fact", "n * 10"), key("fact", "n * 10 + 1")

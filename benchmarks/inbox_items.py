@@ -11,7 +11,6 @@ HIGH = ("values", "boundaries", "character")
 SIBLINGS = ("protocols", "preferences")
 """Sections of which two proposals wait, each with a line of its own."""
 AN_AGENT = len(HIGH) + 2 * len(SIBLINGS)
-CLAIMS = ("closes at night", "needs a key on Sundays", "takes more than two hours")
 ANSWERS = (("replace", "2"), ("old_wrong", "3"), ("new_wrong", "4"), ("both", "5"))
 
 
@@ -72,11 +71,10 @@ def _questions(whose: tuple[Any, Any], questions: int) -> dict[str, Gold]:
 
     agent, actor = whose
     found = {}
-    claims = ((thing, claim) for claim in CLAIMS for thing in WHAT)
-    for (thing, claim), (decision, key) in islice(zip(claims, cycle(ANSWERS)), questions):
-        for often in ("never", "sometimes"):
-            content = f"The {thing} {often} {claim}."
-            made = fact_learn(agent=agent, content=content, subject=f"{thing}, {claim}", by=actor)
+    for number, (thing, (decision, key)) in enumerate(islice(zip(cycle(WHAT), cycle(ANSWERS)), questions)):
+        for town in ("Graz", "Linz"):
+            content = f"The twin of {thing} {number} is in {town}."
+            made = fact_learn(agent=agent, content=content, subject=f"{thing} {number}", by=actor)
         assert made.review, f"{content} opens no question: {made.action}"
         found[str(made.review)] = Gold("memoryreview", decision, key)
     return found

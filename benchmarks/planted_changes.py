@@ -207,9 +207,9 @@ class Garden:
         return self._plant("Where does the post coach change horses?", fact, apply, profile="planted")
 
     def plant_19_review_resolved(self) -> Plant:
-        old = self._fact("The ropewalk never closes on market days.", subject="ropewalk")
+        old = self._fact("The ropewalk's twin is the mill of Graz.", subject="ropewalk")
         found = fact_learn(
-            agent=self.agent, content="The ropewalk sometimes closes on market days.", subject="ropewalk",
+            agent=self.agent, content="The ropewalk's twin is the mill of Linz.", subject="ropewalk",
             category="technical", importance=0.8, by=self.by,
         )  # fmt: skip
         review = MemoryReview.objects.get(pk=found.review)
@@ -218,7 +218,7 @@ class Garden:
             review_resolve(review=review, resolution="replace", by=self.by)
             return "fact.superseded", str(old.pk)
 
-        return self._plant("When does the ropewalk close?", old, apply)
+        return self._plant("Which mill is the twin of the ropewalk?", old, apply)
 
     def plant_20_rule(self) -> Plant:
         def apply() -> Named:

@@ -149,7 +149,9 @@ def test_query_count_of_changes(api, ada, bob, actor, actor_token, bodies):
     def taken():
         return queries(lambda: caller.get(f"/changes?limit=500{bodies}"))
 
-    # The second number of boats opens a review.
+    for town in ("Graz", "Linz"):
+        # The second one opens a review.
+        fact_learn(agent=ada, content=f"The harbour's twin is in {town}.", subject="harbour", by=actor)
     more(1)
     more(2)
     few = taken()

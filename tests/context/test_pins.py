@@ -51,8 +51,9 @@ def test_pin_of_a_profile_fact_is_first_of_its_section(ada, system, reviewer):
         make_fact(
             ada, f"Likes number {number} very much indeed, and says so to whoever asks.", system, category="preference"
         )
-    last = make_fact(ada, "Likes tea.", system, category="preference", confidence=0.1)
-    assert "Likes tea." not in ask(ada, system).system_prompt
+    tea = "Likes tea with a slice of lemon, at whatever hour and whoever makes it, and says so to whoever asks."
+    last = make_fact(ada, tea, system, category="preference", confidence=0.1)
+    assert tea not in ask(ada, system).system_prompt
     context_pin(agent=ada, item_type="fact", item_id=str(last.pk), by=reviewer)
     profile = next(section for section in ask(ada, system).sections if section["key"] == "user_profile")
     assert profile["items"][0]["id"] == str(last.pk)

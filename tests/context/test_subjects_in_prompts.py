@@ -65,8 +65,8 @@ def test_prompt_labels_facts_with_the_name_of_the_thing(ada, cluster, reviewer):
 
 
 def test_contested_facts_have_the_name_of_the_thing(ada, system, reviewer):
-    make_fact(ada, "The billing database runs on PostgreSQL.", system, subject="billing db")
-    make_fact(ada, "The billing database runs on MariaDB.", system, subject="billing db")
+    make_fact(ada, "The substrate of the billing service cluster is PostgreSQL.", system, subject="billing db")
+    make_fact(ada, "The substrate of the billing service cluster is MariaDB.", system, subject="billing db")
     assert MemoryReview.objects.filter(kind="contradiction").exists()
     embed_pending_rows()
     subject_edit(subject=Subject.objects.get(), name="Ledger", by=reviewer)

@@ -163,8 +163,8 @@ def test_collector_gets_the_span_tree_of_a_context(exporting, ada, system):
     assert attributes(searched)["gen_ai.operation.name"] == "search_memory"
     assert attributes(searched)["gen_ai.memory.store.id"] == "ada"
     assert attributes(searched)["gen_ai.memory.record.count"] == 1
-    [embedded] = [span for name, spans in named.items() if name.startswith("embeddings ") for span in spans]
-    assert attributes(embedded)["gen_ai.provider.name"] == "local"
+    embedded = [span for name, spans in named.items() if name.startswith("embeddings ") for span in spans]
+    assert {attributes(span)["gen_ai.provider.name"] for span in embedded} == {"local"}
     [kept] = named["INSERT context_contextrun"]
     assert "INSERT INTO" in attributes(kept)["db.query.text"]
     for word in (secret, "heliotrope", "lighthouse", "vault"):

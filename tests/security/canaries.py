@@ -179,7 +179,7 @@ class Story:
         event = {"kind": "user_input", "content": f"We sail {word} home.", "loop_id": f"l{number}", "project": PROJECT}
         events = [event, {**event, "kind": "actor_output", "content": "Aye.", "metadata": {"note": word}}]
         self.call("POST", "/events", {"events": events})
-        self.call("POST", f"/loops/l{number}/close?project={PROJECT}")
+        self.call("POST", f"/loops/l{number}/close")
         return "project", PROJECT
 
     def episode(self, number: int, word: str) -> Target:
