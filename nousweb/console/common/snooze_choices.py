@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
-from django.db.models import Exists, OuterRef, Q
-from django.db.models.expressions import Combinable
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -29,10 +28,11 @@ SNOOZE_CHOICES = (
 )
 
 
-def not_snoozed(person: int) -> Combinable:
+def not_snoozed(person: int) -> Q:
     """Condition on pending proposals or reviews: this person has not snoozed the item."""
-    snoozes = ItemSnooze.objects.filter(item_id=OuterRef("pk"), person=person, ended_at=None)
-    return ~Exists(snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by())
+    # Uncorrelated: a cluster does not join its local tables with others.
+    snoozes = ItemSnooze.objects.filter(person=person, ended_at=None)
+    return ~Q(pk__in=snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by().values("item_id"))
 
 
 def snooze_until(choice: str, day: str = "") -> datetime | None:
