@@ -93,13 +93,11 @@ def log_in(open_page: OpenPage, live_server: LiveServer) -> Callable[..., Page]:
     return log_in
 
 
-SEEN = """() => {
-    const row = document.querySelector("[data-keyitem].is-selected");
-    const form = document.querySelector("form[data-decide]");
-    const text = row ? row.querySelector("details[open] [data-read]") : form && document.querySelector("[data-read]");
-    return !text || text.hasAttribute("data-seen");
-}"""
-"""Whether the text that a decision key would act on has been in view for long enough."""
+UNSEEN = (
+    "[data-keyitem].is-selected details[open] [data-read]:not([data-seen]),"
+    "body:has(form[data-decide]):not(:has([data-keyitem].is-selected)) [data-read]:not([data-seen])"
+)
+"""The texts that a decision key would act on, as long as they have not been in view for long enough."""
 
 
 def press_key(page: Page, key: str) -> None:
@@ -108,7 +106,7 @@ def press_key(page: Page, key: str) -> None:
     Its heading is there before its scripts, and a decision key waits until the text has been in view.
     """
     page.wait_for_load_state("load")
-    page.wait_for_function(SEEN)
+    expect(page.locator(UNSEEN)).to_have_count(0)
     page.keyboard.press(key)
 
 

@@ -15,7 +15,7 @@ from tests.factories import make_proposal
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 LogIn = Callable[..., Page]
-FOCUSED = "document.activeElement.closest('#item-panel') !== null"
+FOCUSED = "#item-panel:focus-within"
 
 
 def test_comment_and_assignment_keep_the_focus_and_what_was_typed(
@@ -39,12 +39,12 @@ def test_comment_and_assignment_keep_the_focus_and_what_was_typed(
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Assigned to bob").first).to_be_visible()
-    page.wait_for_function(FOCUSED)
+    expect(page.locator(FOCUSED)).to_have_count(1)
     assert ItemAssignment.objects.get().person == bob
     page.get_by_label("Comment for colleagues").fill("Again.")
     page.get_by_role("button", name="Comment", exact=True).click()
     expect(page.locator(".item-comments li")).to_have_count(2)
-    page.wait_for_function(FOCUSED)
+    expect(page.locator(FOCUSED)).to_have_count(1)
 
 
 def test_escape_leaves_a_field_and_send_chooses_no_decision(

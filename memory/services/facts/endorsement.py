@@ -47,7 +47,8 @@ def endorsement_change(
 
 def oldest_pending_review(fact: Fact) -> MemoryReview | None:
     """The oldest pending review of this fact, or None."""
-    return MemoryReview.objects.pending().filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
+    of_its_agent = MemoryReview.objects.pending().filter(agent=fact.agent_id)
+    return of_its_agent.filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 
 def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None) -> None:
