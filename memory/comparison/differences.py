@@ -10,7 +10,6 @@ from memory.comparison import lexicon as w
 from memory.comparison.tokenizer import VERBS, base_form
 
 _MAX_WORDS, _MAX_SLOT_WORDS = 40, 3
-_PREDICATES = w.MODALS | w.NEGATIONS | {text for text in VERBS if "+" in text or text == "be"}
 Texts = tuple[str, ...]
 
 

@@ -51,7 +51,6 @@ PRIVATIVES = words("""former ex alleged supposed fake false semi quasi half depu
     potential substitute old previous original initial wrong other another second planned draft temporary""")
 """What begins words that say more about a statement; PRIVATIVES: what takes back the word behind it."""
 RESTRICTIONS = (NEGATIONS | QUANTIFIERS | MODALS | PRIVATIVES | CLAUSE_WORDS) - REFINEMENTS - words(", need want")
-CONDITIONS = words("when whenever while if unless until only except just")
 PRONOUNS = words("i me my we us our you your he him his she her they them it its this that these those")
 NUMBER_WORDS = mapping("""zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11
     twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30
@@ -120,15 +119,3 @@ REGIONS = words("""europe asia africa america england scotland wales britain uk 
     chile peru egypt tunisia israel iran california texas florida washington georgia ontario quebec singapore taiwan
     brooklyn manhattan united_states states kingdom zealand arabia york""")
 """One place may lie in another: a region beside another place is never certain to be a change."""
-ATTRIBUTE_PHRASES = mapping("""live_in/move+ed_to/have_move+ed_to=home work_at/work_for/be_employ+ed_by=employer
-    use/switch+ed_to=tool prefer=preferred run_version/be_on_version=version weigh=weight cost=price report_to=manager
-    be_schedule+ed_for=schedule be_call+ed/have_been_rename+ed_to=called""")
-"""`S <phrase> V`, in base forms: attributes with one value at a time, so that a new value ends the old one."""
-ATTRIBUTE_NOUNS = words("""age deadline status name birthday budget price salary rent version timezone manager boss
-    owner ceo cto lead director timeout limit quota port region phase priority title address email password username
-    hostname weight height capacity size time_zone due_date phone_number on-call default_branch go_live""")
-"""`S's N is V` and `the N of S is V`, one value each."""
-MANY_VALUED = words("""like love enjoy hate speak know visit have own play study learn drink eat collect include support
-    contain cover read write teach report call buy order send meet attend watch cook grow handle accept export import
-    store show serve sell invite need measure review fix approve take allergic afraid interested good""")
-"""Words of which a subject can have many objects at once: another one is no change."""

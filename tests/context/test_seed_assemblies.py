@@ -4,6 +4,7 @@ import pytest
 
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
+from memory.models import MemoryReview
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
 from memory.services.episodes import episode_close, episode_open
@@ -131,6 +132,20 @@ def test_weather_query_gets_identity_and_profile_and_no_search_results(api, nous
     assert body["candidates"], "something was considered"
     assert {candidate["verdict"] for candidate in body["candidates"]} == {"below_threshold"}
     assert 280 <= body["tokens"] <= 420
+
+
+def test_facts_that_an_agent_learns_about_a_person_open_no_review_and_contest_nothing(api, ada, actor_token):
+    caller = api.as_token(actor_token)
+    for category, subject, content in PROFILE:
+        told = caller.post("/facts", {"content": content, "subject": subject, "category": category})
+        assert told.status_code == 201
+        assert told.json()["action"] == "stored"
+    assert not MemoryReview.objects.exists()
+    for question in ("tell me about weather", "how does the memory search of Nous work?"):
+        prompt = ask(api, actor_token, question)["system_prompt"]
+        assert "contested" not in prompt.lower()
+        for _, subject, content in PROFILE:
+            assert f"- [{subject}] {content}\n" in prompt
 
 
 def test_technical_query_on_the_same_store_gets_all_sections(api, nous, actor_token):
