@@ -76,9 +76,6 @@ try:
     WEBHOOK_ALLOW_PRIVATE = read("NOUS_WEBHOOK_ALLOW_PRIVATE", flag, False)
     CHANGE_WAITERS = read("NOUS_CHANGES_WAITING", whole(0, 64), 4)
     REVIEW_EXPIRY_DAYS = read("NOUS_REVIEW_EXPIRY_DAYS", whole(1, 3650), 90)
-    WEBHOOK_URL = read("NOUS_WEBHOOK_URL", http_url, "")
-    WEBHOOK_SECRET = read("NOUS_WEBHOOK_SECRET", str, "")
-    WEBHOOK_FORMER_SECRET = read("NOUS_WEBHOOK_FORMER_SECRET", str, "")
     EMAIL_URL = read("NOUS_EMAIL_URL", mail_url, "")
     DEFAULT_FROM_EMAIL = read("NOUS_EMAIL_FROM", str, "Nous <nous@localhost>")
     PUBLIC_URL = read("NOUS_PUBLIC_URL", http_url, "")
@@ -125,8 +122,6 @@ if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
 if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic")
-if WEBHOOK_URL and len(WEBHOOK_SECRET) < 16:
-    raise ImproperlyConfigured("NOUS_WEBHOOK_SECRET: needed with NOUS_WEBHOOK_URL, 16 characters or more")
 if EMAIL_URL and not PUBLIC_URL:
     raise ImproperlyConfigured("NOUS_PUBLIC_URL: needed with NOUS_EMAIL_URL, for the links in mails")
 if EMAIL_URL:

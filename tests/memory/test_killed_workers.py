@@ -1,14 +1,12 @@
 """Workers that are killed, and two workers at once, on the database that the test sees: real processes throughout."""
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,7 +49,6 @@ from tests.product import PROJECT, kill, tied, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SECRET = "a secret of the test"
 SLOW = "bruno"
 """Of the two agents, the one about whom everybody outside answers only when the gate is open."""
 
@@ -87,34 +84,6 @@ class Answering(JudgeServer):
         tool = body["tool_choice"]["name"]
         self.gate.pass_by(tool, body["messages"][0]["content"])
         return Reply(input=self.answers[tool])
-
-
-@contextlib.contextmanager
-def webhook(gate: Gate) -> Iterator[tuple[str, list[str]]]:
-    """Address of a receiver of webhooks, and the ids of what was delivered."""
-    got: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"])).decode()
-            got.append(json.loads(body)["id"])
-            gate.pass_by("webhook", body)
-            with contextlib.suppress(OSError):
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", got
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class Workers:
@@ -154,17 +123,17 @@ def gate() -> Gate:
 
 
 @pytest.fixture
-def outside(gate: Gate) -> Iterator[tuple[Endpoint, Answering, str, list[str]]]:
-    with endpoint() as embeddings, Answering() as judge, webhook(gate) as (url, delivered):
+def outside(gate: Gate) -> Iterator[tuple[Endpoint, Answering]]:
+    with endpoint() as embeddings, Answering() as judge:
         judge.gate = gate
         with override_settings(EMBEDDER="openai", EMBED_MODEL="test", EMBED_BASE_URL=embeddings.url):
-            yield embeddings, judge, url, delivered
+            yield embeddings, judge
         gate.open.set()
 
 
 @pytest.fixture
 def workers(outside, tmp_path) -> Iterator[Workers]:
-    embeddings, judge, url, _ = outside
+    embeddings, judge = outside
     started = Workers(
         tmp_path,
         NOUS_EMBEDDER="openai",
@@ -172,8 +141,6 @@ def workers(outside, tmp_path) -> Iterator[Workers]:
         NOUS_EMBED_BASE_URL=embeddings.url,
         NOUS_ANTHROPIC_API_KEY=KEY,
         NOUS_JUDGE_BASE_URL=judge.url,
-        NOUS_WEBHOOK_URL=url,
-        NOUS_WEBHOOK_SECRET=SECRET,
     )
     try:
         yield started
@@ -200,7 +167,7 @@ def work_that_asks_outside(agent, by, judge) -> None:
 
 
 def work_that_asks_nobody(agent, by, person) -> None:
-    """Something to do for each of the other handlers but the webhook."""
+    """Something to do for each of the other handlers."""
     now = clock.now()
     with clock.at(now - STALE_AFTER - timedelta(days=1)):
         fact_learn(agent=agent, content="The archive is old.", subject="age", category="technical", by=by)
@@ -294,7 +261,7 @@ def unfinished() -> list[Any]:
 
 def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outside, workers, gate):
     """Ada's handlers are stopped half-way through their effects, Bruno's while they ask outside; then -9 for all."""
-    _, judge, _, delivered = outside
+    _, judge = outside
     bruno = agent_create(slug=SLOW, name="Bruno", prompt="You are Bruno.", by=Principal.of_system("tests"))
     by, by_bruno = actor_of(ada), actor_of(bruno)
     work_that_asks_nobody(ada, by, bob)
@@ -307,8 +274,8 @@ def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outsid
     # Expectations are checked again after every change, so of them no attempt is the last: test_expectations.py. An
     # import goes on from what it has stored: tests/console/memory/test_imports.py kills it half-way. An export has no
     # effect but a file.
-    inside = set(HANDLERS) - {"webhook", "expectation_check", "import_run", "export_run"}
-    asking = {"fact_judge", "episode_close", "compaction", "webhook"}
+    inside = set(HANDLERS) - {"expectation_check", "import_run", "export_run"}
+    asking = {"fact_judge", "episode_close", "compaction"}
     assert set(Job.objects.filter(agent=ada).values_list("handler", flat=True)) == inside
     for message in OrmQ.objects.all():
         # Vectors would be made in the same processes, and wait for the same lock.
@@ -326,8 +293,6 @@ def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outsid
             "the judge is asked about Bruno",
             lambda: {"record_relation", "record_summary", "record_merged"} <= gate.held,
         )
-        job_queue("webhook", agent=bruno, persona="actor", subject=MemoryReview.objects.get(agent=bruno))
-        until("the address is told of Bruno's question", lambda: "webhook" in gate.held)
         kill(worker)
     held = Job.objects.filter(status="running")
     assert set(held.filter(agent=ada).values_list("handler", flat=True)) >= inside
@@ -340,9 +305,6 @@ def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outsid
     assert again == {key: attempts + 1 for key, attempts in killed.items()}
     assert effects_inside(ada) == ONCE_INSIDE
     assert effects_outside(ada) == effects_outside(bruno) == ONCE_OUTSIDE
-    # The address may be told of a question twice, and knows it by the id.
-    told = Job.objects.filter(handler="webhook", result__webhook="answered 200")
-    assert set(delivered) >= set(told.values_list("subject_id", flat=True))
 
 
 def test_workers_on_one_database_do_no_work_twice(ada, outside, workers):

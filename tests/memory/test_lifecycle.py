@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from django.test import override_settings
 
 from identity.principal import Principal
 from memory.jobs.queue import job_queue
@@ -15,7 +14,6 @@ from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary,
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.handlers.procedure_flags import flag_of
-from memory.lifecycle.handlers.review_webhook import review_notice_signature
 from memory.lifecycle.job_thresholds import STALE_AFTER
 from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
 from memory.lifecycle.schedule_control import (
@@ -463,7 +461,7 @@ def test_dream_proposes_and_merges_a_crowded_subject(ada, actor, bob):
     assert Fact.objects.active().count() == 11
 
 
-# Schedules and the webhook
+# Schedules
 
 
 def test_schedule_can_be_paused_and_run_now(bob, alice):
@@ -479,38 +477,3 @@ def test_schedule_can_be_paused_and_run_now(bob, alice):
     assert OrmQ.objects.count() == 1
     with pytest.raises(NotAllowed):
         schedule_run(schedule=schedule, by=Principal.of_user(alice))
-
-
-def test_webhook_is_signed_and_retried(ada, actor):
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    answers, got = [500, 200], []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            got.append((body, self.headers["x-nous-signature"], self.headers["x-nous-former-signature"]))
-            self.send_response(answers.pop(0))
-            self.send_header("content-length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    receiver = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    url, secret = f"http://127.0.0.1:{receiver.server_address[1]}", "a secret of the test"
-    try:
-        secrets = {"WEBHOOK_SECRET": secret, "WEBHOOK_FORMER_SECRET": "the former one"}
-        with override_settings(WEBHOOK_URL=url, **secrets):
-            fact_learn(agent=ada, content="The job's twin is the archive of Graz.", subject="job", by=actor)
-            fact_learn(agent=ada, content="The job's twin is the archive of Linz.", subject="job", by=actor)
-            run = run_of(handler="webhook")
-            assert [job_run(run.pk), job_run(run.pk)] == ["failed", "done"]
-    finally:
-        receiver.shutdown()
-        receiver.server_close()
-    assert len(got) == 2
-    assert all(signature == review_notice_signature(body, secret) for body, signature, _ in got)
-    assert all(former == review_notice_signature(body, "the former one") for body, _, former in got)
-    assert b"archive" not in got[0][0]

@@ -13,7 +13,6 @@ from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
 from memory.lifecycle.handlers.fact_merge_proposals import COMPACTION
 from memory.lifecycle.handlers.import_run import IMPORT_RUN
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
-from memory.lifecycle.handlers.review_webhook import WEBHOOK
 from memory.lifecycle.handlers.same_subject_questions import SUBJECT_CONTEXTS
 
 HANDLERS: dict[str, Handler] = {
@@ -21,7 +20,6 @@ HANDLERS: dict[str, Handler] = {
     "fact_judge": FACT_JUDGE,
     "episode_close": EPISODE_CLOSE,
     "censor_escalate": CENSOR_ESCALATE,
-    "webhook": WEBHOOK,
     "import_run": IMPORT_RUN,
     "export_run": EXPORT_RUN,
     "staleness": STALENESS,

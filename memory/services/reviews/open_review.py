@@ -139,9 +139,6 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[Memor
         }
         for review in opened
     )
-    if settings.WEBHOOK_URL:
-        for review in opened:
-            job_queue("webhook", agent=review.agent, persona=review.persona, subject=review)
     return opened
 
 
