@@ -20,7 +20,8 @@ class Cardinality(enum.StrEnum):
 class ValueShape(enum.StrEnum):
     """What the value of an attribute looks like, so that "my manager is ill" names no manager.
 
-    `name`: it has a capital letter, or it names a team. `thing`: that, or "a", or a number. `number`: it has a number.
+    `name`: it has a capital letter or a sign that is no letter, or it names a team. `thing`: that, or "a", or a number.
+    `number`: it has a number.
     """
 
     NAME = "name"
