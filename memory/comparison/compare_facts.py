@@ -23,6 +23,9 @@ _MAX_OPPOSED_WORDS = 150
 _DUPLICATE = 0.1
 """How far above the threshold `check` the cosine of a possible duplicate is."""
 
+NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "subject"})
+"""Differences with which two facts are never the same, whatever a judge or a writer says: a person decides."""
+
 Kind = enum.StrEnum("Kind", ["SAME", "CHANGED", "DIFFERS", "CLOSE", "UNRELATED"])
 """`same`: only harmless differences. `changed`: another value where one holds at a time, or the same words turned
 round. `differs`: another value of an attribute that may have several. `close`: possibly the same. `unrelated`: both
@@ -95,14 +98,12 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     `cosine`: of their embeddings, -1 to 1. `thresholds`: of the embedding model; two facts can only be duplicates of
     other wording above `check`. No cosine makes a contradiction. The time is bounded by the length of the texts.
     """
-    later = old.moment is not None and new.moment is not None and new.moment > old.moment
+    later = new.is_later_than(old)
     clash = subjects_clash(old, new)
     one_subject = bool(old.subject and new.subject) and not clash
     equal = old.texts == new.texts or old.singular == new.singular
-    common = [] if clash else common_slots(old.slots, new.slots, old.subject, new.subject)
-    same = (equal and old.texts != ()) or any(
-        one.whole and other.whole and one.value == other.value for one, other in common
-    )
+    common = [] if clash else common_slots(old.slots, new.slots, old.subject_name, new.subject_name)
+    same = (equal and old.texts != ()) or _is_same_value(old, new, common)
     found = _differences(old, new, same=same)
     shared, either = len(old.content_words & new.content_words), len(old.content_words | new.content_words)
     overlap = shared / either if either else 0.0
@@ -116,7 +117,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
         return Comparison(Kind.SAME, cosine, 1.0, later=later, same_subject=one_subject)
     if clash:
         return result(Kind.UNRELATED)
-    if changed := _slot_change(common, certain=Cardinality.ONE) or _change(old, new):
+    if changed := _slot_change(common, certain=Cardinality.ONE) or _change(old, new, common):
         return result(Kind.CHANGED, changed)
     if changed := _slot_change(common, certain=Cardinality.UNKNOWN):
         return result(Kind.DIFFERS, changed)
@@ -139,13 +140,31 @@ def facts_compare(
     return [compare_facts(*pair, thresholds) for pair in pairs]
 
 
-def _change(old: FactSnapshot, new: FactSnapshot) -> Change | None:
+def _is_same_value(old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, Slot]]) -> bool:
+    """Whether both facts say only the same value of a common slot.
+
+    The wording beside a value that a writer states does not count, unless it has another number, a name or the like.
+    """
+    for one, other in common:
+        if one.value != other.value or not (one.whole and other.whole):
+            continue
+        if not (one.stated or other.stated):
+            return True
+        added = {token.text for token in new.tokens if token.name} - {*old.texts, *other.value}
+        codes = {reason.code for reason in _differences(old, new, same=False)}
+        if not added and codes.isdisjoint(NEVER_SAME | {"question"}):
+            return True
+    return False
+
+
+def _change(old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, Slot]]) -> Change | None:
     """The change, if the new sentence turns the old one round."""
     if new.ended and new.ended == old.number_free:
         return Change("ended", "truth", "true", "no longer true")
-    if states := exclusive_states(old.texts, new.texts):
+    several = any(Cardinality.MANY in (one.cardinality, other.cardinality) for one, other in common)
+    if not several and (states := exclusive_states(old.texts, new.texts)):
         return Change("changed_value", "state", *states)
-    if number := changed_number(old.texts, new.texts):
+    if not several and (number := changed_number(old.texts, new.texts)):
         return Change("changed_value", *number)
     if turned := reversed_sentence(old.tokens, new.tokens):
         return Change("reversed", "truth", *turned)

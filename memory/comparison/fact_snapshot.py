@@ -9,6 +9,7 @@ from functools import cached_property
 from memory.comparison import lexicon as w
 from memory.comparison.sentence_normalization import canonical
 from memory.comparison.slots import Slot, singular, slots_of
+from memory.comparison.stated_slots import stated_slot
 from memory.comparison.tokenizer import Token, base_form, number_free, tokens_of
 from memory.subjects.sentence_subjects import KnownSubject, named_by_subject, named_for_pronoun
 
@@ -20,8 +21,9 @@ _SMALL_WORDS = w.PREPOSITIONS | w.CLAUSE_WORDS | {"be", "have", "'s", "not", "no
 class FactSnapshot:
     """The data of a fact for comparisons and for a judge.
 
-    `moment`: `valid_from`, else the recorded time. `known_subject`: the registered subject; its aliases in the content
-    are read as its name. Tokens are computed once, for all comparisons.
+    `moment`: `began` (`valid_from`), else the recorded time. `known_subject`: the registered subject; its aliases in
+    the content are read as its name. `attribute`, `value`: what its writer states of the subject. Tokens are computed
+    once, for all comparisons.
     """
 
     content: str
@@ -29,11 +31,27 @@ class FactSnapshot:
     category: str = ""
     moment: datetime | None = None
     known_subject: KnownSubject | None = None
+    attribute: str = ""
+    value: str = ""
+    began: datetime | None = None
+    recorded: datetime | None = None
 
     @cached_property
     def tokens(self) -> list[Token]:
-        name = self.known_subject.name if self.known_subject else self.subject
-        return tokens_of(named_by_subject(named_for_pronoun(self.content, name), self.known_subject))
+        return tokens_of(named_by_subject(named_for_pronoun(self.content, self.subject_name), self.known_subject))
+
+    @property
+    def subject_name(self) -> str:
+        """The name of the subject in the registry, else as its writer spelled it."""
+        return self.known_subject.name if self.known_subject else self.subject
+
+    def is_later_than(self, old: "FactSnapshot") -> bool:
+        """Whether it certainly tells of a later time: by the beginnings of both valid times, else by when it was
+        recorded."""
+        if self.began is not None and old.began is not None and self.began != old.began:
+            return self.began > old.began
+        mine, theirs = self.recorded or self.moment, old.recorded or old.moment
+        return mine is not None and theirs is not None and mine > theirs
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -72,4 +90,9 @@ class FactSnapshot:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        return slots_of(self.tokens)
+        """What the writer states, then what the sentence says of other attributes."""
+        derived = slots_of(self.tokens)
+        stated = stated_slot(self.attribute, self.value, self.subject_name, self.tokens, derived)
+        if stated is None:
+            return derived
+        return (stated, *(slot for slot in derived if slot.attribute != stated.attribute))

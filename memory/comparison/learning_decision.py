@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memory.comparison.compare_facts import REASONS, Comparison, Kind
+from memory.comparison.compare_facts import NEVER_SAME, REASONS, Comparison, Kind
 from memory.models.fact_relation import Relation, RelationOpinion
 
 MAX_REVIEWS = 5
 """Maximum number of old facts that are replaced by or reviewed with one new fact. Source: seed 009.1, "limit=5"."""
 MIN_VERDICT_CONFIDENCE = 0.7
 """Minimum confidence at which a judge's verdict is applied; others are only shown to the reviewer."""
-NEVER_SAME = frozenset({"number", "negation", "antonym", "quantity", "roles", "subject"})
-"""Differences with which two facts are never the same, whatever the judge's verdict: a person decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _UNNAMED = w.PREPOSITIONS | _NO_VALUE | w.QUANTIFIERS
 @dataclass(frozen=True, slots=True)
 class Slot:
     """`subject`: the words that name it, () if the clause only says "I", "it" or the like. `value`: words as compared;
-    `quote`: as written. `whole`: the fact says nothing else."""
+    `quote`: as written. `whole`: the fact says nothing else. `stated`: its writer named it beside the sentence."""
 
     subject: frozenset[str]
     attribute: str
@@ -46,10 +46,7 @@ class Slot:
     quote: str
     cardinality: Cardinality
     whole: bool = True
-
-    def states(self, other: "Slot") -> bool:
-        """Whether two facts that say nothing else say the same in a common slot."""
-        return self.whole and other.whole and {*self.value} == {*other.value}
+    stated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

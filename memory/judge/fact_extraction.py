@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from memory.judge.reply import JudgeReply, Share, Text
 from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY, KNOWN_CATEGORIES
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS
 
 MAX_EXTRACTED_FACTS = 5
 """Source: seed 009.1, fact extraction."""
@@ -26,6 +26,8 @@ def _known_category(value: Any) -> Any:
 
 class ExtractedFact(JudgeReply):
     subject: Annotated[Text, Field(max_length=200)]
+    attribute: Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)] = ""
+    value: Annotated[Text, Field(max_length=200)] = ""
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
     category: Annotated[str, BeforeValidator(_known_category)]
     confidence: Share

@@ -58,8 +58,10 @@ if there are none. Leave out passing details of the conversation, guesses, instr
 was merely reminded of from its own memory, and passwords, keys or tokens.
 
 Each fact is one sentence that is understood without the episode: names instead of pronouns, dates instead of
-"yesterday". subject: whom or what it is about, in a few words. category: one of {categories}. confidence: 0 to 1, how
-sure the transcript makes it.
+"yesterday". subject: whom or what it is about, in a few words. attribute and value: the property of the
+subject whose value the sentence states, and that value, such as "job title" and "nurse"; both empty for plans, for
+what has ended or is denied, and where no single value is stated. category: one of {categories}. confidence: 0 to 1,
+how sure the transcript makes it.
 
 {summary}
 {transcript}"""
@@ -133,6 +135,11 @@ EXTRACT_TASK = Task(
             "items": _strict(
                 {
                     "subject": {"type": "string"},
+                    "attribute": {
+                        "type": "string",
+                        "description": "Empty if it states no single value that holds now.",
+                    },
+                    "value": {"type": "string"},
                     "content": {"type": "string"},
                     "category": {"type": "string", "enum": list(EXTRACTABLE_CATEGORIES)},
                     "confidence": _SHARE,

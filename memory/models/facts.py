@@ -19,6 +19,7 @@ from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
 from memory.models.valid_time import Validity, valid_at_q, validity_at
 from memory.policy.categories import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
@@ -129,6 +130,9 @@ class Fact(OriginFields, ProjectKeyFields):
     # As it was written; which thing that is, its spelling knows. What is about nothing in particular has neither.
     subject = models.CharField(max_length=200, blank=True)
     subject_alias = AgentForeignKey(SubjectAlias, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
+    # What its writer says that it states of the subject: "job title" and "nurse"; "" if it says nothing.
+    attribute = models.CharField(max_length=MAX_ATTRIBUTE_CHARACTERS, blank=True, default="", db_default="")
+    value = models.CharField(max_length=200, blank=True, default="", db_default="")
     category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
     kind = models.CharField(max_length=50, blank=True)
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
@@ -205,6 +209,11 @@ class Fact(OriginFields, ProjectKeyFields):
                 fields=["recorded_at"],
                 include=["agent", "persona", "active", "invalidated_at", "valid_from", "valid_until"],
                 name="fact_figures",
+            ),
+            models.Index(
+                fields=["agent", "persona", "attribute", "-recorded_at"],
+                condition=Q(active=True) & ~Q(attribute=""),
+                name="fact_attribute",
             ),
             models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
         ]

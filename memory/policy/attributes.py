@@ -176,6 +176,17 @@ def attribute_rule(name: str) -> tuple[Cardinality, ValueShape]:
     return Cardinality.UNKNOWN, ValueShape.THING
 
 
+def attribute_spellings(name: str) -> set[str]:
+    """The names of an attribute of `attribute_named`, as facts have them: in one and in many, with its aliases."""
+    names = {name, *(alias for alias, meant in ALIASES.items() if meant == name)}
+    singulars = {each.replace("_", " ") for each in names}
+    return singulars | {_plural(each) for each in singulars}
+
+
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
 def attribute_known(name: str) -> bool:
     """Whether the table has this attribute, under its whole name."""
     return name in _TABLE or name in ALIASES

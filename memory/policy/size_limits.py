@@ -35,3 +35,4 @@ MAX_WORKING_ITEMS = 100
 MAX_OPEN_THREADS = 50
 MAX_FACTS_OF_SPLIT = 500
 """Facts that one split of a subject can list."""
+MAX_ATTRIBUTE_CHARACTERS = 80

@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from memory.models.valid_time import Validity
 from memory.policy.categories import DEFAULT_CATEGORY
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
 from memory.schemas.types import PersonaName, Quarantined, Remark, RequiredContent, ScopeName, Tags, TrustName
 from nousweb.lib.constrained_types import NextCursor, OneOf, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input, optional
@@ -17,6 +18,16 @@ from nousweb.lib.schemas import Input, optional
 class FactIn(Input):
     content: RequiredContent = Field(description="The fact, as one sentence")
     subject: Annotated[str, text(200)] = Field("", description="Person or thing that the fact is about")
+    attribute: Annotated[str, text(MAX_ATTRIBUTE_CHARACTERS)] = Field(
+        "",
+        description="What the sentence says of the subject, as the name of a property such as job title or database "
+        "version; lower case. A newer value of a property with one value at a time replaces the older one",
+    )
+    value: Annotated[str, text(200)] = Field(
+        "",
+        description="The value of the attribute now, as short as it can be (nurse, 14.2). Leave both empty for plans, "
+        "for what has ended or is denied, and for a sentence that states no single value",
+    )
     category: Word = Field(
         DEFAULT_CATEGORY,
         description="person, preference and rule are always in the prompt; other categories are searched",
@@ -38,6 +49,8 @@ class FactOut(Schema):
     persona: PersonaName
     content: str
     subject: str
+    attribute: str
+    value: str
     category: str
     kind: str
     scope: ScopeName
@@ -100,8 +113,8 @@ class FactRestoreIn(FactReasonIn):
 class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,
-        description="The new fact; subject, category, kind, scope, tags, confidence and importance that are not given "
-        "are copied from the old one",
+        description="The new fact; subject, attribute, category, kind, scope, tags, confidence and importance that "
+        "are not given are copied from the old one",
     )
     fact_id: UUID | None = Field(None, description="Alternative: an existing fact")
     at: AwareDatetime | None = Field(None, description="Start of the new fact's valid time")

@@ -104,6 +104,8 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     (WorkingMemory, "task_key"): "",
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},
     (Fact, "subject_alias_id"): None,
+    (Fact, "attribute"): "",
+    (Fact, "value"): "",
     (ImportedMemory, "earlier_item_ids"): [],
     (WorkingMemory, "held_entries"): [],
     **{

@@ -39,7 +39,7 @@ def _text(fact: Fact) -> str:
 
 
 def _words(fact: Fact) -> tuple[str, ...]:
-    return (fact.subject, fact.content, fact.source, *fact.tags)
+    return (fact.subject, fact.attribute, fact.value, fact.content, fact.source, *fact.tags)
 
 
 FACT = MemoryType(

@@ -124,7 +124,8 @@ TOOLS = (
         "learn_fact",
         "Learn a fact",
         Operation("POST", "facts"),
-        "Use this when you have learnt something that will still matter in later conversations. One sentence a call.",
+        "Use this when you have learnt something that will still matter in later conversations. One sentence a call. "
+        'Name the attribute and its value if the sentence states one, such as "job title" and "nurse".',
     ),
     MemoryTool(
         "log_events",

@@ -35,6 +35,17 @@ def nous(live_server, other_token):
         yield client
 
 
+def test_learned_fact_states_an_attribute(nous, bruno):
+    old = nous.learn_fact("Tim works with patients.", subject="Tim", attribute="job title", value="nurse").fact
+    told = nous.learn_fact("Tim flies.", subject="Tim", attribute="Job title", value="pilot")
+    assert (told.action, told.superseded, told.fact.attribute, told.fact.value) == (
+        "superseded",
+        [old.id],
+        "job title",
+        "pilot",
+    )
+
+
 def test_turn_with_a_model_of_anthropic(nous, bruno):
     nous.learn_fact("Tim lives in Lisbon.", subject="Tim", category="person")
     with JudgeServer() as server:

@@ -276,6 +276,7 @@ def test_episode_summary_with_a_judge_has_title_summary_and_facts(ada, actor, se
     server.reply(title="Invoices that were sent twice", summary="The lock was moved.")
     fact = {"subject": "Bob", "content": "Bob keeps the nightly job.", "category": "concept", "confidence": 0.9}
     unsure = {"subject": "lunch", "content": "Lunch tends to be late.", "category": "concept", "confidence": 0.2}
+    unsure |= {"attribute": "Usual time", "value": "late"}
     server.reply(facts=[fact, unsure])
     episode, run = closed(ada, actor)
     assert job_run(run.pk) == "done"
@@ -287,6 +288,7 @@ def test_episode_summary_with_a_judge_has_title_summary_and_facts(ada, actor, se
     assert run.result["facts"] == {"confirmed": 1, "stored": 1}
     learned = Fact.objects.get(content="Lunch tends to be late.")
     assert (learned.source_episode_id, learned.source) == (episode.pk, f"episode:{episode.pk}")
+    assert (learned.attribute, learned.value) == ("usual time", "late")
     assert MemoryReview.objects.get().kind == "low_confidence"
     assert run.tokens == 240
 

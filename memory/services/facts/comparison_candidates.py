@@ -15,8 +15,9 @@ from identity.models import Agent
 from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts, facts_compare
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import FactMatch
+from memory.comparison.stated_slots import stated_name
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
-from memory.models import Fact
+from memory.models import Fact, SubjectAlias
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import (
     same_keys,
@@ -27,7 +28,9 @@ from memory.models.project_scope import (
 )
 from memory.models.valid_time import Validity
 from memory.persona import VIEWS
+from memory.policy.attributes import attribute_spellings
 from memory.policy.categories import CATEGORY_PERMISSIONS
+from memory.policy.trust import TRUST_ORDER
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
@@ -104,7 +107,7 @@ def candidates_compare(
         ]
     elsewhere = [FactMatch(old.pk, same, elsewhere=True) for old in repeated if old not in exact]
     if near is None:
-        near = _near(fact, vector)
+        near = dict.fromkeys(facts_stating(fact), 0.0) | _near(fact, vector)
     others = comparable_facts(
         fact, active_facts(fact, set(near) - excluded - {old.pk for old in repeated}), same_words=False
     )
@@ -160,7 +163,23 @@ def compare_with_facts(
 
 
 def _is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
-    return (old.category not in CATEGORY_PERMISSIONS or old.category in may_replace) and same_keys(old, new)
+    """Whether `new` may replace `old` without people: by rights, by project and task, and by the trust in both."""
+    rights = old.category not in CATEGORY_PERMISSIONS or old.category in may_replace
+    return rights and same_keys(old, new) and TRUST_ORDER.index(new.trust) <= TRUST_ORDER.index(old.trust)
+
+
+def facts_stating(fact: Fact) -> list[UUID]:
+    """The latest active facts whose writers state the same attribute of the same subject as that of `fact`."""
+    if not (fact.attribute and fact.value):
+        return []
+    of_memory = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona).exclude(attribute="")
+    stating = of_memory.filter(attribute__in=attribute_spellings(stated_name(fact.attribute)))
+    if fact.subject_alias is not None:
+        spelled = SubjectAlias.objects.filter(agent=fact.agent_id, subject=fact.subject_alias.subject_id)
+        stating = stating.filter(subject_alias__in=spelled.values("pk"))
+    else:
+        stating = stating.filter(subject__iexact=fact.subject)
+    return list(stating.order_by("-recorded_at", "-pk").values_list("pk", flat=True)[:BY_SUBJECT])
 
 
 def _with_valid_times(old: Fact, new: Fact, same: Comparison) -> Comparison | None:

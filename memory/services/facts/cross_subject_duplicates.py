@@ -20,7 +20,20 @@ Resolution = MemoryReview.Resolution
 MAX_REPEATED_REVIEWS = 5
 """Maximum number of reviews of one sentence and one other subject."""
 
-FACT_FIELDS = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance", "source")
+FACT_FIELDS = (
+    "subject",
+    "attribute",
+    "value",
+    "category",
+    "kind",
+    "scope",
+    "project",
+    "task",
+    "tags",
+    "confidence",
+    "importance",
+    "source",
+)
 TIME_FIELDS = ("valid_from", "valid_until")
 
 

@@ -24,12 +24,12 @@ from memory.comparison.compare_facts import REASONS, Comparison
 from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
-from memory.models.project_scope import carried_keys, key_check, tier_of
+from memory.models.project_scope import carried_keys, key_check
 from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both
+from memory.services.facts.fields import fact_fields_check
 from memory.services.facts.history import fact_change_record
 from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
@@ -44,15 +44,6 @@ from nousweb.lib import clock
 from nousweb.lib.characters import shows_all
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.injection.scan import InjectionMatch
-from nousweb.lib.validation import (
-    choice_check,
-    moment_check,
-    tags_check,
-    text_check,
-    unit_check,
-    visible_text_check,
-    word_check,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +79,8 @@ def fact_learn(
     content: str,
     by: Principal,
     subject: str = "",
+    attribute: str = "",
+    value: str = "",
     category: str = DEFAULT_CATEGORY,
     kind: str = "",
     scope: str = Scope.GLOBAL,
@@ -113,6 +106,7 @@ def fact_learn(
 
     `exclude`: ids of facts that it is not compared with.
     `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
+    `attribute`, `value`: what it says of the subject, if the writer names both ("job title", "nurse").
     `project`, `task`: without them, those of the episode.
     `confidence`, `importance`: in [0, 1].
     `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
@@ -121,8 +115,9 @@ def fact_learn(
     """
     fact = build_fact(
         agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
-        category=category, kind=kind, scope=scope, project=project, task=task, tags=tags, confidence=confidence,
-        importance=importance, source=source, valid_from=valid_from, valid_until=valid_until,
+        attribute=attribute, value=value, category=category, kind=kind, scope=scope, project=project, task=task,
+        tags=tags, confidence=confidence, importance=importance, source=source, valid_from=valid_from,
+        valid_until=valid_until,
     )  # fmt: skip
     may_replace = replaceable_by(by)
     if precheck is None:
@@ -165,7 +160,8 @@ def build_fact(
         **fact_fields_check(category=category, project=project, task=task, **fields),
     )
     fact.origin = fact_origin(fact, by)
-    given = "\n".join([str(fields["content"]), str(fields.get("subject", "")), *map(str, fields.get("tags", ()))])
+    names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
+    given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):
         fact.as_given = given
     return fact
@@ -174,44 +170,6 @@ def build_fact(
 def replaceable_by(by: Principal) -> set[str]:
     """The categories with a permission of their own whose facts `by` may replace."""
     return {name for name, right in CATEGORY_PERMISSIONS.items() if by.may(right)}
-
-
-def fact_fields_check(
-    *,
-    content: str,
-    subject: str = "",
-    category: str = DEFAULT_CATEGORY,
-    kind: str = "",
-    scope: str = Scope.GLOBAL,
-    project: str = "",
-    task: str = "",
-    tags: Sequence[str] = (),
-    confidence: float = 1.0,
-    importance: float = 0.5,
-    source: str = "",
-    valid_from: datetime | None = None,
-    valid_until: datetime | None = None,
-) -> dict[str, Any]:
-    """Validate and normalise the fields of a fact. Raises Invalid with the name of the field."""
-    project, task = key_check("project", project), key_check("task", task)
-    fields: dict[str, Any] = {
-        "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        "subject": visible_text_check("subject", subject, 200),
-        "category": word_check("category", category),
-        "kind": word_check("kind", kind) if kind else "",
-        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
-        "project": project,
-        "task": task,
-        "tags": tags_check(tags),
-        "confidence": unit_check("confidence", confidence),
-        "importance": unit_check("importance", importance),
-        "source": text_check("source", source, 200),
-        "valid_from": moment_check("valid_from", valid_from),
-        "valid_until": moment_check("valid_until", valid_until),
-    }
-    if valid_from and valid_until and valid_until <= valid_from:
-        raise Invalid("valid_until must be later than valid_from.", field="valid_until")
-    return fields
 
 
 def _inherited(value: str | None, name: str, episode: Episode | None) -> str:

@@ -40,6 +40,7 @@ from memory.services.facts.comparison_candidates import (
     active_facts,
     comparable_facts,
     compare_with_facts,
+    facts_stating,
     has_ended,
 )
 from memory.services.facts.fact_texts import FactText, digests_of_active_facts, read_fact_texts
@@ -315,6 +316,7 @@ class _Batch:
         nearest = list(plan.nearest)
         words = [list(each) for each in plan.words]
         by_subject: list[int] = []
+        stating: set[int] = set()
         subject_id = fact.subject_alias.subject_id if fact.subject_alias else None
         lowered = fact.subject.lower()
         cosines = self.cosines[number]
@@ -340,12 +342,14 @@ class _Batch:
             )
             if same:
                 by_subject.append(place)
-        kept = {place for _, place in _cut(nearest, NEAREST)}
+            if fact.attribute and old.fact.attribute and (same or old.entry.subject == lowered):
+                stating.add(place)
+        kept = stating | {place for _, place in _cut(nearest, NEAREST)}
         for ranked in words:
             kept |= {place for _, place in _cut(ranked, BY_WORDS)}
         # Those of the batch are the latest.
         kept.update([*reversed(by_subject), *plan.by_subject][:BY_SUBJECT])
-        found: dict[UUID, float] = {}
+        found = dict.fromkeys(set(facts_stating(fact)) - self.retired, 0.0)
         new = self.halves[number]
         for place in kept:
             if place < size:

@@ -22,7 +22,7 @@ from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check
 
-INHERITED = ("subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
+INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
 """Fields that a replacement takes from the old fact, unless they are given."""
 
 

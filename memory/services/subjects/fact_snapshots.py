@@ -20,7 +20,10 @@ def snapshot_of(fact: Fact, subjects: Mapping[UUID, KnownSubject] = MappingProxy
     """Build the snapshot of a fact, stored or not, for comparison and for a judge; `subjects` are by alias id."""
     subject = subjects.get(fact.subject_alias_id) if fact.subject_alias_id else None
     moment = fact.valid_from or fact.recorded_at
-    return FactSnapshot(fact.content, fact.subject, fact.category, moment, subject)
+    return FactSnapshot(
+        fact.content, fact.subject, fact.category, moment, subject, fact.attribute, fact.value, fact.valid_from,
+        fact.recorded_at,
+    )  # fmt: skip
 
 
 # Each table is read once, and not again for each row of another: the planner has no statistics of a memory that was

@@ -10,7 +10,20 @@ from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, Entry, Format, 
 
 FIELDS: dict[str, frozenset[str]] = {
     FACT: frozenset(
-        {"content", "subject", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance"}
+        {
+            "content",
+            "subject",
+            "attribute",
+            "value",
+            "category",
+            "kind",
+            "scope",
+            "project",
+            "task",
+            "tags",
+            "confidence",
+            "importance",
+        }
         | {"source", "valid_from", "valid_until"}
     ),
     EVENT: EVENT_FIELDS - {"key"},

@@ -73,6 +73,8 @@ class Fact(Model):
     id: UUID
     content: str
     subject: str
+    attribute: str = ""
+    value: str = ""
     category: str
     kind: str
     scope: str
