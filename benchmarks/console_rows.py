@@ -185,10 +185,9 @@ def _items(agent: Any, size: Size) -> None:
 
     reviews, proposals = size.items * 9 // 10, size.items // 10
     # Without a worker the demo asks nothing: a pair that opens a question.
-    for town in ("Graz", "Linz"):
-        content = f"The harbour's twin is in {town}."
+    for content in ("The harbour's twin is in Graz.", "The harbour has its twin in Graz."):
         fact_learn(agent=agent, content=content, subject="harbour", by=Principal.of_system("benchmark"))
-    review = MemoryReview.objects.pending().filter(agent=agent, kind="contradiction").latest("created_at")
+    review = MemoryReview.objects.pending().filter(agent=agent, kind="duplicate").latest("created_at")
     old, new = key("fact", "n * 10"), key("fact", "n * 10 + 1")
     copies(
         review, reviews, id=key("review"), old=old, new=new, about="'pair:benchmark:' || n", subject=sentence(),

@@ -72,8 +72,8 @@ def _questions(whose: tuple[Any, Any], questions: int) -> dict[str, Gold]:
     agent, actor = whose
     found = {}
     for number, (thing, (decision, key)) in enumerate(islice(zip(cycle(WHAT), cycle(ANSWERS)), questions)):
-        for town in ("Graz", "Linz"):
-            content = f"The twin of {thing} {number} is in {town}."
+        for words in ("'s twin is", " has its twin"):
+            content = f"The {thing} {number}{words} in Graz."
             made = fact_learn(agent=agent, content=content, subject=f"{thing} {number}", by=actor)
         assert made.review, f"{content} opens no question: {made.action}"
         found[str(made.review)] = Gold("memoryreview", decision, key)

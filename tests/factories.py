@@ -82,6 +82,16 @@ def make_review(agent: Agent, by: Principal, old: str, new: str, subject: str = 
     return MemoryReview.objects.select_related("old", "new", "censor").get(pk=opened[0].pk)
 
 
+def pair_review(question: Any) -> MemoryReview:
+    """The only pair that joined the review of an attribute, as a review of its own: so it is asked about where people
+    verified one of the facts."""
+    pair = MemoryReview.objects.filter(details__question=str(question))
+    MemoryReview.objects.filter(pk=question).delete()
+    (key,) = pair.values_list("pk", flat=True)
+    MemoryReview.objects.filter(pk=key).update(status="pending", details={})
+    return MemoryReview.objects.select_related("old", "new", "agent").get(pk=key)
+
+
 def make_events(agent: Agent, by: Principal, *contents: str, kind: str = "user_input", **more: Any) -> list[Event]:
     """One recorded event for each of `contents`; `more` are fields of all of them, such as `loop_id`."""
     events = [{"kind": kind, "content": content, **more} for content in contents]

@@ -27,9 +27,8 @@ _USAGE, _INDEX, _RUN = (model._meta.db_table for model in (MemoryUsage, SearchIt
 _OWN = "{0}.agent_id = %(agent)s AND {0}.persona = ANY(%(personas)s)"
 ACTIVE = f"{_OWN.format('fact')} AND fact.active AND {valid_at_sql('%(now)s', 'fact')}"
 """Facts that prompts may include now; those that have ended need nobody's care."""
-_OPEN = (
-    f"{_OWN.format('review')} AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
-)
+_STATUSES = ", ".join(f"'{status}'" for status in MemoryReview.UNANSWERED)
+_OPEN = f"{_OWN.format('review')} AND review.status IN ({_STATUSES})"
 _WORDS = "rtrim(lower({0} COLLATE \"C\"), ' .!')"
 """A text without what its end and the capitals A to Z make of it: cheap, since it is made for each fact."""
 

@@ -17,6 +17,7 @@ from memory.policy.categories import DEFAULT_CATEGORY
 from memory.policy.censors import ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
+from memory.services.reviews.attribute_resolution import attribute_pairs
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
 from nousweb.lib import clock
@@ -174,6 +175,9 @@ def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -
         raise Invalid(f"answer is one of {', '.join(RESOLUTIONS[review.kind])}, not {answer[:60]!r}.", field="answer")
     if review.kind in (MemoryReview.Kind.SAME_SUBJECT, MemoryReview.Kind.REPEATED):
         return _about_subjects(review, answer)
+    if review.kind == MemoryReview.Kind.ATTRIBUTE:
+        ended = attribute_pairs(review) if answer == Resolution.REPLACE else []
+        return Overrides.merge([fact_overrides(old, None) for old, _, _ in ended])
     gone: dict[str, Fact | None] = {
         "same": review.new,
         "replace": review.old,

@@ -161,7 +161,12 @@ def _change(old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, S
     """The change, if the new sentence turns the old one round."""
     if new.ended and new.ended == old.number_free:
         return Change("ended", "truth", "true", "no longer true")
-    several = any(Cardinality.MANY in (one.cardinality, other.cardinality) for one, other in common)
+    # What holds several values, or may do so, is not judged by its words.
+    several = any(
+        Cardinality.MANY in (one.cardinality, other.cardinality)
+        or ((one.stated or other.stated) and not one.cardinality and one.value != other.value)
+        for one, other in common
+    )
     if not several and (states := exclusive_states(old.texts, new.texts)):
         return Change("changed_value", "state", *states)
     if not several and (number := changed_number(old.texts, new.texts)):

@@ -52,7 +52,12 @@ def judgements_retry() -> int:
     except JudgeFailed:
         return 0
     queued = 0
-    unjudged = MemoryReview.objects.pending().filter(verdict={}, old__isnull=False, new__isnull=False)
+    unjudged = MemoryReview.objects.filter(
+        status__in=MemoryReview.OPEN,
+        verdict={},
+        old__isnull=False,
+        new__isnull=False,
+    )
     unjudged = unjudged.select_related("agent").order_by("created_at")
     for review in _by_persona(unjudged):
         with transaction.atomic():

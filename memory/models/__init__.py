@@ -1,5 +1,6 @@
 """The models of an agent's memory."""
 
+from memory.models.attributes import Attribute
 from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, Scope, Trust
 from memory.models.censors import Censor
 from memory.models.decisions import Decision
@@ -29,6 +30,7 @@ from memory.models.working_memory import WorkingMemory
 
 __all__ = [
     "UNIT_INTERVAL",
+    "Attribute",
     "Censor",
     "Decision",
     "Document",

@@ -26,8 +26,9 @@ class MemoryReview(AgentRow):
     once: its resolution is remembered. `facts` are those of a compaction, or the one that was invalidated and is
     learned again, in the words of `proposal`; or the one that says of another subject what is learned, which is not
     stored before it is answered: `details` are its fields. For quarantined texts `details` name the memories, and
-    `facts` those of them that are facts. `subjects` are the two that may be one thing, the older
-    first. `reasons` is what the comparison found, `verdict` what a judge said.
+    `facts` those of them that are facts. `subjects` are the two that may be one thing, the older first. Of an attribute
+    `details` has the name, and `facts` are those with different values of it; each pair of them is a row too, `joined`
+    until the attribute is decided about. `reasons` is what the comparison found, `verdict` what a judge said.
     `before` is what the resolution changed, so that it can be undone.
     """
 
@@ -41,13 +42,16 @@ class MemoryReview(AgentRow):
         REPEATED = "repeated", "Same sentence about another subject"
         SAME_SUBJECT = "same_subject", "Possibly the same subject"
         HELD = "held", "Reads like an instruction"
+        ATTRIBUTE = "attribute", "One value at a time or several"
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"
         RESOLVED = "resolved", "Resolved"
         EXPIRED = "expired", "Expired"
+        JOINED = "joined", "Asked with its attribute"
 
-    UNANSWERED = (Status.PENDING, Status.EXPIRED)
+    OPEN = (Status.PENDING, Status.JOINED)
+    UNANSWERED = (Status.PENDING, Status.EXPIRED, Status.JOINED)
 
     class Resolution(models.TextChoices):
         SAME = "same", "Same"
@@ -107,7 +111,7 @@ class MemoryReview(AgentRow):
             *(
                 models.Index(
                     fields=[fact],
-                    condition=Q(kind__in=["contradiction", "duplicate"], status__in=["pending", "expired"]),
+                    condition=Q(kind__in=["contradiction", "duplicate"], status__in=["pending", "expired", "joined"]),
                     name=f"memory_review_{fact}",
                 )
                 for fact in ("old", "new")
@@ -117,6 +121,11 @@ class MemoryReview(AgentRow):
     def __str__(self) -> str:
         about = self.subject or (self.new or self.censor or self.proposal)
         return f"{self.get_kind_display()}: {about}"[:200]
+
+    @property
+    def asked_by(self) -> str:
+        """The id of the review by which people are asked: that of the attribute for a pair that joined it."""
+        return str(self.details.get("question") or self.pk)
 
     def get_absolute_url(self) -> str:
         return reverse("memory_review_detail", args=[self.pk])

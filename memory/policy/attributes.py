@@ -180,10 +180,11 @@ def attribute_spellings(name: str) -> set[str]:
     """The names of an attribute of `attribute_named`, as facts have them: in one and in many, with its aliases."""
     names = {name, *(alias for alias, meant in ALIASES.items() if meant == name)}
     singulars = {each.replace("_", " ") for each in names}
-    return singulars | {_plural(each) for each in singulars}
+    return singulars | {plural(each) for each in singulars}
 
 
-def _plural(noun: str) -> str:
+def plural(noun: str) -> str:
+    """A regular plural."""
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 

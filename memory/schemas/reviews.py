@@ -44,7 +44,9 @@ class ReviewOut(Schema):
     new: ReviewFactOut | None = Field(None, description="The newer fact, or the only fact of the review")
     censor: UUID | None = Field(None, alias="censor_id")
     facts: list[UUID] = Field(
-        [], description="Facts of a compaction, or the fact that was invalidated or is known about another subject"
+        [],
+        description="Facts of a compaction or with values of one attribute, or the fact that was invalidated or is "
+        "known about another subject",
     )
     subjects: list[UUID] = Field([], description="The two subjects that may be the same, the older first")
     score: float | None = Field(description="Cosine of the pair, or the confidence of a single fact")
@@ -68,7 +70,7 @@ class ReviewResolveIn(Input):
     resolution: str = Field(
         description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor; same, "
         "both or new_wrong of a sentence about another subject; same or different of two subjects; allow or hold "
-        "of a quarantined text"
+        "of a quarantined text; replace (one value at a time) or both (several) of an attribute"
     )
     comment: Remark = ""
     content: Content = Field("", description="Text for a merge")

@@ -70,10 +70,8 @@ def is_opposed(kind: str, codes: Collection[str], relation: str = "") -> bool:
     return kind == Kind.CONTRADICTION and (REFINING_CODE not in codes or not OPPOSING_CODES.isdisjoint(codes))
 
 
-_UNDECIDED = (
-    f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}')"
-    f" AND review.status IN ('{MemoryReview.Status.PENDING}', '{MemoryReview.Status.EXPIRED}')"
-)
+_STATUSES = ", ".join(f"'{status}'" for status in MemoryReview.UNANSWERED)
+_UNDECIDED = f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}') AND review.status IN ({_STATUSES})"
 """The condition of the indexes memory_review_old and memory_review_new."""
 _SIDES = ("old_id", "new_id")
 

@@ -263,7 +263,7 @@ class _Storing:
             values["agent_id"] = self.agent.pk
         if model is Fact:
             # A text of which nothing is seen stays: no fact is empty.
-            for name in ("content", "subject"):
+            for name in ("content", "subject", "attribute", "value"):
                 values[name] = visible_text(values[name]) or values[name]
             values["tags"] = list(dict.fromkeys(visible_text(tag) or tag for tag in values["tags"]))
         if model is SubjectAlias:

@@ -8,6 +8,7 @@ from django.db import models
 
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from memory.models import (
+    Attribute,
     Censor,
     Decision,
     Document,
@@ -52,6 +53,7 @@ _FIRST: tuple[type[models.Model], ...] = (
 TABLES: list[type[models.Model]] = [
     *_FIRST,
     *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables) if model not in _FIRST),
+    Attribute,
     ImportedMemory,
 ]
 """In the order of a file: events, whose ids change, come before what refers to them.

@@ -23,7 +23,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
-from tests.factories import make_principal, make_token
+from tests.factories import make_principal, make_token, pair_review
 
 OLD = "The billing database's substrate is PostgreSQL 15."
 NEW = "The billing database's substrate is PostgreSQL 17."
@@ -57,7 +57,7 @@ def make_pair(agent, by, old=OLD, new=NEW, **more):
     found = learn(agent, new, by, valid_from=MAY, **more)
     assert known.action == "stored"
     assert found.action == "queued"
-    return MemoryReview.objects.select_related("old", "new", "agent").get(pk=found.review)
+    return pair_review(found.review)
 
 
 def make_review(old, new, *, kind="contradiction", **more):

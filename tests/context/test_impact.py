@@ -35,7 +35,7 @@ from memory.services.facts import fact_edit, fact_invalidate, fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
-from tests.factories import make_fact, make_facts, make_run
+from tests.factories import make_fact, make_facts, make_run, pair_review
 from tests.http import browser, markup
 
 
@@ -172,9 +172,10 @@ def question(ada, system, actor):
 
 
 def learn_review(agent, content, by):
-    return fact_learn(
+    asked = fact_learn(
         agent=agent, content=content, subject="nightly job", category="technical", importance=0.8, by=by
     ).review
+    return pair_review(asked).pk if asked else None
 
 
 MERGED = "The nightly job's twins are the archives of Graz and Linz."
@@ -431,9 +432,11 @@ def test_impact_of_two_changes_to_one_object_counts_the_first():
 
 @pytest.mark.parametrize("answer", ["same", "replace", "both"])
 def test_impact_of_reviews_resolved_together_equals_what_happens(ada, question, system, actor, reviewer, bob, answer):
-    # A third fact asks about the second again: only one of both questions can take it away.
-    again = learn_review(ada, "The nightly job's twin is the archive of Bonn.", system)
-    keys = [str(question.pk), *([str(again)] if again else [])]
+    # A third fact is asked about with the second: only one of both reviews can take it away.
+    fact_learn(agent=ada, content="The nightly job's twin is the archive of Bonn.", subject="nightly job", by=system)
+    again = MemoryReview.objects.get(new__content__contains="Bonn", old=question.new)
+    MemoryReview.objects.filter(pk=again.pk).update(status="pending", details={})
+    keys = [str(question.pk), str(again.pk)]
     url = reverse("context_blast_questions")
     page = markup(browser(bob).post(url, {"selected": keys, "answer": answer}))
     rows = list(MemoryReview.objects.filter(pk__in=keys).select_related("old", "new", "censor"))

@@ -33,7 +33,7 @@ from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound
 from tests.database import as_the_owner
-from tests.factories import make_events
+from tests.factories import make_events, make_review
 from tests.http import browser
 from tests.judge_server import JudgeServer
 
@@ -316,7 +316,7 @@ def test_erasure_command_asks_first(ada, monkeypatch):
 def test_erasure_takes_reviews_and_jobs_about_the_fact(ada, actor, charlie):
     fact_learn(agent=ada, content="The job's twin is in Graz.", subject="job", by=actor)
     learned = fact_learn(agent=ada, content="The job's twin is in Linz.", subject="job", by=actor)
-    assert MemoryReview.objects.filter(new=learned.fact).exists()
+    assert MemoryReview.objects.filter(facts__contains=[learned.fact.pk]).exists()
     fact_erase(fact=learned.fact, by=Principal.of_user(charlie), reason="Asked for.")
     assert not MemoryReview.objects.exists()
     assert not any("Linz" in str(row) for row in FactChange.objects.values_list("evidence", flat=True))
@@ -339,9 +339,9 @@ def test_erasure_takes_what_a_judge_wrote_about_the_fact(ada, actor, admin):
 
 def test_erasure_of_one_fact_takes_what_was_written_about_the_pair(ada, actor, admin):
     told = "Both say where Zanzibar Quux sleeps."
-    learn(ada, actor, "Zanzibar's bunkmate is Uli.")
-    second = learn(ada, actor, "Zanzibar's bunkmate is Ivo.")
-    review_resolve(review=MemoryReview.objects.get(), resolution="same", by=admin, comment=told)
+    review = make_review(ada, actor, "Zanzibar bunks with Uli.", "Zanzibar bunks with Ivo.", subject="Zanzibar")
+    second = review.new
+    review_resolve(review=review, resolution="same", by=admin, comment=told)
     fact_erase(fact=second, by=admin, reason="They asked.")
     found = str(everything())
     assert told not in found

@@ -148,7 +148,8 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
     )) == {("episode_close", "done", "pending"), ("fact_judge", "failed", None)})  # fmt: skip
     described = "SELECT count(*) FROM memory_episode WHERE title <> '' AND summary_kind = 'extractive'"
     assert running.rows(described) == [(MACHINES + 1,)]
-    assert running.rows("SELECT count(*) FROM memory_memoryreview WHERE status = 'pending'") == [(MACHINES,)]
+    assert running.rows("SELECT count(*) FROM memory_memoryreview WHERE status = 'joined'") == [(MACHINES,)]
+    assert running.rows("SELECT kind FROM memory_memoryreview WHERE status = 'pending'") == [("attribute",)]
     judge.always(Reply(input={"relation": "update", "confidence": 0.9, "reason": "It changed."}))
     # Back-off is minutes long; an operator does not wait for it, and starts the worker anew.
     with psycopg.connect(running.url) as connection:
@@ -161,6 +162,5 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
     assert running.rows("SELECT count(*) FROM memory_fact") == [(2 * MACHINES,)]
     superseded = "SELECT count(*), count(DISTINCT fact_id) FROM memory_factchange WHERE action = 'superseded'"
     assert running.rows(superseded) == [(MACHINES, MACHINES)]
-    assert running.rows("SELECT resolver_name, resolution, count(*) FROM memory_memoryreview GROUP BY 1, 2") == [
-        ("judge", "replace", MACHINES)
-    ]
+    resolved = "SELECT kind, resolution, count(*) FROM memory_memoryreview GROUP BY 1, 2 ORDER BY 1"
+    assert running.rows(resolved) == [("attribute", "moot", 1), ("contradiction", "replace", MACHINES)]

@@ -85,7 +85,8 @@ def test_learning_a_possible_contradiction_opens_a_review(learn):
     old = learn("The nightly job's twin is the archive of Graz.", subject="nightly job")
     told = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
     assert told["action"] == "queued"
-    review = MemoryReview.objects.get(pk=told["review"])
+    assert MemoryReview.objects.get(pk=told["review"]).kind == "attribute"
+    review = MemoryReview.objects.get(status="joined")
     assert (str(review.old_id), str(review.new_id)) == (old["fact"]["id"], told["fact"]["id"])
     assert review.reasons
     assert Fact.objects.active().count() == 2
@@ -204,7 +205,10 @@ def test_learning_asks_about_a_pair_once(learn):
     told = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
     again = learn("The nightly job's twin is the archive of Linz.", subject="nightly job")
     assert again["action"] == "confirmed"
-    assert MemoryReview.objects.count() == 1
+    assert set(MemoryReview.objects.values_list("kind", "status")) == {
+        ("attribute", "pending"),
+        ("contradiction", "joined"),
+    }
     assert told["review"] is not None
 
 

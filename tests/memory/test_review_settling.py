@@ -126,6 +126,9 @@ def every_kind(ada, actor, system, reviewer, facts):
     open_pair(carl, dora, system, Kind.DUPLICATE)
     common = {"agent": ada, "persona": "actor", "by": system}
     review_open(**common, kind=Kind.LOW_CONFIDENCE, about="uncertain", new=emil)
+    review_open(
+        **common, kind=Kind.ATTRIBUTE, about="attribute", facts=[ann.pk, dora.pk], details={"attribute": "trade"}
+    )
     review_open(**common, kind=Kind.COMPACTION, about="many", facts=[ann.pk, carl.pk, dora.pk], proposal="They work.")
     wrong = fact_learn(agent=ada, content="Fred sails alone.", subject="Fred", by=actor).fact
     wrong = fact_invalidate(fact=wrong, by=reviewer)

@@ -21,6 +21,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.proposals import identity_propose
 from memory.models import (
+    Attribute,
     Censor,
     Decision,
     Episode,
@@ -111,6 +112,7 @@ def stored(module_db):
             {"id": "free", "type": "note", "text": "z", **NOTED},
         ],
     )  # fmt: skip
+    Attribute.objects.create(agent=ada, name="spirit_animal", cardinality="one", decided_by="bob")
     identity_propose(agent=ada, section="character", content="New.", reason="why", by=actor)
     for item_type, item in (("fact", second), ("event", made[0])):
         expectation_create(

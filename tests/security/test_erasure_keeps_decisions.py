@@ -16,7 +16,7 @@ ASK = "Ask Ann before each deploy. Always approved by Ann."
 AGENT = {"agent": "ada"}
 DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
-UNRECORDED = {"figuresnapshot", "inboxrank", "searchlanguage", "screening"}
+UNRECORDED = {"attribute", "figuresnapshot", "inboxrank", "searchlanguage", "screening"}
 """Models that hold no text of a memory, and that no record with such a text is about."""
 FORMER = {"lifecyclerun"}
 """Names that older records have: of jobs."""

@@ -18,9 +18,8 @@ BY = Principal.of_system("judge")
 
 def _prepare(job: Job) -> JudgeResult[RelationVerdict] | str:
     review = (
-        MemoryReview.objects.pending()
-        .select_related("old", "new", "agent")
-        .filter(agent=job.agent_id, pk=job.subject_id)
+        MemoryReview.objects.select_related("old", "new", "agent")
+        .filter(agent=job.agent_id, pk=job.subject_id, status__in=MemoryReview.OPEN)
         .first()
     )
     if review is None or review.old is None or review.new is None:

@@ -28,11 +28,12 @@ from memory.models.project_scope import (
 )
 from memory.models.valid_time import Validity
 from memory.persona import VIEWS
-from memory.policy.attributes import attribute_spellings
+from memory.policy.attributes import Cardinality, attribute_spellings
 from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.policy.trust import TRUST_ORDER
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
+from memory.services.reviews.attribute_question import attribute_rules
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
 from nousweb.lib import clock
@@ -102,7 +103,7 @@ def candidates_compare(
     if found := [(old, comparison) for old in exact if (comparison := _with_valid_times(old, fact, same))]:
         # The same words about the same subject need no other candidates.
         return [
-            FactMatch(old.pk, each, exact_match=each is same, replaceable=_is_replaceable(old, fact, may_replace))
+            FactMatch(old.pk, each, exact_match=each is same, replaceable=is_replaceable(old, fact, may_replace))
             for old, each in found
         ]
     elsewhere = [FactMatch(old.pk, same, elsewhere=True) for old in repeated if old not in exact]
@@ -145,12 +146,17 @@ def compare_with_facts(
         read.append((row, old, near[row.pk], subjects_clash(old, new)))
     missing = [(old, cosine) for _, old, cosine, clash in read if not clash and (old, cosine) not in comparisons]
     made = facts_compare([(old, new, cosine) for old, cosine in missing], thresholds)
+    if any(each.kind is Kind.DIFFERS for each in made):
+        made = _as_decided(made, attribute_rules(fact.agent_id, fact.persona))
     comparisons.update(zip(missing, made, strict=True))
     matches = []
     for row, old, cosine, clash in read:
         if clash:
             peoples = row.endorsed or fact.endorsed
-            if found := _contradiction(old, new, cosine, thresholds, peoples=peoples):
+            found = _contradiction(old, new, cosine, thresholds, peoples=peoples)
+            if found and found.kind is Kind.DIFFERS:
+                (found,) = _as_decided([found], attribute_rules(fact.agent_id, fact.persona))
+            if found and found.kind is not Kind.UNRELATED:
                 matches.append(FactMatch(row.pk, found, review_only=True))
             continue
         comparison: Comparison | None = comparisons[old, cosine]
@@ -158,11 +164,22 @@ def compare_with_facts(
             # The same statement in a narrower scope does not make the new one a repetition.
             comparison = _with_valid_times(row, fact, comparison) if scope_contains(row, fact) else None
         if comparison is not None:
-            matches.append(FactMatch(row.pk, comparison, replaceable=_is_replaceable(row, fact, may_replace)))
+            matches.append(FactMatch(row.pk, comparison, replaceable=is_replaceable(row, fact, may_replace)))
     return matches
 
 
-def _is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
+def _as_decided(comparisons: Sequence[Comparison], rules: Mapping[str, Cardinality]) -> list[Comparison]:
+    """The comparisons with what people decided about attributes: another value is a change, or both values hold."""
+    kinds = {Cardinality.ONE: Kind.CHANGED, Cardinality.MANY: Kind.UNRELATED}
+    return [
+        replace(each, kind=kinds[decided])
+        if each.kind is Kind.DIFFERS and (decided := rules.get(stated_name(each.attribute)))
+        else each
+        for each in comparisons
+    ]
+
+
+def is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
     """Whether `new` may replace `old` without people: by rights, by project and task, and by the trust in both."""
     rights = old.category not in CATEGORY_PERMISSIONS or old.category in may_replace
     return rights and same_keys(old, new) and TRUST_ORDER.index(new.trust) <= TRUST_ORDER.index(old.trust)

@@ -47,7 +47,7 @@ def endorsement_change(
 
 def oldest_pending_review(fact: Fact) -> MemoryReview | None:
     """The oldest pending review of this fact, or None."""
-    of_its_agent = MemoryReview.objects.pending().filter(agent=fact.agent_id)
+    of_its_agent = MemoryReview.objects.filter(agent=fact.agent_id, status__in=MemoryReview.OPEN)
     return of_its_agent.filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 
@@ -65,6 +65,6 @@ def retirement_check(fact: Fact, by: Principal, *, resolves: UUID | None = None)
         )
     if resolves is None and (pending := oldest_pending_review(fact)):
         raise Conflict(
-            f"People are reviewing this fact (review {pending.pk}): it does not change before they have decided.",
-            review=str(pending.pk),
+            f"People are reviewing this fact (review {pending.asked_by}): it does not change before they have decided.",
+            review=pending.asked_by,
         )

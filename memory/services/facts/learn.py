@@ -37,6 +37,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
+from memory.services.reviews.attribute_question import asks_about_attribute, attribute_questions_open
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
@@ -303,12 +304,15 @@ def fact_reconcile(
         else:
             superseded.append(replaced.old)
             fact = replaced.new
-    drafts = [
-        PairReviewDraft(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
-        for match in [*refused, *ask]
-        if match.fact_id in olds
-    ]
-    opened = tuple(pair_reviews_open(drafts, by=by))
+    drafts, of_attributes = (
+        [
+            PairReviewDraft(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
+            for match in [*refused, *ask]
+            if match.fact_id in olds and asks_about_attribute(match) is about_attribute
+        ]
+        for about_attribute in (False, True)
+    )
+    opened = (*pair_reviews_open(drafts, by=by), *attribute_questions_open(of_attributes, by=by))
     action = "queued" if opened else "superseded" if superseded else "stored"
     return LearnResult(action, fact, tuple(superseded), opened)
 

@@ -56,6 +56,7 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck
 from memory.services.facts.store import facts_store
 from memory.services.quarantine.memories import scan_memory
+from memory.services.reviews.attribute_question import asks_about_attribute, attribute_questions_open
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.fact_snapshots import known_subjects_of
 from memory.services.subjects.registry import AliasLookup, AliasWriter, alias_find
@@ -247,12 +248,15 @@ class _Batch:
         new = {each.fact.pk: each.fact for each in pending}
         reviewed = [match.fact_id for each in pending for match in each.reviewed if match.fact_id not in new]
         olds = facts_lock(self.index.agent.pk, reviewed) | new
-        drafts = [
-            PairReviewDraft(olds[match.fact_id], each.fact, match.comparison)
-            for each in pending
-            for match in each.reviewed
-            if match.fact_id in olds
-        ]
+        drafts, of_attributes = (
+            [
+                PairReviewDraft(olds[match.fact_id], each.fact, match.comparison)
+                for each in pending
+                for match in each.reviewed
+                if match.fact_id in olds and asks_about_attribute(match) is about_attribute
+            ]
+            for about_attribute in (False, True)
+        )
         for draft in drafts:
             if draft.contradicts and draft.new.contradiction_of_id is None:
                 draft.new.contradiction_of = draft.old
@@ -260,6 +264,8 @@ class _Batch:
         opened: dict[UUID | None, list[MemoryReview]] = {}
         for review in pair_reviews_open(drafts, by=self.by):
             opened.setdefault(review.new_id, []).append(review)
+        for draft in of_attributes:
+            opened.setdefault(draft.new.pk, []).extend(attribute_questions_open([draft], by=self.by))
         for each in pending:
             if reviews := opened.get(each.fact.pk):
                 self.results[each.number] = LearnResult("queued", each.fact, reviews=tuple(reviews))

@@ -65,8 +65,9 @@ def fact_replace(
         old = current
         if old.active and (pending := oldest_pending_review(old)):
             raise Conflict(
-                f"People are reviewing this fact (review {pending.pk}): it does not change before they have decided.",
-                review=str(pending.pk),
+                f"People are reviewing this fact (review {pending.asked_by}): it does not change before they have"
+                " decided.",
+                review=pending.asked_by,
             )
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)

@@ -61,14 +61,16 @@ class PairReviewDraft:
         return self.comparison.kind in (Kind.CHANGED, Kind.DIFFERS) or self.wish is not None
 
 
-def pair_reviews_open(drafts: Sequence[PairReviewDraft], *, by: Principal) -> list[MemoryReview]:
+def pair_reviews_open(
+    drafts: Sequence[PairReviewDraft], *, by: Principal, question: MemoryReview | None = None
+) -> list[MemoryReview]:
     """Open these reviews, of facts of one persona; returns the opened ones. A pair that was reviewed before, with any
-    resolution, gets no new review.
+    resolution, gets no new review. `question`: the review of their attribute, which asks about them.
 
     If a judge is configured and has not been asked about a pair yet, the worker asks it.
     """
     drafts_by_key = {pair_review_key(each.old.pk, each.new.pk): each for each in drafts}
-    opened = reviews_open([_pair_draft(about, each, by) for about, each in drafts_by_key.items()], by=by)
+    opened = reviews_open([_pair_draft(about, each, by, question) for about, each in drafts_by_key.items()], by=by)
     judge = configured_judge() is not None
     for review in opened:
         draft = drafts_by_key[review.about]
@@ -81,7 +83,7 @@ def pair_reviews_open(drafts: Sequence[PairReviewDraft], *, by: Principal) -> li
     return opened
 
 
-def _pair_draft(about: str, draft: PairReviewDraft, by: Principal) -> MemoryReview:
+def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: MemoryReview | None) -> MemoryReview:
     old, new, judge_result = draft.old, draft.new, draft.judge_result
     wishes = []
     if draft.wish is not None:
@@ -91,6 +93,8 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal) -> MemoryRevi
         agent=new.agent,
         persona=new.persona,
         kind=ReviewKind.CONTRADICTION if draft.contradicts else ReviewKind.DUPLICATE,
+        status=Status.JOINED if question else Status.PENDING,
+        details={"question": str(question.pk)} if question else {},
         about=about,
         old=old,
         new=new,
@@ -127,8 +131,9 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[Memor
     keys = [draft.pk for draft in drafts]
     stored = set(MemoryReview.objects.filter(agent=drafts[0].agent_id, pk__in=keys).values_list("pk", flat=True))
     opened = [draft for draft in drafts if draft.pk in stored]
-    if by.kind == "token" and opened:
-        _caps_check(opened, by)
+    asked = [review for review in opened if review.status == Status.PENDING]
+    if by.kind == "token" and asked:
+        _caps_check(asked, by)
     audit_record_many(
         {
             "by": by,
@@ -137,7 +142,7 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[Memor
             "agent": review.agent,
             "after": {"kind": review.kind, "about": review.about},
         }
-        for review in opened
+        for review in asked
     )
     return opened
 

@@ -4,6 +4,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import MemoryReview
@@ -55,10 +57,17 @@ def resolution_record(
     )
 
 
+def joined_pairs(review: MemoryReview) -> QuerySet[MemoryReview]:
+    """The pairs of facts that wait for the answer to this review of an attribute."""
+    return MemoryReview.objects.filter(agent=review.agent_id, status=Status.JOINED, details__question=str(review.pk))
+
+
 def review_reopen(review: MemoryReview, by: Principal) -> None:
-    """Make a resolved or expired review pending again. Contested facts as of a moment are computed from the records."""
+    """Make a resolved or expired review wait again: pending, or joined to the review of its attribute. Contested facts
+    as of a moment are computed from the records."""
     was = review.resolution
-    review.status, review.resolution, review.comment = Status.PENDING, "", ""
+    review.status = Status.JOINED if review.details.get("question") else Status.PENDING
+    review.resolution = review.comment = ""
     review.resolver_kind = review.resolver_id = review.resolver_name = ""
     review.resolved_at = review.batch = None
     review.before = {}

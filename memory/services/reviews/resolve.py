@@ -26,10 +26,12 @@ from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.reviews.seen_state import review_state
+from memory.services.reviews.settling import reviews_settle
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -57,6 +59,7 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.REPEATED: (Resolution.SAME, Resolution.BOTH, Resolution.NEW_WRONG),
     Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
     Kind.HELD: (Resolution.ALLOW, Resolution.HOLD),
+    Kind.ATTRIBUTE: tuple(ANSWERS),
 }
 """Which resolutions each kind of review takes."""
 BULK_RESOLUTIONS = (
@@ -95,6 +98,7 @@ def review_resolve(
     - An escalated censor, a single fact, a fact that was invalidated before: keep, reverse or new_wrong.
     - A sentence about two subjects: same (merge the subjects), both (true of both), new_wrong (do not learn it).
     - Two subjects: same (merge them), different.
+    - An attribute: replace (one value at a time, so newer values replace older ones), both (several hold at once).
     - A quarantined text: allow (in use, with the trust class of a person), hold (it stays in quarantine).
 
     Facts that stay active after a person's resolution count as verified by people. `seen` is the `review_state` that
@@ -104,7 +108,7 @@ def review_resolve(
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
-    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD):
+    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD, Kind.ATTRIBUTE):
         # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
@@ -125,7 +129,7 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
     """Store a judge's verdict with a pending review, and resolve the review if the verdict is certain
     (`auto_resolution`); returns the resolution, or "" if it is still pending. Call it in a job's transaction."""
     review = review_lock(review)
-    if review.status != Status.PENDING or review.old is None or review.new is None:
+    if review.status not in MemoryReview.OPEN or review.old is None or review.new is None:
         return ""
     review.verdict, review.judge_call_id = verdict_of(judge_result), judge_result.call_id
     if judge_result.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):
@@ -147,6 +151,7 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
     else:
         resolution = Resolution.MOOT
     resolution_record(review, resolution, by, comment=reason, undo=undo)
+    reviews_settle(agent_id=review.agent_id, facts=[review.old.pk, review.new.pk])
     return str(resolution)
 
 
@@ -167,6 +172,8 @@ def _apply(
         return _reinstate_invalidated(review, by, comment) if resolution is Resolution.REVERSE else {}
     if review.kind == Kind.SAME_SUBJECT:
         return _subjects_merge(review, by, comment) if resolution is Resolution.SAME else {}
+    if review.kind == Kind.ATTRIBUTE:
+        return attribute_decide(review, resolution, by)
     if review.kind == Kind.REPEATED:
         return _repeated(review, resolution, by, comment)
     if resolution is Resolution.MERGE:

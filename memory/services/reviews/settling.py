@@ -12,7 +12,7 @@ from django.db.models import Q
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject
 from memory.policy.censors import ESCALATES_TO
-from memory.services.reviews.records import resolution_record, review_reopen
+from memory.services.reviews.records import joined_pairs, resolution_record, review_reopen
 from nousweb.lib import clock
 
 BY = Principal.of_system("reviews")
@@ -38,28 +38,32 @@ def reviews_settle(
     if subjects:
         about |= Q(subjects__overlap=list(_with_merged(agent_id, subjects)))
     rows = MemoryReview.objects.filter(about, agent=agent_id)
-    rows = rows.filter(Q(status=MemoryReview.Status.PENDING) | Q(resolution=Resolution.MOOT))
+    rows = rows.filter(Q(status__in=MemoryReview.OPEN) | Q(resolution=Resolution.MOOT))
     rows = rows.select_related("agent", "old", "new", "censor").order_by("pk")
-    for review in rows.select_for_update(of=("self",), skip_locked=True):
+    locked = rows.select_for_update(of=("self",), skip_locked=True)
+    # Pairs of facts first: the review of their attribute rests on them.
+    for review in sorted(locked, key=lambda review: review.kind == Kind.ATTRIBUTE):
         review_settle(review)
 
 
 def review_settle(review: MemoryReview) -> None:
-    """Close this locked review if it is pending and no longer stands; reopen it if it was closed and stands again."""
-    pending, stands = review.status == MemoryReview.Status.PENDING, review_stands(review)
-    if pending and not stands:
+    """Close this locked review if it is open and no longer stands; reopen it if it was closed and stands again."""
+    is_open, stands = review.status in MemoryReview.OPEN, review_stands(review)
+    if is_open and not stands:
         resolution_record(review, Resolution.MOOT, BY, comment=ENDED)
     elif stands and review.resolution == Resolution.MOOT:
         review_reopen(review, BY)
 
 
 def review_stands(review: MemoryReview) -> bool:
-    """Whether there is still something to decide: its facts are in use, its subjects are two, its censor is stricter
-    than it was made."""
+    """Whether there is still something to decide: its facts are in use, its subjects are two, pairs of facts wait for
+    its attribute, its censor is stricter than it was made."""
     if review.kind == Kind.ESCALATION:
         return review.censor is not None and review.censor.active and review.censor.severity in ESCALATES_TO.values()
     if review.kind == Kind.SAME_SUBJECT:
         return not _is_one(review)
+    if review.kind == Kind.ATTRIBUTE:
+        return joined_pairs(review).exists()
     if review.kind not in (Kind.COMPACTION, Kind.RELEARNED, Kind.REPEATED, Kind.HELD):
         return all(map(_in_use, filter(None, (review.old, review.new))))
     facts = list(Fact.objects.filter(agent=review.agent_id, pk__in=review.facts))

@@ -12,9 +12,10 @@ from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.reviews.attribute_resolution import attribute_undecide
 from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.records import REVIEW, review_lock, review_reopen
-from memory.services.reviews.settling import review_settle
+from memory.services.reviews.settling import review_settle, reviews_settle
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
 
@@ -30,7 +31,7 @@ def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | 
     made since, or if the changed memories have changed since.
     """
     by.require(REVIEW, review.agent)
-    if review.before.get("subjects") or review.before.get("held"):
+    if any(review.before.get(name) for name in ("subjects", "held", "attribute")):
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     if review.status != Status.RESOLVED:
@@ -67,6 +68,8 @@ def _settled(review: MemoryReview) -> MemoryReview:
     """The reopened review, closed again if what it is about has ended since its resolution."""
     review = review_lock(review)
     review_settle(review)
+    if review.status == Status.JOINED:
+        reviews_settle(agent_id=review.agent_id, facts=[key for key in (review.old_id, review.new_id) if key])
     return review
 
 
@@ -81,8 +84,14 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
             raise Conflict("The merged fact no longer exists; the resolution cannot be undone.")
         if merged.undone_at is None:
             subject_change_undo(change=merged, by=by, reason=reason)
+    if undo.get("attribute"):
+        attribute_undecide(review, by)
     endorsed = _endorsed_before(review)
-    retired = [*undo.get("merged", []), *filter(None, [undo.get("superseded"), undo.get("invalidated")])]
+    retired = [
+        *undo.get("merged", []),
+        *undo.get("ended", []),
+        *filter(None, [undo.get("superseded"), undo.get("invalidated")]),
+    ]
     successors = Fact.objects.filter(agent=review.agent_id, supersedes__in=retired).values_list("pk", flat=True)
     others = [undo.get("confirmed", {}).get("fact"), undo.get("made"), undo.get("restored")]
     facts = facts_lock(review.agent_id, {*map(UUID, [*retired, *filter(None, others)]), *successors, *endorsed})

@@ -37,7 +37,7 @@ SELECT p.risk, coalesce((SELECT number FROM agent_prompts WHERE agent_prompts.ag
 FROM identity_changeproposal one WHERE one.id = p.id AND one.agent_id = p.agent_id"""
 OF_REVIEW = """
 SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endorsed THEN 'high'
-            WHEN r.kind IN ('contradiction', 'relearned') THEN 'medium' ELSE 'low' END AS risk,
+            WHEN r.kind IN ('contradiction', 'relearned', 'attribute') THEN 'medium' ELSE 'low' END AS risk,
        CASE WHEN r.censor_id IS NOT NULL OR old.category = ANY (%(core)s) OR new.category = ANY (%(core)s)
             THEN coalesce((SELECT number FROM prompts WHERE agent_id = r.agent_id AND persona = r.persona), 0)
             ELSE (SELECT count(DISTINCT u.run_id) FROM context_memoryusage u

@@ -42,14 +42,14 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
     if not by.may(VIEW_SUBCONSCIOUS):
         reviews = reviews.filter(persona=Persona.ACTOR)
     links: dict[str, ContestedLink] = {}
-    for pk, old, new, status in reviews.order_by("created_at", "id").values_list("pk", "old", "new", "status"):
-        is_open = status in (Status.PENDING, Status.EXPIRED)
-        for key, other in ((str(old), str(new)), (str(new), str(old))):
+    for review in reviews.order_by("created_at", "id"):
+        is_open = review.status in MemoryReview.UNANSWERED
+        for key, other in ((str(review.old_id), str(review.new_id)), (str(review.new_id), str(review.old_id))):
             known = links.get(key)
             if other not in contested.get(key, {}).get("contested_with", ()) or (known and known.open and not is_open):
                 continue
             words = f"contested, {contested[key]['contested']}" + ("" if is_open else ", decided since")
-            links[key] = ContestedLink(reverse("memory_review_detail", args=[pk]), words, is_open)
+            links[key] = ContestedLink(reverse("memory_review_detail", args=[review.asked_by]), words, is_open)
     return links
 
 

@@ -87,6 +87,7 @@ REVIEWS = (
     (MemoryReview.Kind.LOW_CONFIDENCE, "neutral", "an uncertain fact", "uncertain facts"),
     (MemoryReview.Kind.REPEATED, "accent", "a sentence about another subject", "sentences about another subject"),
     (MemoryReview.Kind.SAME_SUBJECT, "accent", "two possible names of one subject", "possible names of one subject"),
+    (MemoryReview.Kind.ATTRIBUTE, "accent", "how many values an attribute has", "how many values attributes have"),
     (MemoryReview.Kind.COMPACTION, "neutral", "a subject with many facts", "subjects with many facts"),
 )
 """Kind of review, its badge, and its subject in singular and plural; the most urgent first."""

@@ -63,6 +63,8 @@ def review_title(review: MemoryReview) -> str:
         return review.proposal
     if review.kind == Kind.HELD:
         return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
+    if review.kind == Kind.ATTRIBUTE:
+        return str(review.reasons[0]["words"])
     number = len(review.facts)
     return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
 

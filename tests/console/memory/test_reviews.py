@@ -9,6 +9,7 @@ from memory.models import Fact, MemoryReview, WorkingMemory
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.working_memory import working_item_add
+from tests.factories import pair_review
 from tests.http import browser
 from tests.security.canaries import HIDDEN_IN
 
@@ -20,7 +21,8 @@ def questions(ada, actor):
     for place in range(3):
         for town in ("Graz", "Linz"):
             content = f"Machine {place}'s twin is in {town}."
-            fact_learn(agent=ada, content=content, subject=f"machine {place}", by=actor)
+            learned = fact_learn(agent=ada, content=content, subject=f"machine {place}", by=actor)
+        pair_review(learned.review)
     return list(MemoryReview.objects.order_by("created_at"))
 
 

@@ -16,6 +16,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
+from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
@@ -53,6 +54,7 @@ Resolution = MemoryReview.Resolution
 KIND_BADGES = {
     Kind.SAME_SUBJECT: "accent",
     Kind.REPEATED: "accent",
+    Kind.ATTRIBUTE: "accent",
     Kind.CONTRADICTION: "warn",
     Kind.RELEARNED: "warn",
     Kind.ESCALATION: "block",
@@ -304,7 +306,10 @@ def _review_page(
             "facts": facts,
             "sides": [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact],
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
-            "answers": [
+            "question": review_title(review) if review.kind == Kind.ATTRIBUTE else "",
+            "answers": _attribute_buttons(review)
+            if review.kind == Kind.ATTRIBUTE
+            else [
                 BUTTONS_OF_KIND.get((Kind(review.kind), each)) or RESOLUTION_BUTTONS[each]
                 for each in allowed
                 if each in RESOLUTION_BUTTONS or (Kind(review.kind), each) in BUTTONS_OF_KIND
@@ -329,6 +334,18 @@ def _review_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _attribute_buttons(review: MemoryReview) -> list[ResolutionButton]:
+    """The answers about an attribute, each with what it changes."""
+    facts, ended = len(attribute_facts(review)), len(attribute_pairs(review))
+    noun = "fact ends" if ended == 1 else "facts end"
+    one = f"{ended} of {facts} {noun} where a newer value begins. Later values replace older ones, too."
+    several = f"Nothing changes: all {facts} facts stay. Later values stay beside older ones, too."
+    return [
+        ResolutionButton("replace", "One at a time", one),
+        ResolutionButton("both", "Several at once", several, changes=False),
+    ]
 
 
 def _touched(review: MemoryReview) -> list[UUID]:
