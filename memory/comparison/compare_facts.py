@@ -127,6 +127,7 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
         not codes <= {"wording", "detail"}
         or cosine - thresholds.check < _DUPLICATE
         or any(one.value != other.value for one, other in common)
+        or bool(old.slots and new.slots and not common)
         or d.only_adds_details(old.texts, new.texts, names)
         or d.is_more_exact(old.texts, new.texts)
     )
@@ -189,8 +190,12 @@ def _excludes(old: Slot, new: Slot) -> bool:
     """Whether the values exclude each other: not a part of the old value, nor a region beside a place in it."""
     if is_refined(new, old):
         return False
-    olds, news = not w.REGIONS.isdisjoint(old.value), not w.REGIONS.isdisjoint(new.value)
-    return is_refined(old, new) or olds == news
+    return is_refined(old, new) or _is_region(old) == _is_region(new)
+
+
+def _is_region(slot: Slot) -> bool:
+    """Whether the value is a region; "us-east-1" is a code."""
+    return not w.REGIONS.isdisjoint(slot.value) and not any(text[-1:].isdigit() for text in slot.value)
 
 
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:

@@ -13,7 +13,11 @@ _WISH = re.compile(r"\b((?:like|love|hate|prefer)(?:\+s)?) to (\w+)(?= )")
 _WISH_FORM = r"\1 \2+ing"
 _PROGRESSIVE = re.compile(r"(?<!\S)be(?:\+pl)? (\w+)\+ing ")
 """`is running`, which says now what `runs` says."""
-_PASSIVE = re.compile(r"(.+) be(?:\+pl)?(\+ed)? (\w+)\+ed by (.+)")
+_PASSIVE = re.compile(r"(.+) be(?:\+pl)?(\+ed)? (?:(\w+)\+ed by|(store|host|hold)\+ed in) (.+)")
+"""`is stored in`, too, says of a place what it does."""
+_DAYS = w.MONTHS.keys() | w.words(
+    "monday tuesday wednesday thursday friday saturday sunday day week month year morning evening"
+)
 _LIST = re.compile(r"(?:(.+) )?(\S+) and (\S+)(?: (.+))?")
 
 
@@ -29,20 +33,30 @@ def canonical(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _fronted(texts: tuple[str, ...]) -> tuple[str, ...]:
     """`On Mondays, the team meets` as `the team meets on Mondays`."""
-    if texts.count(",") != 1 or texts[0] not in w.PREPOSITIONS | {"if", "when", "whenever", "every"}:
+    if texts[:1] == () or texts[0] not in w.PREPOSITIONS | {"if", "when", "whenever", "every"}:
         return texts
-    comma = texts.index(",")
-    rest = texts[comma + 1 :]
-    unsafe = (w.CLAUSE_WORDS | {"to", "not"}) & set(rest) or sum(text in VERBS for text in rest) > 1
+    comma = texts.index(",") if texts.count(",") == 1 else _end_of_time(texts)
+    if not comma:
+        return texts
+    rest = texts[comma:] if texts[comma] != "," else texts[comma + 1 :]
+    clauses = texts[comma] == "," and sum(text in VERBS for text in rest) > 1
+    unsafe = (w.CLAUSE_WORDS | {"to", "not"}) & set(rest) or clauses
     return texts if unsafe else rest + texts[:comma]
+
+
+def _end_of_time(texts: tuple[str, ...]) -> int:
+    """The number of words of a time in front of a sentence without a comma ("every Friday", "after 30 days"), or 0."""
+    size = 3 if texts[1:2] and texts[1].isdigit() else 2
+    is_time = len(texts) > size + 2 and texts[size - 1].removesuffix("s") in _DAYS and "," not in texts
+    return size if is_time and texts[size] not in w.PREPOSITIONS else 0
 
 
 def _active(words: str) -> str:
     """`Bob is managed by Alice` as `Alice manages Bob`."""
     passive = _PASSIVE.fullmatch(words)
-    if not passive or (w.QUANTIFIERS | w.CLAUSE_WORDS | {"by"}) & {*passive[1].split(), *passive[4].split()}:
+    if not passive or (w.QUANTIFIERS | w.CLAUSE_WORDS | {"by"}) & {*passive[1].split(), *passive[5].split()}:
         return words
-    subject, past, verb, texts = passive[1], passive[2], passive[3], passive[4].split()
+    subject, past, verb, texts = passive[1], passive[2], passive[3] or passive[4], passive[5].split()
     end = next((place for place, text in enumerate(texts) if text in w.PREPOSITIONS | VERBS), len(texts))
     # A noun may look like a verb ("the release"), but not in these forms.
     verbs = any(text in ("be", "have") or text.endswith(("+ed", "+ing")) for text in subject.split())

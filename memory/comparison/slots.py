@@ -26,11 +26,15 @@ _TAILS = (
 )  # fmt: skip
 """What ends a value: words about its time, or about the value before."""
 _SILENT_TAILS = (("now",), ("currently",), ("at", "moment"), ("at", "the", "moment"), ("today",), ("again",))
-_NO_VALUE = w.MODALS | w.NEGATIONS | (w.CLAUSE_WORDS - w.words("and or than ,")) | w.PRONOUNS | w.words("be have too")
+_NO_VALUE = (
+    w.MODALS | w.NEGATIONS | (w.CLAUSE_WORDS - w.words("and or than ,")) | w.PRONOUNS | w.words("be have too")
+) - {"us"}
+"""Words that no value has; "us" begins names of regions ("us-east-1")."""
 _NOUNS = w.words("plan plans")
 _WEEKDAYS = w.words("monday tuesday wednesday thursday friday saturday sunday")
 _BEFORE_VALUE = w.words("to about approximately now currently exactly call+ed named only just")
 _WHEN = w.words("in on at by")
+_RELATIVE = w.words("that which where who")
 _GROUPS = w.words("team crew department group squad office board council company university committee unit")
 _UNNAMED = w.PREPOSITIONS | _NO_VALUE | w.QUANTIFIERS
 
@@ -75,6 +79,8 @@ PHRASES = {phrase: found for each in slot_phrases.PHRASES for phrase, found in _
 _LONGEST = max(map(len, PHRASES))
 COPULAS = frozenset(map(_form, slot_phrases.COPULAS))
 _LONGEST_COPULA = max(map(len, COPULAS))
+_RUNS = frozenset(map(_form, slot_phrases.RUNS))
+_LONGEST_RUN = max(map(len, _RUNS))
 _PLAIN_COPULAS = frozenset(map(_form, ("is", "becomes", "became", "has become", "remains")))
 """The others say what a value became, and need a "to" before it."""
 
@@ -109,10 +115,12 @@ def clauses_of(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
 
 def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     """The clauses of a text, without articles, and without openings that say nothing. A list ("tea and coffee", "Ghent,
-    Belgium") is no border of clauses: a verb must follow."""
+    Belgium") is no border of clauses: a verb must follow; nor is an "and" inside a name ("the author of War and Peace
+    is ...")."""
     clause: list[Token] = []
     for place, token in enumerate(tokens):
-        if token.text in _BORDERS and (token.text in ("|", ";") or _verb_follows(tokens, place + 1)):
+        inside = token.text == "and" and _joins_names(clause, tokens[place + 1 : place + 2])
+        if token.text in _BORDERS and (token.text in ("|", ";") or (_verb_follows(tokens, place + 1) and not inside)):
             if clause:
                 yield tuple(clause)
             clause = []
@@ -120,6 +128,15 @@ def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
             clause.append(token)
     if clause:
         yield tuple(clause)
+
+
+def _joins_names(before: Sequence[Token], after: Sequence[Token]) -> bool:
+    """Whether an "and" between these words joins two names in front of the verb of its clause."""
+    return (
+        not any(token.text in VERBS for token in before)
+        and all(token.raw[:1].isupper() for token in (*before[-1:], *after))
+        and bool(before and after)
+    )
 
 
 def _verb_follows(tokens: Sequence[Token], place: int) -> bool:
@@ -132,7 +149,7 @@ def _read(clause: tuple[Token, ...], texts: tuple[str, ...]) -> Iterator[Slot]:
     yield from _copular(tokens, texts)
     plain = [(token, text) for token, text in kept if text not in w.ARTICLES]
     texts_plain = tuple(text for _, text in plain)
-    for special in (_preference, _purpose):
+    for special in (_preference, _purpose, _version):
         if (slot := special(plain, texts_plain)) is not None:
             yield slot
             return
@@ -190,6 +207,19 @@ def _purpose(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slo
     return _slot(subject, f"tool_for_{purpose}", [token for token, _ in tokens[begin:end]], _ONE, ValueShape.NAME)
 
 
+def _version(tokens: Sequence[tuple[Token, str]], texts: tuple[str, ...]) -> Slot | None:
+    """`S runs P 15`, `S was upgraded to P 17`, as the version of P that S runs."""
+    if len(texts) < 4 or not tokens[-1][0].number or not tokens[-2][0].raw[:1].isupper():
+        return None
+    size = next((size for size in range(_LONGEST_RUN, 0, -1) if texts[-2 - size : -2] in _RUNS), 0)
+    begin = len(texts) - 2 - size
+    subject = _subject([token for token, _ in tokens[:begin]], texts[:begin]) if size else None
+    if subject is None:
+        return None
+    value = [tokens[-1][0]]
+    return _slot(subject, f"version_of_{texts[-2]}", value, _ONE, ValueShape.NUMBER)
+
+
 def _position(tokens: Sequence[Token], token: Token) -> int:
     return next(at for at, each in enumerate(tokens) if each is token)
 
@@ -216,6 +246,10 @@ def _copular(tokens: Sequence[Token], texts: tuple[str, ...]) -> Iterator[Slot]:
         subject, attribute = owned
         cardinality, _ = attribute_rule(attribute)
         if slot := _slot(subject, attribute, left, cardinality, ValueShape.NAME):
+            yield slot
+    elif plain and (described := _described(left)) is not None:
+        attribute, name = described
+        if slot := _slot(frozenset(), attribute, right, *attribute_rule(name)):
             yield slot
     elif (bare := _bare(left)) is not None:
         cardinality, shape = attribute_rule(bare)
@@ -251,6 +285,20 @@ def _joint(tokens: Sequence[Token], texts: Sequence[str]) -> int | None:
     places = [at for at, text in enumerate(texts) if at and text in ("of", "in", "for", "at")]
     known = [at for at in places if (name := _attribute_name(tokens[:at])) and attribute_known(name)]
     return known[-1] if known else next((at for at in places if texts[at] == "of"), None)
+
+
+def _described(tokens: Sequence[Token]) -> tuple[str, str] | None:
+    """The attribute of "the A that S ... is V": all of these words, and the name A; only if it has one value."""
+    texts = number_free(token.text for token in tokens)
+    at = next((at for at, text in enumerate(texts) if text in _RELATIVE and at), 0)
+    if not at or texts[0] != "the" or at == len(texts) - 1 or not w.NEGATIONS.isdisjoint(texts):
+        return None
+    name = _attribute_name(tokens[1:at])
+    if name is None or attribute_rule(name)[0] is not Cardinality.ONE:
+        return None
+    if not (attribute_known(name) or attribute_known(name.partition("_of_")[0])):
+        return None
+    return " ".join(dict.fromkeys(token.raw for token in tokens[1:])), name
 
 
 def _bare(tokens: Sequence[Token]) -> str | None:
@@ -292,6 +340,9 @@ def _subject(tokens: Sequence[Token], texts: Sequence[str]) -> frozenset[str] | 
     if set(words) <= _SELF:
         return frozenset()
     unfit = (w.QUANTIFIERS | w.NEGATIONS | (w.MODALS - _NOUNS) | w.CLAUSE_WORDS | w.PRONOUNS) & set(words)
+    if unfit == {"and"} and all(_joins_names(tokens[:at], tokens[at + 1 : at + 2]) for at, text in enumerate(texts)
+                                if text == "and"):  # fmt: skip
+        unfit = frozenset()
     return None if unfit or any("+ed" in word or "+ing" in word for word in words[1:]) else frozenset(words)
 
 
@@ -320,8 +371,10 @@ def _slot(
         return None
     if not _fits(value, names, shape):
         return None
-    # A trailing comma or "per" is no part of it.
     compared = tuple(text for text in texts if text != ",")
+    if all(text.isdigit() for text in compared):
+        # "0151 220 331" is one number, however its digits are grouped.
+        compared = ("".join(compared),)
     return Slot(subject, attribute, compared, _quote(value), cardinality, whole) if compared else None
 
 

@@ -32,12 +32,11 @@ PHRASES: tuple[tuple[Cardinality, ValueShape, str], ...] = (
         is based in, is headquartered in, is situated in, has its headquarters in, runs in, now runs in = location
         is hosted in, is deployed in, is deployed to, has moved its headquarters to = location
         is located in the continent of, is in the continent of = continent
+        is located in the city of, is in the city of = city
         was created in the country of, comes from the country of = country
         is written in, was rewritten in, has been rewritten in, is implemented in = implementation_language
         was written in the language of = language
         works in the city of, worked in the city of = workplace_city
-        is associated with the sport of = sport
-        is affiliated with the religion of = religion
         banks with, banks at = bank
         is named after = namesake
     """),
@@ -60,12 +59,16 @@ PHRASES: tuple[tuple[Cardinality, ValueShape, str], ...] = (
         wears size, takes size = shoe_size
         was born on, is born on = birthday
         renews in, renews on = renewal
+        wakes up at, gets up at, wake up at, get up at = wake_up_time
+        goes to bed at, go to bed at = bedtime
     """),
     (_ONE, ValueShape.ANY, """
         works as, is working as, now works as, is employed as, was promoted to, has been promoted to = job_title
         is called, is named, was renamed to, has been renamed to = name
         goes by = nickname
         works in the field of = field_of_work
+        is associated with the sport of = sport
+        is affiliated with the religion of = religion
         plays the position of, plays as = position
     """),
     (_MANY, ValueShape.ANY, """
@@ -89,3 +92,18 @@ COPULAS = (
     "changed", "dropped", "went up", "went down", "has gone up", "has gone down", "is raised", "is reduced",
 )  # fmt: skip
 """What stands between an attribute and its value."""
+RUNS = (
+    "runs",
+    "now runs",
+    "is running",
+    "was upgraded to",
+    "has been upgraded to",
+    "was updated to",
+    "has been updated to",
+    "was downgraded to",
+    "was migrated to",
+    "has been migrated to",
+    "has moved to",
+    "is on",
+)
+"""What stands between a thing and the program with its version that it runs: "Staging runs PostgreSQL 17"."""

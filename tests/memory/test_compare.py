@@ -51,6 +51,10 @@ def _compared(old: str, new: str, cosine: float = 0.99, *, subjects: tuple[str, 
         ("Alice likes to drink tea.", "Alice likes drinking tea."),
         ("Anton and Birgit own the bakery.", "Birgit and Anton own the bakery."),
         ("The limit is 1,000 requests.", "Please note that the limit is 1000 requests."),
+        ("Invoices are stored in the search cluster.", "The search cluster stores invoices."),
+        ("The report is sent every Friday.", "Every Friday the report is sent."),
+        ("Logs are deleted after 30 days.", "After thirty days logs are deleted."),
+        ("Petra's phone number is 0151 220 331.", "Petra's telephone number is 0151220331."),
     ],
 )
 def test_comparison_harmless_differences_are_the_same_at_any_cosine(old, new):
@@ -145,6 +149,28 @@ def test_comparison_differences_that_matter_are_named_and_never_confirmed(old, n
         ),
         ("The proxy is enabled.", "The proxy is disabled.", "truth", "The proxy is enabled", "The proxy is disabled"),
         ("The theme is dark by default.", "The theme is light by default now.", "state", "dark", "light"),
+        (
+            "The author of Salt and Timber is Jon Berg.",
+            "The author of Salt and Timber is Mia Holm.",
+            "author",
+            "Jon Berg",
+            "Mia Holm",
+        ),
+        (
+            "The company that produced Oxbow is Corvane.",
+            "The company that produced Oxbow is Tern Studio.",
+            "company that produced Oxbow",
+            "Corvane",
+            "Tern Studio",
+        ),
+        ("Staging runs PostgreSQL 15.", "Staging was upgraded to PostgreSQL 17.", "version of postgresql", "15", "17"),
+        (
+            "The cluster's region is eu-west-1.",
+            "The cluster's region is us-east-2.",
+            "region",
+            "eu west-1",
+            "us east-2",
+        ),
         ("The index improves latency by 5%.", "The index regresses latency by 5%.", "state", "improve", "regress"),
     ],
 )
@@ -231,6 +257,9 @@ def test_comparison_of_different_things_is_unrelated_below_the_threshold():
         ("Clara has a sister.", "Clara's sister is ill."),
         ("The morning shift has six nurses.", "The night shift has three nurses."),
         ("Revenue in 2023 was 4 million euros.", "Revenue in 2024 was 5 million euros."),
+        ("The company that built the bridge is Corvane.", "The company that built the tunnel is Tern."),
+        ("Staging runs PostgreSQL 15.", "Staging runs Redis 7."),
+        ("The head of state in Peru is Ana Diaz.", "The head of the Peru government is Ana Diaz."),
     ],
 )
 def test_comparison_what_is_true_beside_an_old_fact_asks_nobody(old, new):
