@@ -207,10 +207,11 @@ class Garden:
         return self._plant("Where does the post coach change horses?", fact, apply, profile="planted")
 
     def plant_19_review_resolved(self) -> Plant:
-        old = self._fact("The ropewalk's twin is the mill of Graz.", subject="ropewalk")
+        old = self._fact("The ropewalk's owner is the mill of Graz.", subject="ropewalk")
+        # People's word is replaced by people only.
         found = fact_learn(
-            agent=self.agent, content="The ropewalk's twin is the mill of Linz.", subject="ropewalk",
-            category="technical", importance=0.8, by=self.by,
+            agent=self.agent, content="The ropewalk's owner is the mill of Linz.", subject="ropewalk",
+            category="technical", importance=0.8, by=Principal.of_system("garden"),
         )  # fmt: skip
         review = MemoryReview.objects.get(pk=found.review)
 
@@ -218,7 +219,7 @@ class Garden:
             review_resolve(review=review, resolution="replace", by=self.by)
             return "fact.superseded", str(old.pk)
 
-        return self._plant("Which mill is the twin of the ropewalk?", old, apply)
+        return self._plant("Which mill is the owner of the ropewalk?", old, apply)
 
     def plant_20_rule(self) -> Plant:
         def apply() -> Named:

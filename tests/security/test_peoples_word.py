@@ -21,6 +21,7 @@ from memory.services.reviews.open_review import review_open
 from memory.services.reviews.undo import supersession_undo
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
+from tests.factories import pair_review
 from tests.judge_server import JudgeServer, Reply
 
 ROME, OSLO, LIMA = (f"Tim lives in {town}." for town in ("Rome", "Oslo", "Lima"))
@@ -107,7 +108,7 @@ class TestSupersession:
     )  # fmt: skip
     def test_supersession_of_a_kept_fact_is_reviewed(self, agent, learn, person, resolution, kept):
         learn(ANN)
-        resolve(person, learn(BEN)["review"], resolution)
+        resolve(person, pair_review(learn(BEN)["review"]).pk, resolution)
         old = Fact.objects.get(content=kept)
         answer = agent.post(f"/facts/{old.pk}/supersede", {"by": {"content": LIMA}, "reason": "I know better."})
         assert answer.status_code == 202, answer.content
@@ -215,7 +216,7 @@ class TestSupersession:
 
     def test_supersession_undone_resolution_binds_no_more(self, agent, learn, person):
         learn(ANN)
-        review = learn(BEN)["review"]
+        review = pair_review(learn(BEN)["review"]).pk
         resolve(person, review, "both")
         assert Fact.objects.filter(endorsed=True).count() == 2
         assert person.post(f"/reviews/{review}/undo", {}, AGENT).status_code == 200
@@ -224,12 +225,12 @@ class TestSupersession:
     def test_supersession_undone_opens_its_question_again_on_the_record(self, ada, learn, person, bob):
         """What was contested then is read from the trail, and who waits for reviews reads the feed."""
         learn(ANN)
-        review = learn(BEN)["review"]
+        review = pair_review(learn(BEN)["review"]).pk
         resolve(person, review, "replace")
         old = Fact.objects.get(content=ANN)
         supersession_undo(fact=old, by=Principal.of_user(bob))
         trail = AuditEvent.objects.filter(object_id=review).order_by("id")
-        told = ["memory_review.ask", "memory_review.resolve", "memory_review.undo"]
+        told = ["memory_review.resolve", "memory_review.undo"]
         assert list(trail.values_list("action", flat=True)) == told
         assert Change.objects.filter(kind="review.reopened", object_id=review).count() == 1
         view, everything = VIEWS["actor"](ada), ProjectScope()
@@ -335,7 +336,7 @@ class TestQuestions:
     def test_review_limit_per_day_and_token(self, monkeypatch, agent, learn, person):
         monkeypatch.setattr("memory.services.reviews.open_review.MAX_REVIEWS_PER_TOKEN_AND_WINDOW", 2)
         self._refused_after_two(agent, learn)
-        for review in MemoryReview.objects.all():
+        for review in MemoryReview.objects.pending():
             resolve(person, review.pk, "both")
         refused = agent.post("/facts", {"content": "Ann's understudy is Uli.", "subject": "Ann"})
         assert_problem(refused, 429, "too_many_requests", detail="24 hours")
@@ -354,12 +355,12 @@ class TestQuestions:
     @staticmethod
     def _refused_after_two(agent, learn):
         learn("Ann's understudy is Ivo.", subject="Ann")
-        for name in ("Tim", "Eva"):
-            learn(f"{name}'s spotter is Ivo.", subject=name)
-            assert learn(f"{name}'s spotter is Uli.", subject=name)["action"] == "queued"
+        for name, attribute in (("Tim", "spotter"), ("Eva", "pacemaker")):
+            learn(f"{name}'s {attribute} is Ivo.", subject=name)
+            assert learn(f"{name}'s {attribute} is Uli.", subject=name)["action"] == "queued"
         refused = agent.post("/facts", {"content": "Ann's understudy is Uli.", "subject": "Ann"})
         assert_problem(refused, 429, "too_many_requests", detail="reviews")
-        assert (MemoryReview.objects.count(), Fact.objects.count()) == (2, 5)
+        assert (MemoryReview.objects.pending().count(), Fact.objects.count()) == (2, 5)
 
 
 class TestHidden:

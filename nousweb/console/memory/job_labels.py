@@ -8,7 +8,6 @@ HANDLER_LABELS: Mapping[str, str] = {
     "fact_judge": "Ask the judge about two facts",
     "episode_close": "Summarise a closed episode",
     "censor_escalate": "Escalate a censor",
-    "webhook": "Notify the operator of a review",
     "import_run": "Import a file",
     "export_run": "Export an agent",
     "staleness": "Lower the confidence of stale facts",
@@ -29,7 +28,6 @@ RESULT_LABELS: Mapping[str, str] = {
     "asked": "reviews opened",
     "looked_at": "considered",
     "more": "continues",
-    "webhook": "receiver",
 }
 """By key of a result; other keys are words already."""
 
