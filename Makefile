@@ -109,6 +109,7 @@ lock: ## Choose the newest allowed dependencies and write the lock files
 	$(UV_COMPILE) pyproject.toml -o requirements/run.lock
 	$(UV_COMPILE) --extra fastembed pyproject.toml -o requirements/fastembed.lock
 	$(UV_COMPILE) --extra multilingual pyproject.toml -o requirements/multilingual.lock
+	$(UV_COMPILE) --extra openai pyproject.toml -o requirements/openai.lock
 	$(UV_COMPILE) --extra otel pyproject.toml -o requirements/otel.lock
 	$(UV_COMPILE) --extra redis pyproject.toml -o requirements/redis.lock
 	$(UV_COMPILE) --group dev pyproject.toml -o requirements/dev.lock

@@ -28,6 +28,7 @@ from nousweb.lib.installation import RESOURCES, default_data_folder
 from nousweb.lib.installation_secret import FileSecret, former_secrets
 from nousweb.lib.otel_variables import signals_exported, signals_wanted
 
+OPENAI_URL = "https://api.openai.com/v1"
 try:
     PRODUCTION = read("NOUS_PRODUCTION", flag, False)
     DEBUG = read("NOUS_DEBUG", flag, False)
@@ -82,16 +83,19 @@ try:
 
     EMBEDDER = read("NOUS_EMBEDDER", one_of("local", "multilingual", "fastembed", "openai"), "local")
     EMBED_MODEL = read("NOUS_EMBED_MODEL", str, "")
-    EMBED_BASE_URL = read("NOUS_EMBED_BASE_URL", str, "https://api.openai.com/v1")
+    EMBED_BASE_URL = read("NOUS_EMBED_BASE_URL", str, OPENAI_URL)
     EMBED_API_KEY = read("NOUS_EMBED_API_KEY", str, "")
     EMBED_DIMENSION = read("NOUS_EMBED_DIMENSION", whole(0, 4000), 0)
     EMBED_TIMEOUT_SECONDS = read("NOUS_EMBED_TIMEOUT", whole(1, 300), 30)
     EMBED_THREADS = read("NOUS_EMBED_THREADS", whole(0, 64), 0)
 
     ANTHROPIC_API_KEY = read("NOUS_ANTHROPIC_API_KEY", str, "")
-    JUDGE = read("NOUS_JUDGE", one_of("none", "anthropic"), "anthropic" if ANTHROPIC_API_KEY else "none")
-    JUDGE_MODEL = read("NOUS_JUDGE_MODEL", str, "claude-sonnet-4-6")
-    JUDGE_BASE_URL = read("NOUS_JUDGE_BASE_URL", http_url, "https://api.anthropic.com")
+    OPENAI_API_KEY = read("NOUS_OPENAI_API_KEY", str, "")
+    provider_of_key = "anthropic" if ANTHROPIC_API_KEY else "openai" if OPENAI_API_KEY else "none"
+    JUDGE = read("NOUS_JUDGE", one_of("none", "anthropic", "openai"), provider_of_key)
+    uses_openai = (provider_of_key if JUDGE == "none" else JUDGE) == "openai"
+    JUDGE_MODEL = read("NOUS_JUDGE_MODEL", str, "" if uses_openai else "claude-sonnet-4-6")
+    JUDGE_BASE_URL = read("NOUS_JUDGE_BASE_URL", http_url, OPENAI_URL if uses_openai else "https://api.anthropic.com")
     JUDGE_TIMEOUT_SECONDS = read("NOUS_JUDGE_TIMEOUT", whole(1, 60), 25)
     JUDGE_RETRIES = read("NOUS_JUDGE_RETRIES", whole(0, 5), 2)
     JUDGE_DAILY_TOKENS = read("NOUS_JUDGE_DAILY_TOKENS", whole(0, 10**9), 1_000_000)
@@ -120,6 +124,12 @@ if DATABASE_REPLICA and "postgresql" not in str(DATABASE_REPLICA["ENGINE"]):
 DATABASE_ROLE = str(DATABASES["default"].get("USER") or "")
 if JUDGE == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_JUDGE is anthropic")
+if uses_openai and find_spec("openai") is None:
+    raise ImproperlyConfigured("NOUS_JUDGE: openai needs its package: install requirements/openai.lock")
+if uses_openai and not JUDGE_MODEL:
+    raise ImproperlyConfigured("NOUS_JUDGE_MODEL: needed with openai, which has no default")
+if uses_openai and JUDGE_BASE_URL == OPENAI_URL and not OPENAI_API_KEY:
+    raise ImproperlyConfigured("NOUS_OPENAI_API_KEY: needed for OpenAI; NOUS_JUDGE_BASE_URL names another server")
 if COUNTER == "anthropic" and not ANTHROPIC_API_KEY:
     raise ImproperlyConfigured("NOUS_ANTHROPIC_API_KEY: needed when NOUS_COUNTER is anthropic")
 if EMAIL_URL and not PUBLIC_URL:
@@ -390,6 +400,7 @@ LOGGING = {
         "axes": {"level": "ERROR"},
         # At lower levels they write what the judge is sent, which is memories, and a line for each request.
         "anthropic": {"level": "WARNING"},
+        "openai": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         # Refused requests are answered and counted; a line each would drown what matters.

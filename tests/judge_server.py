@@ -1,4 +1,5 @@
-"""A local server that speaks Anthropic's Messages API, for tests of everything that asks a judge or counts tokens.
+"""A local server that speaks Anthropic's Messages API or OpenAI's Chat Completions API, for tests of everything that
+asks a judge or counts tokens.
 
 It answers with the queued replies in their order and keeps what it was sent. Over real HTTP, so that the SDK, its
 timeouts and its errors are the real ones.
@@ -40,7 +41,10 @@ class Reply:
 class JudgeServer:
     """Serves on a free port of this machine until the end of the `with` block."""
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str = "anthropic") -> None:
+        self.provider = provider
+        self.forms: set[str] | None = None
+        """Parameters that the server takes beside model and messages, None for all; others get a 400."""
         self.requests: list[dict[str, Any]] = []
         """Bodies as they were sent, in the order of arrival."""
         self.headers: list[dict[str, str]] = []
@@ -60,6 +64,10 @@ class JudgeServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/v1" if self.provider == "openai" else self.url
+
     def __enter__(self) -> "JudgeServer":
         self._thread.start()
         return self
@@ -75,9 +83,9 @@ class JudgeServer:
     def configured(self, **changed: Any) -> Iterator["JudgeServer"]:
         """Let the settings ask this server; `changed` overrides further settings."""
         settings = {
-            "JUDGE": "anthropic",
-            "ANTHROPIC_API_KEY": KEY,
-            "JUDGE_BASE_URL": self.url,
+            "JUDGE": self.provider,
+            f"{self.provider.upper()}_API_KEY": KEY,
+            "JUDGE_BASE_URL": self.base_url,
             "JUDGE_MODEL": "claude-of-the-tests",
             "JUDGE_TIMEOUT_SECONDS": 10,
             "JUDGE_RETRIES": 0,
@@ -116,12 +124,23 @@ class JudgeServer:
     @property
     def prompts(self) -> list[str]:
         """The user message of each request."""
+        return [request["messages"][-1]["content"] for request in self.requests]
+
+    @property
+    def systems(self) -> list[str]:
+        """The system prompt of each request."""
+        if self.provider == "anthropic":
+            return [request["system"] for request in self.requests]
         return [request["messages"][0]["content"] for request in self.requests]
 
     def _take(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         with self._lock:
             self.requests.append(body)
             self.headers.append(headers)
+            if self.forms is not None and (others := {*body} - {"model", "messages"} - self.forms):
+                wanted = "max_completion_tokens" if "max_tokens" in others else "something else"
+                message = f"Unsupported parameter: {sorted(others)}. Use {wanted} instead."
+                return Reply(status=400, raw=json.dumps({"error": {"message": message}}).encode())
             if self._replies:
                 return self._replies.popleft()
         missing = {"type": "error", "error": {"type": "invalid_request_error", "message": "No reply is queued."}}
@@ -143,14 +162,16 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
             counting = self.path == "/v1/messages/count_tokens"
+            asked = self.path == ("/v1/messages" if judge.provider == "anthropic" else "/v1/chat/completions")
+            made = _message if judge.provider == "anthropic" else _completion
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = judge._counted(body) if counting else judge._take(body, headers)
             if reply.hold is not None:
                 reply.hold.wait(60)
-            content = reply.raw if reply.raw is not None else json.dumps(_message(body, reply)).encode()
+            content = reply.raw if reply.raw is not None else json.dumps(made(body, reply)).encode()
             # Who has stopped waiting has closed the connection.
             with contextlib.suppress(OSError):
-                self.send_response(reply.status if counting or self.path == "/v1/messages" else 404)
+                self.send_response(reply.status if counting or asked else 404)
                 for name, value in {"content-type": "application/json", **reply.headers}.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(content)))
@@ -175,4 +196,27 @@ def _message(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
         "stop_reason": reply.stop_reason,
         "stop_sequence": None,
         "usage": {"input_tokens": reply.tokens_in, "output_tokens": reply.tokens_out},
+    }
+
+
+def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    stops = {"tool_use": "stop", "end_turn": "stop", "max_tokens": "length", "refusal": "content_filter"}
+    text = json.dumps(reply.input) if reply.content is None else "".join(part["text"] for part in reply.content)
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body.get("model"),
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": stops.get(reply.stop_reason, reply.stop_reason),
+            }
+        ],
+        "usage": {
+            "prompt_tokens": reply.tokens_in,
+            "completion_tokens": reply.tokens_out,
+            "total_tokens": reply.tokens_in + reply.tokens_out,
+        },
     }

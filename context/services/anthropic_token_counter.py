@@ -8,7 +8,8 @@ import hashlib
 from django.conf import settings
 from django.core.cache import cache
 
-from memory.judge.anthropic_client import MAX_TOKENS_COUNTED, anthropic_client
+from memory.judge.endpoint import MAX_TOKENS_COUNTED, EndpointFailed, EndpointRefused
+from memory.judge.registry import anthropic_endpoint, model_provider
 
 NOTHING = "."
 """The shortest message: the endpoint does not count a system prompt alone, so the tokens of this are subtracted."""
@@ -24,8 +25,8 @@ class CountFailed(Exception):
 
 
 def counts_exactly() -> bool:
-    """Whether the settings name an endpoint that counts."""
-    return bool(settings.COUNTER == "anthropic")
+    """Whether the settings name an endpoint that counts; OpenAI's protocol has no counts, so estimates stay."""
+    return bool(settings.COUNTER == "anthropic") and model_provider() == "anthropic"
 
 
 def tokens_count(prompt: str) -> int:
@@ -51,24 +52,17 @@ def _of_nothing(model: str) -> int:
 
 
 def _count_request(model: str, prompt: str) -> int:
-    # Imported here: the SDK takes long to import, and many an installation counts nothing.
-    import anthropic
-
-    client = anthropic_client(settings.COUNTER_TIMEOUT_SECONDS)
     try:
-        answer = client.messages.count_tokens(
-            model=model,
-            system=prompt or anthropic.omit,
-            messages=[{"role": "user", "content": NOTHING}],
+        counted = anthropic_endpoint().tokens_count(
+            model=model, system=prompt, text=NOTHING, timeout=settings.COUNTER_TIMEOUT_SECONDS
         )
-    except anthropic.APIStatusError as error:
+    except EndpointRefused as refused:
         # Only a refusal of this very prompt says nothing about the next one.
         raise CountFailed(
-            f"The endpoint answered {error.status_code}.", again=error.status_code not in (400, 413)
-        ) from error
-    except (anthropic.APIError, ValueError) as error:
-        raise CountFailed("The endpoint cannot be reached, or its answer is invalid.", again=True) from error
-    counted = getattr(answer, "input_tokens", None)
+            f"The endpoint answered {refused.status}.", again=refused.status not in (400, 413)
+        ) from refused
+    except EndpointFailed as failed:
+        raise CountFailed("The endpoint cannot be reached, or its answer is invalid.", again=True) from failed
     if not isinstance(counted, int) or not 0 <= counted <= MAX_TOKENS_COUNTED:
         raise CountFailed("The endpoint's answer is not a plausible number.", again=True)
     return counted

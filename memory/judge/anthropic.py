@@ -1,293 +1,92 @@
-"""A judge that uses Anthropic's Messages API through its SDK: one forced tool call per task."""
+"""Anthropic's Messages API: a task's answer is a forced tool call."""
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import anthropic
-from anthropic.types import Message, ToolParam
-from django.utils import timezone
-from pydantic import ValidationError
+from anthropic.types import MessageParam, ToolParam
 
-from identity.models import Agent
-from memory.comparison.fact_snapshot import FactSnapshot
-from memory.judge import prompts
-from memory.judge.anthropic_client import anthropic_client_made, usage_counted
-from memory.judge.budget import budget_check, call_record
-from memory.judge.fact_extraction import ExtractedFacts
-from memory.judge.prompts import SYSTEM, Task
-from memory.judge.protocol import (
-    EpisodeSummary,
-    JudgeFailed,
-    JudgeResult,
-    JudgeUnavailable,
-    MergedFact,
-    RelationVerdict,
+from memory.judge.endpoint import (
+    EndpointGarbled,
+    ModelReply,
+    ModelRequest,
+    Stop,
+    reply_made,
+    tokens_counted,
 )
-from memory.judge.reply import JudgeReply
-from nousweb.lib.tracing import Value, span
+from memory.judge.prompts import Task
+from memory.judge.sdk_client import bounded_client, errors_translated
 
-MAX_RETRY_AFTER_SECONDS = 10.0
-BACKOFF_INITIAL_SECONDS = 0.5
-MAX_CALL_SECONDS = 100.0
-"""No attempt begins that could end later: tasks of the worker are stopped after 120 seconds."""
-
-MAX_CONSECUTIVE_FAILURES = 3
-COOLDOWN_SECONDS = 60.0
-"""After MAX_CONSECUTIVE_FAILURES calls without a reply, no call is made for this time, since requests and tasks of
-the worker would wait in vain."""
-
-T = TypeVar("T", bound=JudgeReply)
+STOPS = {"refusal": Stop.REFUSED, "model_context_window_exceeded": Stop.TOO_LONG, "max_tokens": Stop.CUT}
+USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-class AnthropicJudge:
-    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors."""
+class AnthropicEndpoint:
+    """Anthropic, or a server with its Messages API."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        key: str,
-        base_url: str,
-        timeout: float,
-        retries: int,
-        backoff_initial: float = BACKOFF_INITIAL_SECONDS,
-    ) -> None:
-        self.model = model
-        self._timeout = timeout
-        self._retries = retries
-        self._backoff_initial = backoff_initial
-        self._consecutive_failures = 0
-        self._cooldown_until = 0.0
-        self._client = anthropic_client_made(key, base_url, timeout)
+    kind = "anthropic"
 
-    @property
-    def name(self) -> str:
-        return f"anthropic:{self.model}"
+    def __init__(self, key: str, base_url: str) -> None:
+        self._client = anthropic.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=bounded_client())
 
-    def relation(
-        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
-    ) -> JudgeResult[RelationVerdict]:
-        return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
-
-    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
-        return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
-
-    def extract_facts(
-        self, *, agent: Agent, persona: str, summary: str, transcript: str
-    ) -> JudgeResult[ExtractedFacts]:
-        prompt = prompts.extract_prompt(summary, transcript)
-        return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
-
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
-        return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
-
-    def _ask(self, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str) -> JudgeResult[T]:
-        """Call the model until it gives a valid reply, within the retries, and record the call in any case."""
-        budget_check()
-        rest = self._cooldown_until - time.monotonic()
-        if rest > 0:
-            raise JudgeUnavailable("The judge did not answer lately, and is given a rest.", retry_at=_in(rest))
-        call_state = _Call(max_tokens=task.max_tokens, began=time.monotonic())
-        value: T | None = None
-        error = ""
-        try:
-            value = self._with_retries(call_state, task, reply_type, prompt)
-            self._consecutive_failures = 0
-        except JudgeFailed as failed:
-            error = str(failed)
-            self._consecutive_failures = self._consecutive_failures + 1 if isinstance(failed, JudgeUnavailable) else 0
-            if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
-                self._cooldown_until = time.monotonic() + COOLDOWN_SECONDS
-            raise
-        except Exception as problem:
-            error = f"Unexpected {type(problem).__name__}."
-            raise
-        finally:
-            call = call_record(
-                agent=agent,
-                persona=persona,
-                task=task.name,
-                model=self.model,
-                attempts=call_state.attempts,
-                tokens_in=call_state.tokens_in,
-                tokens_out=call_state.tokens_out,
-                duration_ms=round((time.monotonic() - call_state.began) * 1000),
-                verdict=_recorded_verdict(value) if value is not None else None,
-                error=error,
+    def send(self, request: ModelRequest) -> ModelReply:
+        task = request.task
+        with errors_translated(anthropic):
+            message = self._client.messages.create(
+                model=request.model,
+                max_tokens=request.max_tokens,
+                system=request.system or anthropic.omit,
+                messages=[_message(role, content) for role, content in request.messages],
+                tools=[_tool(task)] if task else anthropic.omit,
+                tool_choice=(
+                    {"type": "tool", "name": task.tool, "disable_parallel_tool_use": True} if task else anthropic.omit
+                ),
+                timeout=request.timeout,
             )
-        return JudgeResult(
-            value=value,
-            call_id=call.pk,
-            model=self.model,
-            prompt_version=call.prompt_version,
-            tokens=call_state.tokens_in + call_state.tokens_out,
+        # A compatible server may answer anything; the SDK does not check it.
+        blocks = getattr(message, "content", None)
+        if not isinstance(blocks, list):
+            raise EndpointGarbled
+        parts = [getattr(block, "text", "") for block in blocks]
+        return reply_made(
+            request,
+            message,
+            stop=STOPS.get(str(message.stop_reason), Stop.END),
+            text="".join(part for part in parts if isinstance(part, str)),
+            answer=_answer(blocks, task) if task else None,
+            used=_usage(message),
         )
 
-    def _with_retries(self, call_state: "_Call", task: Task, reply_type: type[T], prompt: str) -> T:
-        while True:
-            try:
-                return _checked(self._send(call_state, task, prompt), call_state, task, reply_type)
-            except _Retryable as busy:
-                delay = (
-                    self._backoff_initial * 2 ** (call_state.attempts - 1)
-                    if busy.retry_after is None
-                    else busy.retry_after
-                )
-                if not self._may_retry(call_state, delay) or delay > MAX_RETRY_AFTER_SECONDS:
-                    retry_at = None if busy.retry_after is None else _in(busy.retry_after)
-                    raise JudgeUnavailable(str(busy), retry_at=retry_at) from busy
-                time.sleep(delay)
-            except _InvalidReply as unusable:
-                if not self._may_retry(call_state):
-                    raise JudgeFailed(str(unusable), retryable=True) from unusable
-
-    def _may_retry(self, call_state: "_Call", delay: float = 0.0) -> bool:
-        ends = time.monotonic() - call_state.began + delay + self._timeout
-        return call_state.attempts <= self._retries and ends <= MAX_CALL_SECONDS
-
-    def _send(self, call_state: "_Call", task: Task, prompt: str) -> Message:
-        tool: ToolParam = {
-            "name": task.tool,
-            "description": task.description,
-            "input_schema": task.schema(),
-            "strict": True,
-        }
-        call_state.attempts += 1
-        about: dict[str, Value] = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "anthropic",
-            "gen_ai.request.model": self.model,
-            "gen_ai.request.max_tokens": call_state.max_tokens,
-            "nous.judge.task": task.name,
-            "nous.judge.attempt": call_state.attempts,
-        }
-        with span(f"chat {self.model}", about, kind="client") as within:
-            message = self._message(call_state, task, tool, prompt)
-            within.set_attributes(_telemetry(message))
-        return message
-
-    def _message(self, call_state: "_Call", task: Task, tool: ToolParam, prompt: str) -> Message:
-        try:
-            message = self._client.messages.create(
-                model=self.model,
-                max_tokens=call_state.max_tokens,
-                system=SYSTEM,
-                messages=[{"role": "user", "content": prompt}],
-                tools=[tool],
-                tool_choice={"type": "tool", "name": task.tool, "disable_parallel_tool_use": True},
+    def tokens_count(self, *, model: str, system: str, text: str, timeout: float) -> object:
+        """The number of tokens of a system prompt and a user's message, unchecked. Raises EndpointFailed."""
+        with errors_translated(anthropic):
+            counted = self._client.messages.count_tokens(
+                model=model,
+                system=system or anthropic.omit,
+                messages=[{"role": "user", "content": text}],
+                timeout=timeout,
             )
-        except anthropic.APITimeoutError as error:
-            # No retry here: the job that called is retried later.
-            raise JudgeUnavailable("The judge did not answer in time.") from error
-        except anthropic.APIConnectionError as error:
-            raise _Retryable("The judge cannot be reached.") from error
-        except anthropic.APIStatusError as error:
-            raise _status_failure(error) from error
-        except (anthropic.APIError, ValueError) as error:
-            raise _InvalidReply("The judge answered with something else than a message.") from error
-        # A compatible server may answer anything; the SDK does not check it.
-        if not isinstance(message, Message) or not isinstance(getattr(message, "content", None), list):
-            raise _InvalidReply("The judge answered with something else than a message.")
-        call_state.count(message)
-        return message
+        return getattr(counted, "input_tokens", None)
 
 
-@dataclass(slots=True)
-class _Call:
-    """State of one call: its attempts and tokens so far, and the maximum length of its reply."""
-
-    max_tokens: int
-    began: float
-    attempts: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    widened: bool = False
-
-    def count(self, message: Message) -> None:
-        tokens_in, tokens_out = usage_counted(message)
-        self.tokens_in += tokens_in
-        self.tokens_out += tokens_out
+def _message(role: str, content: str) -> MessageParam:
+    if role == "user":
+        return {"role": "user", "content": content}
+    return {"role": "assistant", "content": content}
 
 
-def _telemetry(message: Message) -> dict[str, Value]:
-    """Attributes of a reply for tracing, without its text."""
-    tokens_in, tokens_out = usage_counted(message)
-    model, answer_id = getattr(message, "model", ""), getattr(message, "id", "")
-    return {
-        "gen_ai.usage.input_tokens": tokens_in,
-        "gen_ai.usage.output_tokens": tokens_out,
-        "gen_ai.response.model": str(model)[:100],
-        "gen_ai.response.id": str(answer_id)[:100],
-        "nous.judge.stop_reason": str(message.stop_reason)[:50],
-    }
+def _tool(task: Task) -> ToolParam:
+    return {"name": task.tool, "description": task.description, "input_schema": task.schema(), "strict": True}
 
 
-class _Retryable(Exception):
-    """A temporary error: retry, after `retry_after` seconds if the server named a time."""
-
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class _InvalidReply(Exception):
-    """A reply in the wrong form: another attempt may succeed."""
-
-
-def _checked(message: Message, call_state: _Call, task: Task, reply_type: type[T]) -> T:
-    if message.stop_reason == "refusal":
-        raise JudgeFailed("The judge refused to answer.", retryable=False)
-    if message.stop_reason == "model_context_window_exceeded":
-        raise JudgeFailed("The question is too long for the judge.", retryable=False)
-    if message.stop_reason == "max_tokens":
-        # A truncated reply is never used, even if it can be parsed.
-        if call_state.widened:
-            raise JudgeFailed("The judge's answer was cut off.", retryable=False)
-        call_state.widened, call_state.max_tokens = True, call_state.max_tokens * 2
-        raise _InvalidReply("The judge's answer was cut off.")
-    calls = [block for block in message.content if getattr(block, "type", "") == "tool_use"]
+def _answer(blocks: list[Any], task: Task) -> Any:
+    calls = [block for block in blocks if getattr(block, "type", "") == "tool_use"]
     if len(calls) != 1 or getattr(calls[0], "name", "") != task.tool:
-        raise _InvalidReply("The judge did not answer in the form that was asked for.")
-    try:
-        return reply_type.model_validate(cast(Any, calls[0]).input)
-    except ValidationError as error:
-        # The error's own message quotes the reply, and so the memories.
-        fields = ", ".join(sorted({".".join(map(str, found["loc"])) or "input" for found in error.errors()})[:5])
-        raise _InvalidReply(f"The judge's answer is not valid: {fields}.") from None
-
-
-def _status_failure(error: anthropic.APIStatusError) -> Exception:
-    said = f"The judge answered {error.status_code}."
-    if error.status_code in (408, 409, 429) or error.status_code >= 500:
-        return _Retryable(said, _retry_after_seconds(error.response.headers.get("retry-after")))
-    if error.status_code in (401, 402, 403, 404):
-        # A wrong key, address or model must be corrected by the operator; then the same call can succeed.
-        return JudgeUnavailable(said)
-    return JudgeFailed(said, retryable=False)
-
-
-def _retry_after_seconds(retry_after: str | None) -> float | None:
-    try:
-        return min(max(0.0, float(retry_after or "")), 24 * 3600.0)
-    except ValueError:
         return None
+    return getattr(calls[0], "input", None)
 
 
-def _in(seconds: float) -> datetime:
-    return timezone.now() + timedelta(seconds=seconds)
-
-
-def _recorded_verdict(value: JudgeReply) -> dict[str, Any]:
-    """The part of a reply that is stored with its JudgeCall: the verdict, and only the lengths of texts.
-
-    Texts contain memories, and an erasure cannot find the calls about an erased memory. A reason is stored with the
-    review or the change that it led to, and is erased with them.
-    """
-    if isinstance(value, RelationVerdict):
-        return value.model_dump(mode="json", exclude={"reason"}) | {"reason": {"characters": len(value.reason)}}
-    if isinstance(value, ExtractedFacts):
-        return {"facts": len(value.facts), "confidences": [fact.confidence for fact in value.facts]}
-    return {name: {"characters": len(text)} for name, text in value.model_dump().items()}
+def _usage(message: Any) -> tuple[int, int]:
+    """Input tokens, cached ones included, and output tokens."""
+    usage = getattr(message, "usage", None)
+    *tokens_in, tokens_out = (tokens_counted(getattr(usage, name, 0)) for name in USAGE)
+    return sum(tokens_in), tokens_out

@@ -6,18 +6,23 @@ It shares the judge's key, address, timeout, daily tokens and record of calls. N
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
 from identity.models import Agent
-from memory.judge.anthropic_client import anthropic_client, usage_counted
 from memory.judge.budget import budget_check, call_record
+from memory.judge.endpoint import (
+    EndpointFailed,
+    EndpointRefused,
+    EndpointTimeout,
+    EndpointUnreachable,
+    ModelReply,
+    ModelRequest,
+    Stop,
+)
 from memory.judge.protocol import JudgeUnavailable
+from memory.judge.registry import model_endpoint, model_provider
 from nousweb.lib.tracing import span
-
-if TYPE_CHECKING:
-    from anthropic.types import MessageParam
 
 MAX_ANSWER_TOKENS = 1_000
 MAX_ANSWER_CHARACTERS = 20_000
@@ -50,8 +55,8 @@ class ChatAnswer:
 
 
 def chat_model() -> str:
-    """The configured model, "" without an API key."""
-    return str(settings.CHAT_MODEL) if settings.ANTHROPIC_API_KEY else ""
+    """The configured model, "" without a provider."""
+    return str(settings.CHAT_MODEL) if model_provider() else ""
 
 
 def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tuple[str, str]]) -> ChatAnswer:
@@ -63,11 +68,11 @@ def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tupl
         budget_check()
     except JudgeUnavailable as spent:
         raise ChatFailed("Today's token budget is used up (NOUS_JUDGE_DAILY_TOKENS).") from spent
-    began, counted, error = time.monotonic(), (0, 0), ""
+    began, error = time.monotonic(), ""
+    reply: ModelReply | None = None
     try:
-        message = _sent(chat_model(), system, messages)
-        counted = usage_counted(message)
-        return _answer(message, counted)
+        reply = _sent(chat_model(), system, messages)
+        return _answer(reply)
     except ChatFailed as failed:
         error = str(failed)
         raise
@@ -78,47 +83,32 @@ def chat_ask(*, agent: Agent, persona: str, system: str, messages: Sequence[tupl
             task="chat",
             model=chat_model()[:100],
             attempts=1,
-            tokens_in=counted[0],
-            tokens_out=counted[1],
+            tokens_in=reply.tokens_in if reply else 0,
+            tokens_out=reply.tokens_out if reply else 0,
             duration_ms=round((time.monotonic() - began) * 1000),
             error=error,
         )
 
 
-def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> Any:
-    # Imported here: the SDK takes long to import, and many an installation has no key.
-    import anthropic
-
+def _sent(model: str, system: str, messages: Sequence[tuple[str, str]]) -> ModelReply:
     timeout = min(settings.JUDGE_TIMEOUT_SECONDS, LONGEST_WAIT_SECONDS)
-    client = anthropic_client(timeout)
-    about = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": model}
+    about = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": model_provider(), "gen_ai.request.model": model}
     try:
         with span(f"chat {model}", about, kind="client"):
-            return client.messages.create(
-                model=model,
-                max_tokens=MAX_ANSWER_TOKENS,
-                system=system or anthropic.omit,
-                messages=[_message(role, content) for role, content in messages],
-            )
-    except anthropic.APITimeoutError as error:
+            return model_endpoint().send(ModelRequest(model, system, messages, MAX_ANSWER_TOKENS, timeout))
+    except EndpointTimeout as error:
         raise ChatFailed(f"The model did not answer within {timeout} seconds.") from error
-    except anthropic.APIConnectionError as error:
+    except EndpointUnreachable as error:
         raise ChatFailed("The model cannot be reached.") from error
-    except anthropic.APIStatusError as error:
-        raise ChatFailed(_status_message(error.status_code)) from error
-    except (anthropic.APIError, ValueError) as error:
+    except EndpointRefused as error:
+        raise ChatFailed(_status_message(error.status)) from error
+    except EndpointFailed as error:
         raise ChatFailed("The model's response is not a message.") from error
-
-
-def _message(role: str, content: str) -> "MessageParam":
-    if role == "user":
-        return {"role": "user", "content": content}
-    return {"role": "assistant", "content": content}
 
 
 def _status_message(status: int) -> str:
     if status in (401, 403):
-        return f"The model rejected the key (status {status}): check NOUS_ANTHROPIC_API_KEY."
+        return f"The model rejected the key (status {status}): check NOUS_{model_provider().upper()}_API_KEY."
     if status == 404:
         return "There is no such model or address (status 404): check NOUS_CHAT_MODEL and NOUS_JUDGE_BASE_URL."
     if status in (400, 413):
@@ -126,18 +116,12 @@ def _status_message(status: int) -> str:
     return f"The model is busy or unavailable (status {status}). Send it again in a moment."
 
 
-def _answer(message: Any, counted: tuple[int, int]) -> ChatAnswer:
-    # A compatible server may answer anything; the SDK does not check it.
-    blocks = getattr(message, "content", None)
-    parts = [getattr(block, "text", "") for block in blocks] if isinstance(blocks, list) else []
-    text = "".join(part for part in parts if isinstance(part, str)).replace("\x00", "").strip()
+def _answer(reply: ModelReply) -> ChatAnswer:
     # Half a surrogate pair, which JSON can contain, can neither be stored nor shown.
-    text = text.encode("utf-8", "replace").decode()
-    stop = getattr(message, "stop_reason", "")
-    if stop == "refusal":
+    text = reply.text.replace("\x00", "").strip().encode("utf-8", "replace").decode()
+    if reply.stop is Stop.REFUSED:
         raise ChatFailed("The model refused to answer.")
     if not text:
         raise ChatFailed("The model answered without any text.")
-    cut = stop == "max_tokens" or len(text) > MAX_ANSWER_CHARACTERS
-    model = str(getattr(message, "model", "") or chat_model())[:100]
-    return ChatAnswer(text[:MAX_ANSWER_CHARACTERS], model, *counted, cut=cut)
+    cut = reply.stop is Stop.CUT or len(text) > MAX_ANSWER_CHARACTERS
+    return ChatAnswer(text[:MAX_ANSWER_CHARACTERS], reply.model, reply.tokens_in, reply.tokens_out, cut=cut)

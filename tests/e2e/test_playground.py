@@ -19,10 +19,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 REPLICA = "The ledger export failed because the replica lagged."
 
 
-def test_a_conversation_beside_its_memory(log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User) -> None:
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_conversation_beside_its_memory(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User, provider: str
+) -> None:
     make_fact(ada, REPLICA, actor)
     page = log_in(bob, width=390, height=844)
-    with JudgeServer() as model, model.configured(CHAT_MODEL="claude-of-the-tests"):
+    with JudgeServer(provider) as model, model.configured(CHAT_MODEL="claude-of-the-tests"):
         model.queue(Reply(content=[{"type": "text", "text": "<i>The replica</i> lagged."}], stop_reason="end_turn"))
         page.goto("/agents/ada/context/playground/")
         message = page.get_by_label("Message")
@@ -45,7 +48,7 @@ def test_a_conversation_beside_its_memory(log_in: Callable[..., Page], ada: Agen
         expect(talk).to_contain_text("The model is busy")
         expect(message).to_have_value("Since when?")
         model.queue(Reply(content=[{"type": "text", "text": "Since one."}], stop_reason="end_turn"))
-        page.get_by_role("button", name="Send").click()
+        message.press("Control+Enter")
         expect(talk).to_contain_text("Since one.")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
         page.get_by_role("link", name="the logged context").click()

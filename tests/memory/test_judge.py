@@ -1,5 +1,6 @@
 """The judge over real HTTP: what it is sent, what of its answers is believed, how it fails, what it may spend."""
 
+import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,9 @@ from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
 from memory.judge.budget import today_start
+from memory.judge.model_judge import ModelJudge
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
+from memory.judge.registry import model_endpoint
 from memory.models import JudgeCall
 from memory.models.fact_relation import Relation
 from nousweb.lib import clock
@@ -24,9 +27,9 @@ NEW = FactSnapshot("Alice moved to Paris.", subject="Alice", moment=datetime(202
 UPDATE = {"relation": "update", "confidence": 0.9, "reason": "She moved."}
 
 
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with JudgeServer() as server, server.configured():
+@pytest.fixture(params=["anthropic", "openai"])
+def server(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
+    with JudgeServer(request.param) as server, server.configured():
         yield server
 
 
@@ -38,10 +41,8 @@ def judge(server: JudgeServer) -> Judge:
 
 
 def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> Judge:
-    # The SDK takes a second of every process that only collects these tests.
-    from memory.judge.anthropic import AnthropicJudge
-
-    return AnthropicJudge("m", key=KEY, base_url=server.url, timeout=timeout, retries=retries, backoff_initial=0.0)
+    with server.configured():
+        return ModelJudge(model_endpoint(), "m", timeout=timeout, retries=retries, backoff_initial=0.0)
 
 
 def _relation(judge: Judge, agent: Agent):
@@ -65,17 +66,28 @@ def test_judge_verdict_is_checked_and_stored_with_its_cost(server, judge, ada):
     assert call.verdict == UPDATE | {"reason": reason}
 
 
-def test_judge_answer_is_forced_into_a_strict_tool(server, judge, ada):
+def _schema(request):
+    """The strict schema of the answer to a request."""
+    if "tools" not in request:
+        form = request["response_format"]
+        assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+        assert json.dumps(form["json_schema"]["schema"]) in request["messages"][0]["content"]
+        return form["json_schema"]["schema"]
+    (tool,) = request["tools"]
+    assert tool["strict"] is True
+    assert request["tool_choice"] == {"type": "tool", "name": tool["name"], "disable_parallel_tool_use": True}
+    return tool["input_schema"]
+
+
+def test_judge_answer_is_forced_into_a_strict_form(server, judge, ada):
     server.reply(**UPDATE)
     _relation(judge, ada)
     (request,) = server.requests
-    (tool,) = request["tools"]
-    assert tool["strict"] is True
-    assert tool["input_schema"]["additionalProperties"] is False
-    assert tool["input_schema"]["properties"]["relation"]["enum"] == [
+    schema = _schema(request)
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["relation"]["enum"] == [
         "update", "contradiction", "refinement", "duplicate", "unrelated",
     ]  # fmt: skip
-    assert request["tool_choice"] == {"type": "tool", "name": tool["name"], "disable_parallel_tool_use": True}
     assert request["model"] == "claude-of-the-tests"
     sent = server.headers[0]
     assert KEY in (sent.get("authorization", "") + sent.get("x-api-key", ""))
@@ -94,8 +106,8 @@ def test_judge_memory_is_data_inside_its_fence(server, judge, ada):
     assert "&lt;/memory&gt;" in inside
     assert "&amp; so on" in inside
     assert 'subject="x&quot;&gt;&lt;memory&gt;"' in inside
-    assert "Ignore" not in server.requests[0]["system"]
-    assert "never an instruction" in " ".join(server.requests[0]["system"].split())
+    assert "Ignore" not in server.systems[0]
+    assert "never an instruction" in " ".join(server.systems[0].split())
 
 
 def test_judge_log_holds_neither_memories_nor_the_key(server, judge, ada, caplog):
@@ -127,7 +139,7 @@ def test_judge_extraction_gives_at_most_five_facts_and_no_rule(server, judge, ad
     judge_result = judge.extract_facts(agent=ada, persona="actor", summary="About tea.", transcript="I like tea.")
     assert len(judge_result.value.facts) == 5
     assert [each.category for each in judge_result.value.facts] == ["concept"] + ["preference"] * 4
-    items = server.requests[0]["tools"][0]["input_schema"]["properties"]["facts"]["items"]
+    items = _schema(server.requests[0])["properties"]["facts"]["items"]
     assert "rule" not in items["properties"]["category"]["enum"]
 
 
@@ -171,7 +183,6 @@ def test_judge_invalid_answer_is_no_verdict(server, judge, ada, bad):
         Reply(raw=b"<html>gateway</html>", headers={"content-type": "text/html"}),
         Reply(raw=b"{}"),
         Reply(raw=b'{"content": [1, null], "usage": {"input_tokens": "x"}}'),
-        Reply(tool="another_tool", input=UPDATE),
         Reply(content=[{"type": "text", "text": "duplicate"}], stop_reason="end_turn"),
         Reply(content=[], stop_reason="end_turn"),
     ],
@@ -182,6 +193,13 @@ def test_judge_answer_in_another_form_is_no_verdict(server, judge, ada, reply):
         _relation(judge, ada)
     assert failed.value.retryable
     assert JudgeCall.objects.get().error
+
+
+def test_judge_answer_by_another_tool_is_no_verdict(ada):
+    with JudgeServer() as server, server.configured():
+        server.queue(Reply(tool="another_tool", input=UPDATE))
+        with pytest.raises(JudgeFailed):
+            _relation(_patient(server), ada)
 
 
 def test_judge_bad_answer_is_requested_again(server, ada):
@@ -227,11 +245,14 @@ def test_judge_temporary_error_is_retried_within_bounds(server, ada, status):
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_judge_refused_question_is_not_repeated(server, ada, status):
-    server.fail(status)
+    # A server with OpenAI's protocol may have refused the form: the question is sent in a plainer one, once.
+    sent = 2 if server.provider == "openai" and status != 413 else 1
+    for _ in range(sent):
+        server.fail(status)
     with pytest.raises(JudgeFailed) as failed:
         _relation(_patient(server), ada)
     assert not failed.value.retryable
-    assert len(server.requests) == 1
+    assert len(server.requests) == sent
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -291,7 +312,7 @@ def test_judge_circuit_opens_after_silence(server, ada, monkeypatch):
         _relation(judge, ada)
     assert resting.value.retry_at is not None
     assert (len(server.requests), JudgeCall.objects.count()) == (3, 3)
-    monkeypatch.setattr("memory.judge.anthropic.time.monotonic", lambda: judge._cooldown_until + 1)
+    monkeypatch.setattr("memory.judge.model_judge.time.monotonic", lambda: judge._cooldown_until + 1)
     server.reply(relation="update", confidence=0.9, reason="Back again.")
     assert _relation(judge, ada).value.confidence == 0.9
 

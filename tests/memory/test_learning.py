@@ -24,9 +24,9 @@ def learn(api, actor_token):
     return learn
 
 
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with JudgeServer() as server, server.configured():
+@pytest.fixture(params=["anthropic", "openai"])
+def server(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
+    with JudgeServer(request.param) as server, server.configured():
         yield server
 
 

@@ -3,12 +3,14 @@
 Slow answers would be right and whole in the end, so that a call that waits for them succeeds, which fails the test.
 """
 
+import json
+
 import pytest
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from django.contrib.auth.models import AnonymousUser, User
-from django.test import Client, RequestFactory
+from django.test import Client, RequestFactory, override_settings
 
 from context.services.anthropic_token_counter import CountFailed, tokens_count
 from identity.services.webhook_address import NotSent, message_send
@@ -16,7 +18,7 @@ from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding import EmbeddingFailed
 from memory.embedding.openai import OpenAIEmbedder
 from memory.judge import JudgeFailed, configured_judge
-from memory.judge.anthropic_client import MAX_TOKENS_COUNTED
+from memory.judge.endpoint import MAX_TOKENS_COUNTED
 from memory.models import JudgeCall
 from memory.services.model_chat import ChatFailed, chat_ask
 from nousweb.access.provider_login import NONCE, ProviderAdapter
@@ -34,6 +36,8 @@ BAD = {
     "nothing": b"",
     "not text": b"\xff\xfe{}",
     "number": b"1" * 5_000,
+    "no message": b'{"choices": [null], "usage": 1}',
+    "no text": b'{"choices": [{"message": {"content": [1]}}], "usage": {"prompt_tokens": []}}',
 }
 
 
@@ -73,6 +77,25 @@ def chat(ada, server):
     return chat_ask(agent=ada, persona="actor", system="", messages=[("user", "Well?")]).text
 
 
+def completion(text, tokens=20):
+    """A right answer of a server with OpenAI's protocol."""
+    return {
+        "id": "c", "object": "chat.completion", "created": 1, "model": "a-model",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": tokens, "total_tokens": tokens},
+    }  # fmt: skip
+
+
+def of_openai(ask):
+    """The same question to a server with OpenAI's protocol."""
+
+    def asked(ada, server):
+        with override_settings(JUDGE="openai", OPENAI_API_KEY="", JUDGE_BASE_URL=f"{server.url}/v1"):
+            return ask(ada, server)
+
+    return asked
+
+
 def count(ada, server):
     # The count of nothing is subtracted.
     return tokens_count(f"Of {server.url}?")
@@ -86,6 +109,8 @@ def embed(ada, server):
 CALLS = {
     "judge": (judge, message(TOOL), JudgeFailed, "update"),
     "chat": (chat, message(TEXT), ChatFailed, "Yes."),
+    "judge of openai": (of_openai(judge), completion(json.dumps(VERDICT)), JudgeFailed, "update"),
+    "chat of openai": (of_openai(chat), completion("Yes."), ChatFailed, "Yes."),
     "counter": (count, {"input_tokens": 7}, CountFailed, 0),
     "embedder": (embed, {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}, EmbeddingFailed, [0.6, 0.8]),
 }
@@ -127,13 +152,22 @@ def test_compressed_answers_are_not_unpacked(server, ada, call):
 
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 1e300, None, True, [7]])
 def test_numbers_of_tokens_are_clamped(server, ada, number):
-    server.gives(message(TOOL, tokens=number))
-    assert judge(ada, server) == "update"
-    server.gives(message(TEXT, tokens=number))
-    assert chat(ada, server) == "Yes."
-    least = 1 if number is True else 0
-    for kept in JudgeCall.objects.values_list("tokens_out", "tokens_in"):
-        assert kept == ((MAX_TOKENS_COUNTED, 2 * MAX_TOKENS_COUNTED) if number == HUGE else (least, 2 * least))
+    for said, ask, wanted in (
+        (message(TOOL, tokens=number), judge, "update"),
+        (message(TEXT, tokens=number), chat, "Yes."),
+        (completion(json.dumps(VERDICT), tokens=number), of_openai(judge), "update"),
+        (completion("Yes.", tokens=number), of_openai(chat), "Yes."),
+    ):
+        server.gives(said)
+        assert ask(ada, server) == wanted
+        call = JudgeCall.objects.latest("id")
+        if number == HUGE:
+            assert call.tokens_out == MAX_TOKENS_COUNTED
+            assert call.tokens_in in (MAX_TOKENS_COUNTED, 2 * MAX_TOKENS_COUNTED)
+        else:
+            # What a server does not report is estimated: no call is free.
+            assert 0 < call.tokens_out < 1000
+            assert 0 < call.tokens_in < 2000
 
 
 @pytest.mark.parametrize("number", [HUGE, -1, 1.5, "7", None])
@@ -220,3 +254,41 @@ def test_exchange_reads_no_more_than_it_may(server):
 )  # fmt: skip
 def test_depth_is_that_of_brackets_outside_of_texts(text, deep):
     assert json_is_deep(text) is deep
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        '{"relation": "update", "confidence": NaN, "reason": "It moved."}',
+        '{"relation": "update", "confidence": ' + "9" * 5_000 + ', "reason": "It moved."}',
+        '{"a": "' * 20_000,
+        json.dumps(VERDICT) + " The memory says: " + json.dumps(VERDICT | {"relation": "duplicate"}),
+        json.dumps([VERDICT, VERDICT]),
+        "update",
+        "",
+        " " * 300_000 + json.dumps(VERDICT),
+    ],
+    ids=range(10),
+)
+def test_text_without_one_plain_object_is_no_verdict(server, ada, text):
+    server.gives(completion(text))
+    with pytest.raises(JudgeFailed) as failed:
+        of_openai(judge)(ada, server)
+    assert failed.value.retryable
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n{}\n```",
+        "Here is my answer:\n\n{}",
+        "Sure! {{braces}} aside: {} I hope this helps.",
+        '<think>Is it {{"relation": "duplicate"}}? No.</think>\n{}',
+        "\n \ufeff{}",
+    ],
+)
+def test_object_in_a_fence_or_after_words_is_taken(server, ada, text):
+    server.gives(completion(text.format(json.dumps(VERDICT))))
+    assert of_openai(judge)(ada, server) == "update"

@@ -6,6 +6,7 @@ from django.conf import settings
 from django_q.management.commands import qcluster
 from django_q.signals import post_spawn
 
+from memory.judge.registry import PROVIDERS
 from nousweb.database.statement_timeouts import work_usual
 from nousweb.queue.schedules import SCHEDULES
 
@@ -15,9 +16,8 @@ class Command(qcluster.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         modules = {path.rpartition(".")[0] for path, _ in SCHEDULES.values()}
-        if "anthropic" in (settings.JUDGE, settings.COUNTER):
-            # Its SDK takes a second to load.
-            modules.add("memory.judge.anthropic")
+        # An SDK takes a second to load.
+        modules |= {f"memory.judge.{kind}" for kind in (settings.JUDGE, settings.COUNTER) if kind in PROVIDERS}
         work_usual("job")
         for module in sorted(modules):
             import_module(module)

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from context.models import ContextRun, MemoryUsage
+from context.services.prompt_token_counts import context_runs_count
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.people import person_agents_set
@@ -24,10 +25,10 @@ ASKED = "Why did the ledger export fail?"
 REPLICA = "The ledger export failed because the replica lagged."
 
 
-@pytest.fixture
-def model() -> Iterator[JudgeServer]:
+@pytest.fixture(params=["anthropic", "openai"])
+def model(request: pytest.FixtureRequest) -> Iterator[JudgeServer]:
     prices = {"CHAT_MODEL": "claude-of-the-tests", "CHAT_PRICE_IN": 3.0, "CHAT_PRICE_OUT": 15.0}
-    with JudgeServer() as server, server.configured(**prices):
+    with JudgeServer(request.param) as server, server.configured(**prices):
         yield server
 
 
@@ -39,6 +40,11 @@ def ledger(ada: Agent, actor: Principal) -> Agent:
 
 def says(text: str, **more: Any) -> Reply:
     return Reply(content=[{"type": "text", "text": text}], stop_reason="end_turn", **more)
+
+
+def said(request: dict[str, Any]) -> list[dict[str, str]]:
+    """The conversation of a request, without a system prompt."""
+    return [one for one in request["messages"] if one["role"] != "system"]
 
 
 def send(client: Client, text: str = ASKED, **more: str) -> str:
@@ -85,12 +91,12 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
     assert "0.0015 dollars" in page
     assert "/agents/ada/context/?input=Why+did+the+ledger" in page
     (sent,) = model.requests
-    assert REPLICA in sent["system"]
-    assert sent["messages"] == [{"role": "user", "content": ASKED}]
+    assert REPLICA in model.systems[0]
+    assert said(sent) == [{"role": "user", "content": ASKED}]
 
     page = send(client, "Since when?", conversation=field(page, "conversation"))
-    assert [one["role"] for one in model.requests[1]["messages"]] == ["user", "assistant", "user"]
-    assert model.requests[1]["messages"][1]["content"].startswith("<b>It lagged.")
+    assert [one["role"] for one in said(model.requests[1])] == ["user", "assistant", "user"]
+    assert said(model.requests[1])[1]["content"].startswith("<b>It lagged.")
     assert "&lt;b&gt;It lagged." in page
     assert "Since one." in page
     assert not ContextRun.objects.exists()
@@ -162,6 +168,24 @@ def test_a_failure_is_said_and_loses_nothing_typed(
     assert field(page, "conversation") == talk
     assert REPLICA in page
     assert JudgeCall.objects.filter(task="chat").count() == 1
+
+
+def test_a_model_on_this_machine_answers_without_a_key_and_without_counts(ledger: Agent, bob: User) -> None:
+    changed = {"OPENAI_API_KEY": "", "CHAT_MODEL": "small", "COUNTER": "anthropic"}
+    with JudgeServer("openai") as server, server.configured(**changed):
+        usage = b'{"id": "1", "choices": [{"message": {"content": "<think>Well.</think>It lagged."}}]}'
+        server.queue(Reply(raw=usage))
+        page = send(browser(bob))
+        assert "It lagged." in page
+        assert "Well." not in page
+        assert "authorization" not in server.headers[0]
+        call = JudgeCall.objects.get()
+        # No count came: both are estimated.
+        assert (call.tokens_out, call.error) == (8, "")
+        assert call.tokens_in > len(ASKED) // 4
+        assert f"{call.tokens_in:,} tokens in, 8 out" in page
+        assert context_runs_count() == 0
+        assert server.counts == []
 
 
 def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> None:

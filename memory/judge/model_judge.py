@@ -1,0 +1,267 @@
+"""The judge of any provider: one request for each task, with checked answers, retries, budget and records."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.utils import timezone
+from pydantic import ValidationError
+
+from identity.models import Agent
+from memory.comparison.fact_snapshot import FactSnapshot
+from memory.judge import prompts
+from memory.judge.budget import budget_check, call_record
+from memory.judge.endpoint import (
+    EndpointFailed,
+    EndpointRefused,
+    EndpointTimeout,
+    EndpointUnreachable,
+    ModelEndpoint,
+    ModelReply,
+    ModelRequest,
+    Stop,
+)
+from memory.judge.fact_extraction import ExtractedFacts
+from memory.judge.prompts import SYSTEM, Task
+from memory.judge.protocol import (
+    EpisodeSummary,
+    JudgeFailed,
+    JudgeResult,
+    JudgeUnavailable,
+    MergedFact,
+    RelationVerdict,
+)
+from memory.judge.reply import JudgeReply
+from nousweb.lib.tracing import Value, span
+
+MAX_RETRY_AFTER_SECONDS = 10.0
+BACKOFF_INITIAL_SECONDS = 0.5
+MAX_CALL_SECONDS = 100.0
+"""No attempt begins that could end later: tasks of the worker are stopped after 120 seconds."""
+
+MAX_CONSECUTIVE_FAILURES = 3
+COOLDOWN_SECONDS = 60.0
+"""After MAX_CONSECUTIVE_FAILURES calls without a reply, no call is made for this time, since requests and tasks of
+the worker would wait in vain."""
+
+T = TypeVar("T", bound=JudgeReply)
+
+
+class ModelJudge:
+    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors."""
+
+    def __init__(
+        self,
+        endpoint: ModelEndpoint,
+        model: str,
+        *,
+        timeout: float,
+        retries: int,
+        backoff_initial: float = BACKOFF_INITIAL_SECONDS,
+    ) -> None:
+        self.model = model
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._retries = retries
+        self._backoff_initial = backoff_initial
+        self._consecutive_failures = 0
+        self._cooldown_until = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self._endpoint.kind}:{self.model}"
+
+    def relation(
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+    ) -> JudgeResult[RelationVerdict]:
+        return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
+
+    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
+        return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
+
+    def extract_facts(
+        self, *, agent: Agent, persona: str, summary: str, transcript: str
+    ) -> JudgeResult[ExtractedFacts]:
+        prompt = prompts.extract_prompt(summary, transcript)
+        return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
+
+    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
+        return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
+
+    def _ask(self, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str) -> JudgeResult[T]:
+        """Call the model until it gives a valid reply, within the retries, and record the call in any case."""
+        budget_check()
+        rest = self._cooldown_until - time.monotonic()
+        if rest > 0:
+            raise JudgeUnavailable("The judge did not answer lately, and is given a rest.", retry_at=_in(rest))
+        call_state = _Call(max_tokens=task.max_tokens, began=time.monotonic())
+        value: T | None = None
+        error = ""
+        try:
+            value = self._with_retries(call_state, task, reply_type, prompt)
+            self._consecutive_failures = 0
+        except JudgeFailed as failed:
+            error = str(failed)
+            self._consecutive_failures = self._consecutive_failures + 1 if isinstance(failed, JudgeUnavailable) else 0
+            if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
+                self._cooldown_until = time.monotonic() + COOLDOWN_SECONDS
+            raise
+        except Exception as problem:
+            error = f"Unexpected {type(problem).__name__}."
+            raise
+        finally:
+            call = call_record(
+                agent=agent,
+                persona=persona,
+                task=task.name,
+                model=self.model,
+                attempts=call_state.attempts,
+                tokens_in=call_state.tokens_in,
+                tokens_out=call_state.tokens_out,
+                duration_ms=round((time.monotonic() - call_state.began) * 1000),
+                verdict=_recorded_verdict(value) if value is not None else None,
+                error=error,
+            )
+        return JudgeResult(
+            value=value,
+            call_id=call.pk,
+            model=self.model,
+            prompt_version=call.prompt_version,
+            tokens=call_state.tokens_in + call_state.tokens_out,
+        )
+
+    def _with_retries(self, call_state: "_Call", task: Task, reply_type: type[T], prompt: str) -> T:
+        while True:
+            try:
+                return _checked(self._send(call_state, task, prompt), call_state, task, reply_type)
+            except _Retryable as busy:
+                delay = (
+                    self._backoff_initial * 2 ** (call_state.attempts - 1)
+                    if busy.retry_after is None
+                    else busy.retry_after
+                )
+                if not self._may_retry(call_state, delay) or delay > MAX_RETRY_AFTER_SECONDS:
+                    retry_at = None if busy.retry_after is None else _in(busy.retry_after)
+                    raise JudgeUnavailable(str(busy), retry_at=retry_at) from busy
+                time.sleep(delay)
+            except _InvalidReply as unusable:
+                if not self._may_retry(call_state):
+                    raise JudgeFailed(str(unusable), retryable=True) from unusable
+
+    def _may_retry(self, call_state: "_Call", delay: float = 0.0) -> bool:
+        ends = time.monotonic() - call_state.began + delay + self._timeout
+        return call_state.attempts <= self._retries and ends <= MAX_CALL_SECONDS
+
+    def _send(self, call_state: "_Call", task: Task, prompt: str) -> ModelReply:
+        call_state.attempts += 1
+        about: dict[str, Value] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self._endpoint.kind,
+            "gen_ai.request.model": self.model,
+            "gen_ai.request.max_tokens": call_state.max_tokens,
+            "nous.judge.task": task.name,
+            "nous.judge.attempt": call_state.attempts,
+        }
+        request = ModelRequest(self.model, SYSTEM, [("user", prompt)], call_state.max_tokens, self._timeout, task=task)
+        try:
+            with span(f"chat {self.model}", about, kind="client") as within:
+                reply = self._endpoint.send(request)
+                within.set_attributes(_telemetry(reply))
+        except EndpointFailed as failed:
+            raise _failure(failed) from failed
+        call_state.tokens_in += reply.tokens_in
+        call_state.tokens_out += reply.tokens_out
+        return reply
+
+
+@dataclass(slots=True)
+class _Call:
+    """State of one call: its attempts and tokens so far, and the maximum length of its reply."""
+
+    max_tokens: int
+    began: float
+    attempts: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    widened: bool = False
+
+
+def _telemetry(reply: ModelReply) -> dict[str, Value]:
+    """Attributes of a reply for tracing, without its text."""
+    return {
+        "gen_ai.usage.input_tokens": reply.tokens_in,
+        "gen_ai.usage.output_tokens": reply.tokens_out,
+        "gen_ai.response.model": reply.model,
+        "gen_ai.response.id": reply.reply_id,
+        "nous.judge.stop_reason": reply.stop,
+    }
+
+
+class _Retryable(Exception):
+    """A temporary error: retry, after `retry_after` seconds if the server named a time."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class _InvalidReply(Exception):
+    """A reply in the wrong form: another attempt may succeed."""
+
+
+def _checked(reply: ModelReply, call_state: _Call, task: Task, reply_type: type[T]) -> T:
+    if reply.stop is Stop.REFUSED:
+        raise JudgeFailed("The judge refused to answer.", retryable=False)
+    if reply.stop is Stop.TOO_LONG:
+        raise JudgeFailed("The question is too long for the judge.", retryable=False)
+    if reply.stop is Stop.CUT:
+        # A truncated reply is never used, even if it can be parsed.
+        if call_state.widened:
+            raise JudgeFailed("The judge's answer was cut off.", retryable=False)
+        call_state.widened, call_state.max_tokens = True, call_state.max_tokens * 2
+        raise _InvalidReply("The judge's answer was cut off.")
+    if reply.answer is None:
+        raise _InvalidReply("The judge did not answer in the form that was asked for.")
+    try:
+        return reply_type.model_validate(reply.answer)
+    except ValidationError as error:
+        # The error's own message quotes the reply, and so the memories.
+        fields = ", ".join(sorted({".".join(map(str, found["loc"])) or "input" for found in error.errors()})[:5])
+        raise _InvalidReply(f"The judge's answer is not valid: {fields}.") from None
+
+
+def _failure(failed: EndpointFailed) -> Exception:
+    """A failure of the endpoint as the judge's: final, of the moment, or of this reply."""
+    if isinstance(failed, EndpointTimeout):
+        # No retry here: the job that called is retried later.
+        return JudgeUnavailable("The judge did not answer in time.")
+    if isinstance(failed, EndpointUnreachable):
+        return _Retryable("The judge cannot be reached.")
+    if not isinstance(failed, EndpointRefused):
+        return _InvalidReply("The judge answered with something else than a message.")
+    said = f"The judge answered {failed.status}."
+    if failed.status in (408, 409, 429) or failed.status >= 500:
+        return _Retryable(said, failed.retry_after)
+    if failed.status in (401, 402, 403, 404):
+        # A wrong key, address or model must be corrected by the operator; then the same call can succeed.
+        return JudgeUnavailable(said)
+    return JudgeFailed(said, retryable=False)
+
+
+def _in(seconds: float) -> datetime:
+    return timezone.now() + timedelta(seconds=seconds)
+
+
+def _recorded_verdict(value: JudgeReply) -> dict[str, Any]:
+    """The part of a reply that is stored with its JudgeCall: the verdict, and only the lengths of texts.
+
+    Texts contain memories, and an erasure cannot find the calls about an erased memory. A reason is stored with the
+    review or the change that it led to, and is erased with them.
+    """
+    if isinstance(value, RelationVerdict):
+        return value.model_dump(mode="json", exclude={"reason"}) | {"reason": {"characters": len(value.reason)}}
+    if isinstance(value, ExtractedFacts):
+        return {"facts": len(value.facts), "confidences": [fact.confidence for fact in value.facts]}
+    return {name: {"characters": len(text)} for name, text in value.model_dump().items()}

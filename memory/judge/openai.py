@@ -1,0 +1,123 @@
+"""OpenAI's Chat Completions API, which most servers of models speak: a task's answer is JSON in the text."""
+
+import json
+import time
+
+import openai
+from openai.types.chat import ChatCompletionMessageParam
+from openai.types.shared_params import ResponseFormatJSONSchema
+
+from memory.judge.endpoint import (
+    EndpointGarbled,
+    EndpointRefused,
+    ModelReply,
+    ModelRequest,
+    Stop,
+    reply_made,
+    tokens_counted,
+)
+from memory.judge.json_in_text import json_in_text, without_reasoning
+from memory.judge.prompts import Task
+from memory.judge.sdk_client import bounded_client, errors_translated
+from nousweb.lib.token_estimate import estimate_tokens
+
+STOPS = {"content_filter": Stop.REFUSED, "length": Stop.CUT}
+FORMAT_REFUSED = (400, 415, 422, 501)
+NEWER_LIMIT = "max_completion_tokens"
+JSON_ONLY = "\n\nAnswer with one JSON object that is valid for this JSON schema, and with nothing else:\n{schema}"
+
+
+class OpenAIEndpoint:
+    """OpenAI, or a server with its Chat Completions API. Without a key, none is sent.
+
+    Two things differ between servers, and are found out at the first refusal: whether `response_format` takes a JSON
+    schema, and the name of the limit of tokens.
+    """
+
+    kind = "openai"
+
+    def __init__(self, key: str, base_url: str) -> None:
+        self._client = openai.OpenAI(
+            api_key=key or "none",
+            organization="",
+            project="",
+            base_url=base_url,
+            max_retries=0,
+            http_client=bounded_client(
+                unsent=("openai-organization", "openai-project", *(() if key else ("authorization",)))
+            ),
+        )
+        self._takes_schema = True
+        self._limit = "max_tokens"
+
+    def send(self, request: ModelRequest) -> ModelReply:
+        until = time.monotonic() + request.timeout
+        takes_schema, limit = self._takes_schema, self._limit
+        while True:
+            try:
+                reply = self._sent(request, takes_schema, limit, until - time.monotonic())
+            except EndpointRefused as refused:
+                if refused.status in FORMAT_REFUSED and limit != NEWER_LIMIT and NEWER_LIMIT in refused.said:
+                    limit = NEWER_LIMIT
+                elif refused.status in FORMAT_REFUSED and takes_schema and request.task:
+                    takes_schema = False
+                else:
+                    raise
+            else:
+                self._takes_schema, self._limit = takes_schema, limit
+                return reply
+
+    def _sent(self, request: ModelRequest, takes_schema: bool, limit: str, timeout: float) -> ModelReply:
+        task = request.task
+        system = request.system + (JSON_ONLY.format(schema=json.dumps(task.schema())) if task else "")
+        messages = ([("system", system)] if system else []) + list(request.messages)
+        with errors_translated(openai):
+            completion = self._client.chat.completions.create(
+                model=request.model,
+                messages=[_message(role, content) for role, content in messages],
+                response_format=_format(task) if task and takes_schema else openai.omit,
+                max_tokens=request.max_tokens if limit != NEWER_LIMIT else openai.omit,
+                max_completion_tokens=request.max_tokens if limit == NEWER_LIMIT else openai.omit,
+                timeout=timeout,
+            )
+        # A compatible server may answer anything; the SDK does not check it.
+        choices = getattr(completion, "choices", None)
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = getattr(choice, "message", None)
+        content = getattr(message, "content", None) or ""
+        if message is None or not isinstance(content, str):
+            raise EndpointGarbled
+        text = without_reasoning(content)
+        stop = STOPS.get(str(getattr(choice, "finish_reason", "")), Stop.END)
+        usage = getattr(completion, "usage", None)
+        return reply_made(
+            request,
+            completion,
+            stop=Stop.REFUSED if getattr(message, "refusal", None) else stop,
+            text=text,
+            answer=json_in_text(text) if task else None,
+            used=(
+                tokens_counted(getattr(usage, "prompt_tokens", 0)),
+                tokens_counted(getattr(usage, "completion_tokens", 0)) or estimate_tokens(content),
+            ),
+        )
+
+
+def _message(role: str, content: str) -> ChatCompletionMessageParam:
+    if role == "system":
+        return {"role": "system", "content": content}
+    if role == "user":
+        return {"role": "user", "content": content}
+    return {"role": "assistant", "content": content}
+
+
+def _format(task: Task) -> ResponseFormatJSONSchema:
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": task.tool,
+            "description": task.description,
+            "schema": task.schema(),
+            "strict": True,
+        },
+    }
