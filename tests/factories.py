@@ -92,6 +92,13 @@ def pair_review(question: Any) -> MemoryReview:
     return MemoryReview.objects.select_related("old", "new", "agent").get(pk=key)
 
 
+def database_address() -> str:
+    """The address of the tests' database, for another process."""
+    given = connection.get_connection_params()
+    port = f"&port={given['port']}" if given.get("port") else ""
+    return f"postgresql://{given['user']}@/{given['dbname']}?host={given['host']}{port}"
+
+
 def make_events(agent: Agent, by: Principal, *contents: str, kind: str = "user_input", **more: Any) -> list[Event]:
     """One recorded event for each of `contents`; `more` are fields of all of them, such as `loop_id`."""
     events = [{"kind": kind, "content": content, **more} for content in contents]

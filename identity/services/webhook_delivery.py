@@ -11,6 +11,7 @@ import hmac
 import json
 import time
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
@@ -48,11 +49,17 @@ def webhooks_due() -> list[uuid.UUID]:
     """
     streams_publish()
     waiting = WebhookDelivery.objects.filter(agent=OuterRef("agent"), webhook=OuterRef("pk"), status=Status.WAITING)
-    ends = ChangeStream.objects.filter(agent=OuterRef("agent"))
-    new = ends.filter(persona=Persona.ACTOR, last__gt=OuterRef("actor_position"))
-    sealed = ends.filter(persona=Persona.SUBCONSCIOUS, last__gt=OuterRef("subconscious_position"))
-    has_something = Exists(waiting) | Exists(new) | Q(Exists(sealed), persona=Persona.SUBCONSCIOUS)
-    return list(_free().filter(has_something).order_by("due_at", "pk").values_list("pk", flat=True))
+    free = list(_free().annotate(waits=Exists(waiting)).order_by("due_at", "pk"))
+    # A statement of its own: on a cluster, webhooks and streams are on different servers.
+    streams = ChangeStream.objects.filter(agent__in={webhook.agent_id for webhook in free})
+    ends = {(agent, persona): last for agent, persona, last in streams.values_list("agent", "persona", "last")}
+    return [webhook.pk for webhook in free if webhook.waits or _has_news(webhook, ends)]
+
+
+def _has_news(webhook: Webhook, ends: Mapping[tuple[int, str], int]) -> bool:
+    """Whether a stream that it reports goes on behind its position."""
+    reported = [Persona.ACTOR, *([Persona.SUBCONSCIOUS] if webhook.persona == Persona.SUBCONSCIOUS else [])]
+    return any(ends.get((webhook.agent_id, each), 0) > getattr(webhook, POSITIONS[each]) for each in reported)
 
 
 def webhook_serve(webhook_id: uuid.UUID) -> int:

@@ -14,20 +14,17 @@ COLUMN = "agent_id"
 COLOCATED_WITH = "memory_event"
 """The table that is distributed first: the rows of an agent in all others lie on the same server."""
 
-COORDINATOR_ONLY = frozenset({"identity_changestream"})
-"""Tables of rows of agents that are not distributed: the places in the change feed."""
-
 
 def distributed_tables() -> tuple[str, ...]:
     """The tables whose rows belong to one agent, its memory, its prompts, its identity and its changes: those of every
     `AgentRow`. COLOCATED_WITH is the first."""
     names = {model._meta.db_table for model in apps.get_models() if issubclass(model, AgentRow)}
-    return (COLOCATED_WITH, *sorted(names - COORDINATOR_ONLY - {COLOCATED_WITH}))
+    return (COLOCATED_WITH, *sorted(names - {COLOCATED_WITH}))
 
 
 REFERENCE = ("identity_agent", "memory_embeddingmodel", "context_contextprofile", "context_contextprofileversion")
 """Small tables that statements read together with those: each server has a copy. All others stay on the coordinator:
-accounts, sessions, tokens, webhooks and places in the change feed, the queue and its jobs, the inbox, the audit trail
+accounts, sessions, tokens, webhooks, the queue and its jobs, the inbox, the audit trail
 and the seals."""
 
 PARTITIONED = ("memory_searchitem", "memory_searchpassage")

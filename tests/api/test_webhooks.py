@@ -321,7 +321,7 @@ def test_looking_for_what_is_due_takes_the_same_statements_for_any_number(ada, a
         webhook_create(agent=ada, url=url, scopes=SCOPES, persona=persona, by=admin)
     record(ada, "1", persona="subconscious")
     streams_publish()
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert len(webhooks_due()) == 3
 
 

@@ -18,13 +18,13 @@ import httpx2
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
-from django.db import connection
 from django.urls import reverse
 from nous_client import Nous
 
 from memory.lifecycle.runner import job_run
 from memory.models import ImportRun, Job
 from tests.event_loops import to_its_end
+from tests.factories import database_address
 from tests.http import browser
 from tests.late_imports import Late
 from tests.product import PROJECT
@@ -185,9 +185,7 @@ class StdioInterface(McpInterface):
     def __init__(self, url: str, secret: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(url, secret, folder)
         if environment is None:
-            parameters = connection.get_connection_params()
-            address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
-            environment = {**os.environ, "DATABASE_URL": address}
+            environment = {**os.environ, "DATABASE_URL": database_address()}
         self.ids = count(1)
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "mcp"],

@@ -5,10 +5,9 @@ import sys
 
 import httpx2
 import pytest
-from django.db import connection
 
 from tests.event_loops import to_its_end
-from tests.factories import make_token
+from tests.factories import database_address, make_token
 from tests.late_imports import Late
 from tests.product import PROJECT
 
@@ -63,9 +62,7 @@ def test_turn_over_http(live_server, other_token, mode, version):
 
 
 def test_turn_over_standard_input(bruno):
-    parameters = connection.get_connection_params()
-    address = f"postgresql://{parameters['user']}@/{parameters['dbname']}?host={parameters['host']}"
-    environment = {**os.environ, "DATABASE_URL": address, "NOUS_TOKEN": make_token(bruno)}
+    environment = {**os.environ, "DATABASE_URL": database_address(), "NOUS_TOKEN": make_token(bruno)}
     server = mcp_stdio.StdioServerParameters(
         command=sys.executable, args=["manage.py", "mcp"], env=environment, cwd=str(PROJECT)
     )
