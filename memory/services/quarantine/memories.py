@@ -89,8 +89,11 @@ def memory_text(memory: Any, between: str = ".\n") -> str:
 
 
 def memory_names(memory: Any) -> str:
-    """The names of a memory: they stand beside its words in answers and prompts."""
-    return ". ".join(str(value) for name in NAME_FIELDS if (value := getattr(memory, name, "")))
+    """The names of a memory, and each text of an event's metadata: they stand beside its words in answers and prompts,
+    and an instruction may begin with each of them."""
+    metadata = json_texts(memory.metadata) if isinstance(memory, Event) else ()
+    names = (getattr(memory, name, "") for name in NAME_FIELDS)
+    return ". ".join(str(text) for text in (*names, *metadata) if text)
 
 
 def quarantine_if_needed(memory: Any, by: Principal) -> bool:
