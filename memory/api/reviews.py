@@ -7,6 +7,9 @@ from django.http import HttpRequest
 from ninja import Router
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.models import MemoryReview
+from memory.models.reviews import MemoryReviewQuerySet
+from memory.persona import PersonaMemory
 from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
 from memory.selectors.filters import ReviewFilter
@@ -17,6 +20,12 @@ from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 
 router = Router()
 VIEW = "memory.view_memoryreview"
+
+
+def _asked(memory: PersonaMemory) -> MemoryReviewQuerySet:
+    """The reviews without those about which nobody was asked."""
+    reviews: MemoryReviewQuerySet = memory.reviews.exclude(status=MemoryReview.Status.UNDECIDED)
+    return reviews
 
 
 @router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List reviews of memories")
@@ -30,7 +39,7 @@ def reviews_get(
 ) -> Any:
     """Reviews of memories of the token's persona, latest first."""
     _, _, memory = caller(request, agent, VIEW)
-    reviews = memory.reviews.select_related("old", "new")
+    reviews = _asked(memory).select_related("old", "new")
     reviews = ReviewFilter.narrow(reviews, status="" if status == "all" else status, kind=kind)
     return list_page(reviews, moment="created_at", limit=limit, cursor=cursor)
 
@@ -39,7 +48,7 @@ def reviews_get(
 def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """One review with its facts and reasons, and its resolution once there is one."""
     _, _, memory = caller(request, agent, VIEW)
-    return row_of(memory.reviews.select_related("old", "new"), review_id, "review")
+    return row_of(_asked(memory).select_related("old", "new"), review_id, "review")
 
 
 @router.post(
@@ -48,7 +57,7 @@ def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> 
 def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewResolveIn, agent: AgentSlug = "") -> Any:
     """Only for people: no token can resolve a review, whatever its scopes."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_resolve(review=row_of(memory.reviews, review_id, "review"), by=by, **payload.dict())
+    return review_resolve(review=row_of(_asked(memory), review_id, "review"), by=by, **payload.dict())
 
 
 @router.post(
@@ -57,4 +66,4 @@ def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewRe
 def review_undo_post(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """The facts are restored as new changes, and the review is pending again."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_undo(review=row_of(memory.reviews, review_id, "review"), by=by)
+    return review_undo(review=row_of(_asked(memory), review_id, "review"), by=by)

@@ -1,6 +1,7 @@
 """Reviews: pending decisions of people about memories."""
 
 import uuid
+from datetime import datetime
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -29,7 +30,8 @@ class MemoryReview(AgentRow):
     `facts` those of them that are facts. `subjects` are the two that may be one thing, the older first. Of an attribute
     `details` has the name, and `facts` are those with different values of it; each pair of them is a row too, `joined`
     until the attribute is decided about. `reasons` is what the comparison found, `verdict` what a judge said.
-    `before` is what the resolution changed, so that it can be undone.
+    `before` is what the resolution changed, so that it can be undone. `undecided` ones are over the attention budget
+    (`details` has `undecided`): nobody is asked. `asked_at` is set for those that count in the budget.
     """
 
     class Kind(models.TextChoices):
@@ -49,9 +51,13 @@ class MemoryReview(AgentRow):
         RESOLVED = "resolved", "Resolved"
         EXPIRED = "expired", "Expired"
         JOINED = "joined", "Asked with its attribute"
+        UNDECIDED = "undecided", "Undecided"
 
-    OPEN = (Status.PENDING, Status.JOINED)
-    UNANSWERED = (Status.PENDING, Status.EXPIRED, Status.JOINED)
+    ASKED = (Status.PENDING, Status.JOINED)
+    """People are asked."""
+    OPEN = (*ASKED, Status.UNDECIDED)
+    """People or a judge may still decide."""
+    UNANSWERED = (*ASKED, Status.EXPIRED)
 
     class Resolution(models.TextChoices):
         SAME = "same", "Same"
@@ -95,6 +101,7 @@ class MemoryReview(AgentRow):
     before = models.JSONField(default=dict)
     batch = models.UUIDField(null=True)
     created_at = models.DateTimeField(default=clock.now)
+    asked_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField()
 
     objects = MemoryReviewQuerySet.as_manager()
@@ -105,13 +112,18 @@ class MemoryReview(AgentRow):
         indexes = [
             models.Index(fields=["created_at", "id"], condition=Q(status="pending"), name="memory_review_waiting"),
             models.Index(fields=["agent", "persona", "-created_at", "-id"]),
+            models.Index(fields=["agent", "asked_at"], condition=Q(asked_at__isnull=False), name="memory_review_asked"),
+            models.Index(fields=["agent", "persona"], condition=Q(status="undecided"), name="memory_review_undecided"),
             models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="memory_review_batch"),
             # The few pairs of facts that nobody has decided about, by either of the two, as
             # memory/search/contested_facts.py looks for them.
             *(
                 models.Index(
                     fields=[fact],
-                    condition=Q(kind__in=["contradiction", "duplicate"], status__in=["pending", "expired", "joined"]),
+                    condition=Q(
+                        kind__in=["contradiction", "duplicate"],
+                        status__in=["pending", "joined", "expired", "undecided"],
+                    ),
                     name=f"memory_review_{fact}",
                 )
                 for fact in ("old", "new")
@@ -126,6 +138,11 @@ class MemoryReview(AgentRow):
     def asked_by(self) -> str:
         """The id of the review by which people are asked: that of the attribute for a pair that joined it."""
         return str(self.details.get("question") or self.pk)
+
+    def was_undecided(self, moment: datetime) -> bool:
+        """Whether nobody was asked about it at `moment`."""
+        until = self.details.get("undecided_until")
+        return bool(self.details.get("undecided")) or (until is not None and datetime.fromisoformat(until) > moment)
 
     def get_absolute_url(self) -> str:
         return reverse("memory_review_detail", args=[self.pk])

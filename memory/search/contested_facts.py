@@ -1,7 +1,7 @@
 """Contested facts: which facts of an agent contest each other in a pending review.
 
 Two facts are contested while a review of them has no resolution, also when it expired, since nobody has decided then
-either, and while both are held to be true and valid.
+either, and while both are held to be true and valid. If nobody was asked, they are undecided instead of contested.
 """
 
 import json
@@ -46,13 +46,15 @@ MAX_STEPS = 5
 class ContestedFact:
     """A fact, as a search would find it, with the ids of those that contest it.
 
-    `opposed` are the partners with which it can hardly be true. `endorsed`: whether people verified it.
+    `opposed` are the partners with which it can hardly be true, `undecided` those about which nobody was asked.
+    `endorsed`: whether people verified it.
     """
 
     hit: SearchHit
     endorsed: bool
     partners: frozenset[str] = frozenset()
     opposed: frozenset[str] = frozenset()
+    undecided: frozenset[str] = frozenset()
 
     @property
     def since(self) -> datetime:
@@ -70,15 +72,15 @@ def is_opposed(kind: str, codes: Collection[str], relation: str = "") -> bool:
     return kind == Kind.CONTRADICTION and (REFINING_CODE not in codes or not OPPOSING_CODES.isdisjoint(codes))
 
 
-_STATUSES = ", ".join(f"'{status}'" for status in MemoryReview.UNANSWERED)
+_STATUSES = ", ".join(f"'{status}'" for status in (*MemoryReview.UNANSWERED, MemoryReview.Status.UNDECIDED))
 _UNDECIDED = f"review.kind IN ('{Kind.CONTRADICTION}', '{Kind.DUPLICATE}') AND review.status IN ({_STATUSES})"
 """The condition of the indexes memory_review_old and memory_review_new."""
 _SIDES = ("old_id", "new_id")
 
 
 def pending_review_sql(key: str, agent: int | str) -> str:
-    """SQL condition: a contradiction or duplicate review of the fact `key` is pending or expired. Without one, the fact
-    is not contested."""
+    """SQL condition: a contradiction or duplicate review of the fact `key` is pending, expired or undecided. Without
+    one, the fact is neither contested nor undecided."""
     # OFFSET 0 keeps a prepared plan from reading the reviews of all facts.
     return " OR ".join(
         f"EXISTS (SELECT 1 FROM {MemoryReview._meta.db_table} AS review"  # noqa: S608
@@ -103,7 +105,10 @@ def _pairs_of(key: str, columns: str, personas: str) -> str:
     )
 
 
-_ABOUT = "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation') AS pair"
+_ABOUT = (
+    "json_build_array({other}, review.kind, review.reasons, review.verdict ->> 'relation',"
+    " review.details ? 'undecided') AS pair"
+)
 _FACT = (
     "endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at,"
     " valid_from"
@@ -142,8 +147,9 @@ def _statement(personas: tuple[str, ...], shown: str) -> str:
     )
 
 
-Pair = tuple[str, str, Collection[str], str]
-"""Id of the other fact, kind of the review, codes of the differences, relation by the judge ("" for none)."""
+Pair = tuple[str, str, Collection[str], str, bool]
+"""Id of the other fact, kind of the review, codes of the differences, relation by the judge ("" for none), whether
+nobody was asked."""
 
 
 def contested_facts(
@@ -174,7 +180,10 @@ def contested_facts(
         row["subject_name"] = row["subject_name"] or row["subject"]
         hit = SearchHit(type=_TYPE, metadata={}, score=0.0, cosine=None, lexical=0.0, loop_id="", **row)
         found[hit.id] = ContestedFact(hit, endorsed)
-        pairs[hit.id] = [(other, kind, _codes(reasons), relation or "") for other, kind, reasons, relation in own]
+        pairs[hit.id] = [
+            (other, kind, _codes(reasons), relation or "", undecided)
+            for other, kind, reasons, relation, undecided in own
+        ]
     return _made(found, pairs)
 
 
@@ -189,11 +198,12 @@ def _codes(reasons: Any) -> frozenset[str]:
 def _made(found: Mapping[str, ContestedFact], pairs: Mapping[str, Sequence[Pair]]) -> tuple[ContestedFact, ...]:
     made = []
     for key, fact in found.items():
-        contests = [pair for pair in pairs[key] if pair[0] in found and pair[1] == Kind.CONTRADICTION]
+        contests = [pair for pair in pairs[key] if pair[0] in found and (pair[1] == Kind.CONTRADICTION or pair[4])]
         if contests:
             partners = frozenset([pair[0] for pair in contests])
-            opposed = frozenset([pair[0] for pair in contests if is_opposed(*pair[1:])])
-            made.append(ContestedFact(fact.hit, fact.endorsed, partners, opposed))
+            opposed = frozenset([pair[0] for pair in contests if is_opposed(*pair[1:4])])
+            undecided = frozenset([pair[0] for pair in contests if pair[4]])
+            made.append(ContestedFact(fact.hit, fact.endorsed, partners, opposed, undecided))
     return tuple(made)
 
 
@@ -202,7 +212,7 @@ def _contested_as_of(
 ) -> tuple[ContestedFact, ...]:
     """`contested_facts` by the reviews that were open at `moment`, of facts that were recorded as true then."""
     open_reviews = view.reviews.filter(
-        Q(status__in=MemoryReview.UNANSWERED) | Q(resolved_at__gt=moment),
+        Q(status__in=(*MemoryReview.UNANSWERED, MemoryReview.Status.UNDECIDED)) | Q(resolved_at__gt=moment),
         kind__in=(Kind.CONTRADICTION, Kind.DUPLICATE),
         created_at__lte=moment,
     )
@@ -222,7 +232,12 @@ def _contested_as_of(
     for review in reviews.values():
         if review.pk in resolved:
             continue
-        about = (review.kind, _codes(review.reasons), str(review.verdict.get("relation", "")))
+        about = (
+            review.kind,
+            _codes(review.reasons),
+            str(review.verdict.get("relation", "")),
+            review.was_undecided(moment),
+        )
         pairs[str(review.old_id)].append((str(review.new_id), *about))
         pairs[str(review.new_id)].append((str(review.old_id), *about))
     rows = view.facts.recorded_as_of(moment).filter(pk__in=pairs, invalidated_at__isnull=True).with_subject_name()

@@ -360,4 +360,6 @@ def _why(place: str, compressed: bool) -> str:
 
 def _contested(entry: Verdict) -> str:
     contest = entry.candidate.contest
-    return f" Contested, the {contest.contested}: its review is not resolved yet." if contest else ""
+    if contest is None or not contest.contested:
+        return " The older of two facts about which nobody has decided." if contest and contest.mark else ""
+    return f" Contested, the {contest.contested}: its review is not resolved yet."

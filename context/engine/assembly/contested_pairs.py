@@ -38,8 +38,9 @@ PULLED_IN_DESPITE = frozenset(
 class ContestedCandidate:
     """A contested fact as a prompt could show it, whether the search found it or not.
 
-    `partners` are the ids of the facts that contest it, `opposed` of those with which it can hardly be true. `since` is
-    when it became true, or else was recorded; `core_priority` is its priority in core memory.
+    `partners` are the ids of the facts that contest it, `opposed` of those with which it can hardly be true,
+    `undecided` of those about which nobody was asked. `since` is when it became true, or else was recorded;
+    `core_priority` is its priority in core memory.
     """
 
     candidate: Candidate
@@ -47,6 +48,7 @@ class ContestedCandidate:
     since: datetime
     endorsed: bool = False
     opposed: frozenset[str] = frozenset()
+    undecided: frozenset[str] = frozenset()
     core_priority: int = 0
 
     @property
@@ -56,6 +58,11 @@ class ContestedCandidate:
     @property
     def is_core_memory(self) -> bool:
         return self.candidate.hit.category in PROFILE_CATEGORIES
+
+    @property
+    def date(self) -> str:
+        """Its date in a mark."""
+        return f"{self.since.astimezone(UTC):%Y-%m-%d}"
 
     @property
     def age_key(self) -> tuple[datetime, datetime, str]:
@@ -175,21 +182,24 @@ class ContestedGroups:
     def annotation(self, key: str, shown: Collection[str] = ()) -> ContestAnnotation:
         """The annotation of a contested fact in a prompt that may show the `shown` facts of its group."""
         one, group = self.facts[key], self._group[key]
-        partners = [other for other in self.facts if other in one.partners]
-        is_older = any(self.facts[other].age_key > one.age_key for other in partners)
-        age: Literal["newer", "older"] = "older" if is_older else "newer"
-        contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners))
+        others = [other for other in self.facts if other in one.partners]
+        partners = [other for other in others if other not in one.undecided]
+        is_older = any(self.facts[other].age_key > one.age_key for other in partners or others)
+        if partners:
+            age: Literal["newer", "older"] = "older" if is_older else "newer"
+            contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners))
+        else:
+            contest = ContestAnnotation("", (), f"older, undecided, {one.date}" if is_older else "")
         if self._order(key) is ContestedOrder.BOTH:
             return contest
         return replace(contest, preferred_id=self.preferred(key, shown), group=group[0], rank=group.index(key))
 
     def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str]) -> str:
         by_people = {self.facts[key].endorsed for key in partners}
-        date = f"{one.since.astimezone(UTC):%Y-%m-%d}"
         if one.endorsed and True not in by_people:
-            return f"contested by an agent, people's word, {date}"
+            return f"contested by an agent, people's word, {one.date}"
         whose = ", an agent's word" if not one.endorsed and True in by_people else ""
-        return f"contested{whose}, {age}, {date}"
+        return f"contested{whose}, {age}, {one.date}"
 
     def marked(self, candidate: Candidate) -> Candidate:
         """The candidate, annotated if it is contested."""

@@ -11,7 +11,7 @@ from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
-_MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word)\b", re.IGNORECASE)
+_MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word|older\W+undecided)\b", re.IGNORECASE)
 """The beginning of the mark of a contested fact. No memory's text may begin like this."""
 _LONGEST_START = 60
 
@@ -20,12 +20,13 @@ _LONGEST_START = 60
 class ContestAnnotation:
     """The annotation of a contested fact in a prompt.
 
-    `contested` is its age compared to the facts that contest it, `contested_with` their ids, `mark` the words in its
-    line. If `preferred_id` is not empty, the fact is shown only below the fact with that id. Facts of one `group` are
-    shown together, by `rank`. `pulled_in` facts are included only because they are preferred to an included one.
+    `contested` is its age compared to the facts that contest it, `contested_with` their ids, both empty if nobody was
+    asked about any of them; `mark` are the words in its line. If `preferred_id` is not empty, the fact is shown only
+    below the fact with that id. Facts of one `group` are shown together, by `rank`. `pulled_in` facts are included only
+    because they are preferred to an included one.
     """
 
-    contested: Literal["newer", "older"]
+    contested: Literal["newer", "older", ""]
     contested_with: tuple[str, ...]
     mark: str
     preferred_id: str = ""
@@ -55,7 +56,7 @@ class Item:
         """The item as it is logged, with its project keys and, for a contested fact, the facts that contest it."""
         shown: dict[str, Any] = {"type": self.type, "id": self.id, "text": self.text}
         shown |= {"tokens": estimate_tokens(self.text), **carried_keys(self)}
-        if self.contest is None:
+        if self.contest is None or not self.contest.contested:
             return shown
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
 

@@ -39,5 +39,6 @@ def _candidate(one: ContestedFact) -> ContestedCandidate:
         since=one.since,
         endorsed=one.endorsed,
         opposed=one.opposed,
+        undecided=one.undecided,
         core_priority=profile_rank(one.endorsed, one.hit.category),
     )

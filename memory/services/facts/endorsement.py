@@ -46,8 +46,8 @@ def endorsement_change(
 
 
 def oldest_pending_review(fact: Fact) -> MemoryReview | None:
-    """The oldest pending review of this fact, or None."""
-    of_its_agent = MemoryReview.objects.filter(agent=fact.agent_id, status__in=MemoryReview.OPEN)
+    """The oldest review of this fact about which people are asked, or None."""
+    of_its_agent = MemoryReview.objects.filter(agent=fact.agent_id, status__in=MemoryReview.ASKED)
     return of_its_agent.filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 

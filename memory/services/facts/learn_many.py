@@ -257,9 +257,6 @@ class _Batch:
             ]
             for about_attribute in (False, True)
         )
-        for draft in drafts:
-            if draft.contradicts and draft.new.contradiction_of_id is None:
-                draft.new.contradiction_of = draft.old
         facts_store([(each.fact, self.vectors[each.number]) for each in pending], by=self.by)
         opened: dict[UUID | None, list[MemoryReview]] = {}
         for review in pair_reviews_open(drafts, by=self.by):

@@ -10,6 +10,7 @@ from memory.comparison.stated_slots import stated_name
 from memory.models import Attribute, MemoryReview
 from memory.policy.attributes import Cardinality, plural
 from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
+from memory.services.reviews.attention import undecided_ask
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open, review_open
 from memory.services.reviews.records import review_reopen
 
@@ -33,13 +34,15 @@ def attribute_questions_open(drafts: Sequence[PairReviewDraft], *, by: Principal
     are none. Nothing for an attribute that people have decided about. Call it under the learning lock.
 
     Until then each pair has a row of its own, which nobody is asked about: by that prompts mark its facts as contested,
-    and a judge sees it.
+    and a judge sees it. An attribute over the attention budget is undecided, and so are its pairs, until a later pair
+    is within it.
     """
     found = {}
     for draft in drafts:
         if (review := _question(draft, by)) is not None:
             pair_reviews_open([draft], by=by, question=review)
-            found[review.pk] = review
+            if review.status != MemoryReview.Status.UNDECIDED:
+                found[review.pk] = review
     return list(found.values())
 
 
@@ -49,12 +52,14 @@ def _question(draft: PairReviewDraft, by: Principal) -> MemoryReview | None:
     about = f"attribute:{new.agent_id}:{new.persona}:{digest}"
     pair = [draft.old.pk, new.pk]
     subject = draft.new.subject or draft.old.subject
+    verified = draft.old.endorsed or draft.new.endorsed
     opened = review_open(
         agent=new.agent,
         persona=new.persona,
         kind=MemoryReview.Kind.ATTRIBUTE,
         about=about,
         by=by,
+        always=verified,
         subject=subject,
         facts=pair,
         details={"attribute": name},
@@ -77,4 +82,6 @@ def _question(draft: PairReviewDraft, by: Principal) -> MemoryReview | None:
     review.save(update_fields=["facts"])
     if review.resolution == review.Resolution.MOOT:
         review_reopen(review, by)
+    if review.status == review.Status.UNDECIDED:
+        undecided_ask(review, by, always=verified)
     return review

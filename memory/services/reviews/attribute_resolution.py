@@ -18,6 +18,7 @@ from memory.services.facts.comparison_candidates import comparable_facts, is_rep
 from memory.services.facts.learn import replaceable_by
 from memory.services.facts.locks import facts_lock
 from memory.services.facts.supersede import fact_supersede
+from memory.services.reviews.attention import is_budgeted, undecided_ask, undecided_mark
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.reviews.records import joined_pairs, resolution_record, review_reopen
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
@@ -110,12 +111,15 @@ def _joined(review: MemoryReview) -> list[MemoryReview]:
 
 
 def _ask(refused: Sequence[PairReviewDraft], joined: Sequence[MemoryReview]) -> None:
-    """Ask about these pairs: by their own rows, where they had joined the review of the attribute."""
+    """Ask about these pairs within the attention budget: by their own rows, where they had joined the review of the
+    attribute."""
     waiting = {frozenset((pair.old_id, pair.new_id)): pair for pair in joined}
     for draft in refused:
         pair = waiting.get(frozenset((draft.old.pk, draft.new.pk)))
         if pair is not None:
+            undecided_mark(pair)
             review_reopen(pair, BY)
+            undecided_ask(pair, BY, always=not is_budgeted(pair))
     pair_reviews_open(refused, by=BY)
 
 

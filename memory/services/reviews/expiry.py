@@ -27,7 +27,9 @@ def reviews_expire(*, by: Principal) -> int:
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
     settled |= Q(old__valid_until__lte=now) | Q(new__valid_until__lte=now)
-    over = MemoryReview.objects.pending().filter(Q(expires_at__lte=now) | settled).order_by("created_at")
+    pending, undecided = Q(status=MemoryReview.Status.PENDING), Q(status=MemoryReview.Status.UNDECIDED)
+    ended = pending & Q(expires_at__lte=now) | (pending | undecided) & settled
+    over = MemoryReview.objects.filter(ended).order_by("created_at")
     found: dict[int, list[UUID]] = defaultdict(list)
     for persona in Persona.values:
         for agent_id, key in over.filter(persona=persona).values_list("agent", "pk")[:MAX_CLOSED]:
@@ -35,7 +37,7 @@ def reviews_expire(*, by: Principal) -> int:
     free = over.select_related("agent").select_for_update(of=("self",), skip_locked=True)
     reviews = [review for agent_id, keys in found.items() for review in free.filter(agent=agent_id, pk__in=keys)]
     for review in reviews:
-        if review.expires_at <= now:
+        if review.status == MemoryReview.Status.PENDING and review.expires_at <= now:
             review.status = MemoryReview.Status.EXPIRED
             review.resolved_at = now
             review.save(update_fields=["status", "resolved_at"])

@@ -26,10 +26,10 @@ from memory.policy.review_limits import (
     REVIEW_RETRY_SECONDS,
     REVIEW_WINDOW,
 )
+from memory.services.reviews.attention import OPENED, is_budgeted, reviews_ask_within_budget, undecided_mark
 from nousweb.lib import clock
 from nousweb.lib.errors import TooMany
 
-OPENED = "memory_review.ask"
 ReviewKind = MemoryReview.Kind
 Status = MemoryReview.Status
 
@@ -64,8 +64,8 @@ class PairReviewDraft:
 def pair_reviews_open(
     drafts: Sequence[PairReviewDraft], *, by: Principal, question: MemoryReview | None = None
 ) -> list[MemoryReview]:
-    """Open these reviews, of facts of one persona; returns the opened ones. A pair that was reviewed before, with any
-    resolution, gets no new review. `question`: the review of their attribute, which asks about them.
+    """Open these reviews, of facts of one persona; returns those about which people are asked. A pair that was reviewed
+    before, with any resolution, gets no new review. `question`: the review of their attribute, which asks about them.
 
     If a judge is configured and has not been asked about a pair yet, the worker asks it.
     """
@@ -75,12 +75,13 @@ def pair_reviews_open(
     for review in opened:
         draft = drafts_by_key[review.about]
         new = draft.new
-        if draft.contradicts and new.contradiction_of_id is None:
+        is_undecided = review.status == Status.UNDECIDED
+        if draft.contradicts and new.contradiction_of_id is None and not is_undecided:
             new.contradiction_of = draft.old
             new.save(update_fields=["contradiction_of"])
         if judge and draft.judge_result is None:
             job_queue("fact_judge", agent=new.agent, persona=new.persona, subject=review)
-    return opened
+    return [review for review in opened if review.status == Status.PENDING]
 
 
 def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: MemoryReview | None) -> MemoryReview:
@@ -89,7 +90,7 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: Mem
     if draft.wish is not None:
         words = f"{by.name} wants the new fact to replace the old one. {draft.wish}".strip()
         wishes = [{"code": "wish", "words": words, "old": "", "new": ""}]
-    return MemoryReview(
+    review = MemoryReview(
         agent=new.agent,
         persona=new.persona,
         kind=ReviewKind.CONTRADICTION if draft.contradicts else ReviewKind.DUPLICATE,
@@ -104,33 +105,42 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: Mem
         verdict=verdict_of(judge_result),
         judge_call_id=judge_result.call_id if judge_result else None,
     )
+    if question is not None and question.status == Status.UNDECIDED:
+        undecided_mark(review)
+    return review
 
 
 def review_open(
-    *, agent: Agent, persona: str, kind: str, about: str, by: Principal, **fields: Any
+    *, agent: Agent, persona: str, kind: str, about: str, by: Principal, always: bool = False, **fields: Any
 ) -> MemoryReview | None:
-    """Open a review; None if one with the key `about` was opened before. `fields` are those of MemoryReview.
+    """Open a review; None if one with the key `about` was opened before. `fields` are those of MemoryReview. `always`:
+    people are asked whatever the attention budget.
 
     Raises TooMany if a token is over its limits; the caller's transaction then stores nothing.
     """
     draft = MemoryReview(agent=agent, persona=persona, kind=kind, about=about, **fields)
-    return next(iter(reviews_open([draft], by=by)), None)
+    return next(iter(reviews_open([draft], by=by, always=always)), None)
 
 
-def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal) -> list[MemoryReview]:
-    """Open reviews of one agent's persona; returns those that were not opened before, in order.
+def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal, always: bool = False) -> list[MemoryReview]:
+    """Open reviews of one agent's persona; returns those that were not opened before, in order. Those that are over the
+    attention budget are undecided.
 
     Raises TooMany if a token would be over its limits; the caller's transaction then stores nothing.
     """
     if not drafts:
         return []
     now = clock.now()
+    budgeted = [draft for draft in drafts if draft.status == Status.PENDING and is_budgeted(draft) and not always]
+    for draft in budgeted:
+        undecided_mark(draft)
     for draft in drafts:
         draft.created_at, draft.expires_at = now, now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
     MemoryReview.objects.bulk_create(drafts, ignore_conflicts=True)
     keys = [draft.pk for draft in drafts]
     stored = set(MemoryReview.objects.filter(agent=drafts[0].agent_id, pk__in=keys).values_list("pk", flat=True))
     opened = [draft for draft in drafts if draft.pk in stored]
+    reviews_ask_within_budget([draft for draft in budgeted if draft.pk in stored])
     asked = [review for review in opened if review.status == Status.PENDING]
     if by.kind == "token" and asked:
         _caps_check(asked, by)

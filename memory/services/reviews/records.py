@@ -59,14 +59,19 @@ def resolution_record(
 
 def joined_pairs(review: MemoryReview) -> QuerySet[MemoryReview]:
     """The pairs of facts that wait for the answer to this review of an attribute."""
-    return MemoryReview.objects.filter(agent=review.agent_id, status=Status.JOINED, details__question=str(review.pk))
+    waiting = (Status.JOINED, Status.UNDECIDED)
+    return MemoryReview.objects.filter(agent=review.agent_id, status__in=waiting, details__question=str(review.pk))
 
 
 def review_reopen(review: MemoryReview, by: Principal) -> None:
-    """Make a resolved or expired review wait again: pending, or joined to the review of its attribute. Contested facts
-    as of a moment are computed from the records."""
+    """Make a resolved or expired review wait again: pending, joined to the review of its attribute, or undecided if
+    nobody was asked and no person does it. Contested facts as of a moment are computed from the records."""
     was = review.resolution
+    if by.is_person:
+        review.details.pop("undecided", None)
     review.status = Status.JOINED if review.details.get("question") else Status.PENDING
+    if review.details.get("undecided"):
+        review.status = Status.UNDECIDED
     review.resolution = review.comment = ""
     review.resolver_kind = review.resolver_id = review.resolver_name = ""
     review.resolved_at = review.batch = None

@@ -33,7 +33,8 @@ class ReviewQueue(InboxFilter):
 
     def decided(self, by: Principal) -> MemoryReviewQuerySet:
         """The reviews that were answered or have expired, the latest first."""
-        return self.filtered(visible_reviews(by)).exclude(status=Status.PENDING).order_by("-resolved_at", "id")
+        decided = self.filtered(visible_reviews(by)).filter(status__in=(Status.RESOLVED, Status.EXPIRED))
+        return decided.order_by("-resolved_at", "id")
 
     def keys(self, by: Principal) -> list[tuple[str, UUID]]:
         if not self.is_decided:
