@@ -70,6 +70,13 @@ def make_facts(agent: Agent, contents: Iterable[str], by: Principal, **more: Any
     return facts
 
 
+def without_budget(agent: Agent) -> Agent:
+    """An agent about whose facts people are asked whatever the attention budget."""
+    Agent.objects.filter(pk=agent.pk).update(config=agent.config | {"attention": {"unlimited": True}})
+    agent.refresh_from_db()
+    return agent
+
+
 def make_review(agent: Agent, by: Principal, old: str, new: str, subject: str = "Tim", **more: Any) -> MemoryReview:
     """The review of two facts that somebody takes for contradictory; both are stored."""
     facts = []
@@ -78,6 +85,7 @@ def make_review(agent: Agent, by: Principal, old: str, new: str, subject: str = 
         assert result.action == "stored"
         facts.append(result.fact)
     comparison = Comparison(Kind.DIFFERS, 0.9, 0.5, (Reason("value", old, new),))
+    without_budget(agent)
     opened = pair_reviews_open([PairReviewDraft(*facts, comparison)], by=by)
     return MemoryReview.objects.select_related("old", "new", "censor").get(pk=opened[0].pk)
 

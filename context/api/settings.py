@@ -19,6 +19,7 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
+from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
 from nousweb.lib.schemas import Input, Problem
@@ -37,6 +38,17 @@ class ContestedIn(Input):
     )
 
 
+class AttentionIn(Input):
+    per_hundred_facts: int = Field(
+        DEFAULT_BUDGET.per_hundred_facts,
+        ge=0,
+        le=MAX_REVIEWS["per_hundred_facts"],
+        description="Reviews for each begun hundred of learned facts",
+    )
+    per_day: int = Field(DEFAULT_BUDGET.per_day, ge=0, le=MAX_REVIEWS["per_day"], description="Reviews in 24 hours")
+    unlimited: bool = Field(DEFAULT_BUDGET.unlimited, description="Ask about everything")
+
+
 class SettingsIn(Input):
     budgets: dict[str, int] | None = Field(
         None,
@@ -50,6 +62,11 @@ class SettingsIn(Input):
     profile: str | None = Field(None, max_length=100, description="A profile's slug; empty for the default of its kind")
     contested: ContestedIn | None = Field(
         None, description="How prompts show contested facts; replaces the whole setting; see context.md"
+    )
+    attention: AttentionIn | None = Field(
+        None,
+        description="How many reviews of two facts, and of attributes, people are asked about; replaces the whole "
+        "setting; see lifecycle.md",
     )
     language: str | None = Field(
         None,
@@ -71,12 +88,19 @@ class ContestedOut(Schema):
     categories: dict[str, ContestedOrder]
 
 
+class AttentionOut(Schema):
+    per_hundred_facts: int
+    per_day: int
+    unlimited: bool
+
+
 class SettingsOut(Schema):
     version: int = Field(description="Counts the changes, from 0")
     budgets: dict[str, int]
     stm: dict[str, Any]
     profile: str = Field(description="Empty for the default of the agent's kind")
     contested: ContestedOut
+    attention: AttentionOut
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
 
 
@@ -98,7 +122,8 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search, profile, contested facts and language as set for the agent, and their version."""
+    """Budgets, short-term search, profile, contested facts, attention budget and language as set for the agent, and
+    their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
 
@@ -107,9 +132,11 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
     by = _principal(request)
-    given = payload.dict(exclude={"contested"})
+    given = payload.dict(exclude={"contested", "attention"})
     if payload.contested is not None:
         given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
+    if payload.attention is not None:
+        given["attention"] = AttentionBudget.checked(**payload.attention.dict())
     return settings_update(agent=agent_for(by, agent), by=by, **given)
 
 

@@ -1,4 +1,5 @@
-"""Settings of people for one agent: budgets, contested facts, short-term search, profile and language, in versions.
+"""Settings of people for one agent: budgets of tokens and of attention, contested facts, short-term search, profile and
+language, in versions.
 
 The settings are stored in the agent's configuration, and their versions are the records of the audit trail about it. So
 `agent_as_of` reconstructs those of any moment, and nothing is stored twice.
@@ -20,13 +21,14 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
+from memory.policy.attention import CONFIG_KEY, DEFAULT_BUDGET, AttentionBudget
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
 from nousweb.lib.errors import Invalid, NotFound, StaleEdit
 from nousweb.lib.validation import first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile", "contested", "language")
+SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "language")
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -45,6 +47,7 @@ class AgentSettings:
     profile: str
     contested: ContestedPolicy
     language: str = ""
+    attention: AttentionBudget = DEFAULT_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,13 @@ def settings_update(
     stm: Mapping[str, Any] | None = None,
     profile: str | None = None,
     contested: ContestedPolicy | None = None,
+    attention: AttentionBudget | None = None,
     language: str | None = None,
     base_version: int | None = None,
     reason: str = "",
     by: Principal,
 ) -> AgentSettings:
-    """Replace the settings; {}, "" and a policy without content restore the defaults. People only.
+    """Replace the settings; {}, "" and a policy or budget without content restore the defaults. People only.
 
     Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not current.
     """
@@ -97,6 +101,8 @@ def settings_update(
         entries["profile"] = profile_get(profile).slug if profile else None
     if contested is not None:
         entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
+    if attention is not None:
+        entries[CONFIG_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
     if language is not None:
         entries[CONFIGURED] = language_check(language) or None
     agent = agent_lock(agent)
@@ -124,6 +130,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         stm=was.stm,
         profile=was.profile,
         contested=was.contested,
+        attention=was.attention,
         language=was.language,
         reason=reason or f"Restores version {version}.",
         by=by,
@@ -164,6 +171,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         str(config.get("profile") or ""),
         ContestedPolicy.of_config(config),
         str(config.get(CONFIGURED) or ""),
+        AttentionBudget.of_config(config),
     )
 
 

@@ -271,6 +271,10 @@ class FactChange(AgentRow, AuthorFields):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["-at"], condition=Q(action="superseded"), name="fact_supersessions"),
+            # Of other words: the same words need no decision.
+            models.Index(
+                fields=["-at"], condition=Q(action="confirmed", score__isnull=False), name="fact_confirmations"
+            ),
             # The few that moved a fact between core memory and what is searched.
             models.Index(fields=["at"], condition=Q(before__has_key="category"), name="fact_refiled"),
         ]

@@ -50,3 +50,6 @@ class AttentionBudget:
             return cls.checked(**kept)
         except (Invalid, TypeError, ValueError):
             return cls()
+
+
+DEFAULT_BUDGET = AttentionBudget()

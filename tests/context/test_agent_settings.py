@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from identity.models import AuditEvent
+from memory.policy.attention import AttentionBudget
 from memory.services.derived_backfill import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
@@ -15,6 +16,8 @@ from tests.http import browser, markup
 AGENT = {"agent": "ada"}
 BAD_ORDERS = ({"contested_of_preference": "never"}, {"contested_order": "preference"})
 BY_DEFAULT = {"order": "newest_first", "categories": {}}
+BUDGET = {"per_hundred_facts": 3, "per_day": 10, "unlimited": False}
+DEFAULTS = {"budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "attention": BUDGET, "language": ""}
 ASK = {"session_id": "s-1", "input": "hello there"}
 
 
@@ -31,7 +34,7 @@ def settings_put(caller, **body):
 
 def test_settings_begin_with_the_defaults(admin):
     found = admin.get("/settings", AGENT).json()
-    assert found == {"version": 0, "budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "language": ""}
+    assert found == {"version": 0, **DEFAULTS}
     assert admin.get("/settings/history", AGENT).json() == {"items": []}
 
 
@@ -49,28 +52,14 @@ def test_settings_hold_from_the_next_prompt_on(api, admin, actor_token):
 def test_settings_left_out_stay_and_empty_ones_go_back(admin):
     settings_put(admin, budgets={"facts": 50}, stm={"window": 9})
     assert settings_put(admin, stm={})["budgets"] == {"facts": 50}
-    assert settings_put(admin, budgets={}) == {
-        "version": 3,
-        "budgets": {},
-        "stm": {},
-        "profile": "",
-        "contested": BY_DEFAULT,
-        "language": "",
-    }
+    assert settings_put(admin, budgets={}) == {"version": 3, **DEFAULTS}
 
 
 def test_settings_version_is_restored_as_a_new_one(admin):
     settings_put(admin, budgets={"facts": 50})
     settings_put(admin, budgets={"facts": 60}, stm={"window": 9})
     answer = admin.post("/settings/restore", {"version": 1}, AGENT)
-    assert answer.json() == {
-        "version": 3,
-        "budgets": {"facts": 50},
-        "stm": {},
-        "profile": "",
-        "contested": BY_DEFAULT,
-        "language": "",
-    }
+    assert answer.json() == {"version": 3, **DEFAULTS, "budgets": {"facts": 50}}
     latest, *older = admin.get("/settings/history", AGENT).json()["items"]
     assert (latest["author_name"], latest["reason"]) == ("charlie", "Restores version 1.")
     assert [one["settings"]["budgets"] for one in older] == [{"facts": 60}, {"facts": 50}]
@@ -88,6 +77,32 @@ def test_settings_of_contested_facts_hold_and_are_restored(admin, ada):
     ada.refresh_from_db()
     assert "contested" not in ada.config
     assert admin.post("/settings/restore", {"version": 2}, AGENT).json()["contested"] == policy
+
+
+def test_settings_of_the_attention_budget_hold_and_are_restored(admin, ada):
+    changed = BUDGET | {"per_day": 2}
+    assert settings_put(admin, attention={"per_day": 2})["attention"] == changed
+    ada.refresh_from_db()
+    assert AttentionBudget.of_config(ada.config) == AttentionBudget(per_day=2)
+    assert settings_put(admin, attention={"unlimited": True})["attention"] == BUDGET | {"unlimited": True}
+    assert settings_put(admin, attention={})["attention"] == BUDGET
+    ada.refresh_from_db()
+    assert "attention" not in ada.config
+    assert admin.post("/settings/restore", {"version": 1}, AGENT).json()["attention"] == changed
+    assert AuditEvent.objects.filter(action="agent.configure", author_kind="person").count() == 4
+
+
+def test_settings_page_sets_the_attention_budget(ada, charlie):
+    url, admin = reverse("agent_context_settings", args=["ada"]), browser(charlie)
+    form = {"base_version": "0", "contested_order": "newest_first"}
+    assert admin.post(url, form | {"attention_per_day": "0", "attention_unlimited": "on"}).status_code == 302
+    ada.refresh_from_db()
+    assert ada.config == {"attention": {"per_hundred_facts": 3, "per_day": 0, "unlimited": True}}
+    assert "Attention budget: no limit" in markup(admin.get(url))
+    assert admin.post(url, form | {"base_version": "1"}).status_code == 302
+    ada.refresh_from_db()
+    assert ada.config == {}
+    assert admin.post(url, form | {"base_version": "2", "attention_per_day": "-1"}).status_code == 422
 
 
 def test_settings_edit_of_an_older_version_is_refused(admin):
@@ -110,6 +125,9 @@ def test_settings_edit_of_an_older_version_is_refused(admin):
         ({"contested": {"order": "oldest_first"}}, "contested.order"),
         ({"contested": {"categories": {"preference": "never"}}}, "contested.categories.preference"),
         ({"contested": {"categories": {"": "both"}}}, "category"),
+        ({"attention": {"per_day": -1}}, "attention.per_day"),
+        ({"attention": {"per_hundred_facts": 101}}, "attention.per_hundred_facts"),
+        ({"attention": {"unlimited": "perhaps"}}, "attention.unlimited"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(admin, body, field):
@@ -123,7 +141,8 @@ def test_settings_of_an_unknown_profile_are_refused(admin):
 
 def test_settings_are_out_of_reach_of_tokens_and_reviewers(api, ada, all_scopes_token, bob):
     for caller, query in ((api.as_token(all_scopes_token), None), (api.as_person(bob), AGENT)):
-        assert_problem(caller.put("/settings", {"budgets": {"identity": 0}}, query), 403, "not_allowed")
+        for body in ({"budgets": {"identity": 0}}, {"attention": {"unlimited": True}}):
+            assert_problem(caller.put("/settings", body, query), 403, "not_allowed")
         assert_problem(caller.post("/settings/restore", {"version": 0}, query), 403, "not_allowed")
     assert_problem(api.as_token(all_scopes_token).get("/settings"), 403, "not_allowed")
 

@@ -154,16 +154,21 @@ class InboxFilter:
         return VIEWS[self.view].label
 
 
-def inbox_tabs(by: Principal, current: InboxFilter) -> list[dict[str, Any]]:
-    """The tabs of the inbox, with how much is in each for `by`. One query."""
+def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any]]:
+    """The tabs of the inbox, with how much is in each for `by`; the last one is of what was decided without people,
+    where no filter is `current`. One query."""
     counts = InboxQuery(by).counts()
-    return [
+    tabs: list[dict[str, Any]] = [
         {
             "label": view.label,
             "url": InboxFilter(view=name).url(),
-            "active": name == current.view,
+            "active": current is not None and name == current.view,
             "count": counts[view.counted],
         }
         for name, view in VIEWS.items()
         if any(by.may(VIEW_RIGHTS[one]) for one in view.types)
     ]
+    if by.may(VIEW_RIGHTS[REVIEW]):
+        url = reverse("automatic_decisions")
+        tabs.append({"label": "Decided automatically", "url": url, "active": current is None, "count": None})
+    return tabs

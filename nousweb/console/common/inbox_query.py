@@ -66,6 +66,8 @@ _REVIEWS = f"""
     LEFT JOIN LATERAL ({OF_REVIEW} AND kept.item_id IS NULL) own ON true
     WHERE {_SEEN.format("r")} AND r.status = 'pending'"""  # noqa: S608
 _OF_TYPE = {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS}
+# A pair of an undecided attribute is listed with its attribute.
+_UNDECIDED = _REVIEWS.replace("r.status = 'pending'", "r.status = 'undecided' AND NOT r.details ? 'question'")
 _NOTHING = """
     SELECT item_id AS id, '' AS type, agent_id, persona, '' AS kind, '' AS status, risk, at AS created_at, prompts,
            alike
@@ -132,7 +134,8 @@ class InboxPlace:
 
 @dataclass(frozen=True, slots=True)
 class InboxQuery:
-    """A query of the inbox of person `by`: its filters and its order."""
+    """A query of the inbox of person `by`: its filters and its order. `undecided`: of the reviews about which nobody is
+    asked, in place of the pending ones."""
 
     by: Principal
     types: tuple[str, ...] = (PROPOSAL, REVIEW)
@@ -143,6 +146,7 @@ class InboxQuery:
     kinds: tuple[str, ...] = field(default=())
     alike: str = ""
     sort: str = "risk"
+    undecided: bool = False
 
     def entries(self) -> list[InboxEntry]:
         """Its items, each by itself, in their order; at most QUEUE_LIMIT."""
@@ -211,7 +215,7 @@ class InboxQuery:
         )"""  # noqa: S608
 
     def _items(self) -> str:
-        parts = self._of_types(_OF_TYPE) or [_NOTHING]
+        parts = self._of_types({REVIEW: _UNDECIDED} if self.undecided else _OF_TYPE) or [_NOTHING]
         return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts)})"
 
     def _of_types(self, parts: Mapping[str, str]) -> list[str]:

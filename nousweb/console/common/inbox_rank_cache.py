@@ -17,7 +17,7 @@ SELECT p.id, p.agent_id, p.persona, own.risk, own.prompts, own.alike
 FROM identity_changeproposal p CROSS JOIN LATERAL ({OF_PROPOSAL}) own WHERE p.status = ANY (%(waiting)s)
 UNION ALL
 SELECT r.id, r.agent_id, r.persona, own.risk, own.prompts, own.alike
-FROM memory_memoryreview r CROSS JOIN LATERAL ({OF_REVIEW}) own WHERE r.status = 'pending'
+FROM memory_memoryreview r CROSS JOIN LATERAL ({OF_REVIEW}) own WHERE r.status IN ('pending', 'undecided')
 """  # noqa: S608
 _OF_ACTOR, _OF_BOTH = (_PLACED.replace("%(personas)s", f"%({name})s") for name in ("actor", "both"))
 _KEEP = f"""
@@ -30,10 +30,11 @@ ON CONFLICT (item_id) DO UPDATE SET risk = excluded.risk, prompts = excluded.pro
 
 
 def inbox_ranks_refresh() -> int:
-    """Rank each pending item, if there are many, and delete ranks of other items; returns the number ranked."""
+    """Rank each pending or undecided item, if there are many, and delete ranks of other items; returns how many."""
     now = clock.now()
     waiting = ChangeProposal.objects.waiting().order_by()[:LONG_INBOX].count()
-    waiting += MemoryReview.objects.pending().order_by()[:LONG_INBOX].count()
+    ranked = (MemoryReview.Status.PENDING, MemoryReview.Status.UNDECIDED)
+    waiting += MemoryReview.objects.filter(status__in=ranked).order_by()[:LONG_INBOX].count()
     if waiting < LONG_INBOX:
         InboxRank.objects.all().delete()
         return 0

@@ -88,6 +88,7 @@ PARENT_PAGES = {
     "oauth_client_delete": "oauth_clients",
     "api_operation": "api_reference",
     "memory_review_detail": "inbox",
+    "automatic_decisions": "inbox",
     "agent_erase": "agent_identity",
     **memory_types.PARENT_PAGES,
     "agent_subject": "agent_subjects",

@@ -13,6 +13,7 @@ from context.services.agent_settings import TOTAL, AgentSettings
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.short_term_scoring import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models.events import EventKind
+from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
 from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.languages import LANGUAGES
 from nousweb.console.common.section_labels import PROMPT_SECTIONS
@@ -37,11 +38,15 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By setting: the kind of loop, and the label of its factor."""
+ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
+    "per_hundred_facts": ("Reviews for 100 facts", "For each begun hundred of learned facts. 0: nobody is asked."),
+    "per_day": ("Reviews a day", "In 24 hours."),
+}
 MAX_CATEGORIES_OFFERED = 30
 
 
 class AgentSettingsForm(forms.Form):
-    """Budgets, contested facts, short-term search and profile of an agent."""
+    """Budgets, contested facts, attention budget, short-term search and profile of an agent."""
 
     base_version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     reason = forms.CharField(
@@ -100,6 +105,20 @@ class AgentSettingsForm(forms.Form):
                 ],
                 label=f"Facts of the category “{category}”",
             )
+        made["attention_unlimited"] = forms.BooleanField(
+            required=False,
+            label="No limit",
+            help_text="Ask about everything.",
+        )
+        for name, (label, help_text) in ATTENTION_NUMBERS.items():
+            made[f"attention_{name}"] = forms.IntegerField(
+                required=False,
+                min_value=0,
+                max_value=MAX_REVIEWS[name],
+                label=label,
+                help_text=help_text,
+                widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
+            )
         for name, (label, help_text) in STM_NUMBERS.items():
             widget = forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"})
             made[f"stm_{name}"] = forms.FloatField(required=False, label=label, help_text=help_text, widget=widget)
@@ -131,6 +150,10 @@ class AgentSettingsForm(forms.Form):
     @property
     def category_fields(self) -> list[forms.BoundField]:
         return [self[f"contested_of_{category}"] for category in self.categories]
+
+    @property
+    def attention_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("attention_")]
 
     @property
     def stm_fields(self) -> list[forms.BoundField]:
@@ -166,6 +189,9 @@ class AgentSettingsForm(forms.Form):
             "stm": stm,
             "profile": given.get("profile", ""),
             "contested": self.cleaned_data["contested"],
+            "attention": AttentionBudget.checked(
+                **{name[10:]: value for name, value in given.items() if name.startswith("attention_")}
+            ),
             "language": given.get("language", ""),
         }
 
@@ -178,5 +204,7 @@ def _initial_of(settings: AgentSettings) -> dict[str, Any]:
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
     found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
+    if settings.attention != DEFAULT_BUDGET:
+        found |= {f"attention_{name}": value for name, value in settings.attention.as_json().items()}
     found["contested_order"] = str(settings.contested.order)
     return found | {f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()}

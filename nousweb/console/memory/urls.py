@@ -3,6 +3,7 @@
 from django.urls import path
 
 from nousweb.console.memory.views import (
+    automatic_decisions,
     background_jobs,
     censors,
     decisions,
@@ -31,6 +32,8 @@ urlpatterns = [
     path("review/memory/", reviews.memory_review, name="memory_review"),
     path("review/memory/decide/", reviews.memory_review_bulk, name="memory_review_bulk"),
     path("review/memory/undo/<uuid:batch>/", reviews.memory_review_batch_undo, name="memory_review_batch_undo"),
+    path("review/automatic/", automatic_decisions.automatic_decisions, name="automatic_decisions"),
+    path("review/automatic/undo/", automatic_decisions.automatic_decisions_undo, name="automatic_decisions_undo"),
     path("review/memory/<uuid:pk>/", reviews.memory_review_detail, name="memory_review_detail"),
     path("review/memory/<uuid:pk>/undo/", reviews.memory_review_undo, name="memory_review_undo"),
     path("lifecycle/", background_jobs.lifecycle, name="lifecycle"),

@@ -19,6 +19,7 @@ from context.services.agent_settings import (
 from identity.models import Persona
 from identity.selectors import agent_get
 from memory.models import Fact
+from memory.policy.attention import DEFAULT_BUDGET
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common.view_helpers import form_refuse, principal_of
@@ -36,8 +37,8 @@ VERSIONS_SHOWN = 50
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Budgets, contested facts, short-term search, profile and language of an agent, and the history of their
-    changes."""
+    """Budgets, contested facts, attention budget, short-term search, profile and language of an agent, and the history
+    of their changes."""
     by = principal_of(request)
     by.require(CHANGE)
     agent = agent_get(slug, by)
@@ -103,5 +104,9 @@ def _words(settings: AgentSettings) -> str:
         f"Contested facts of {category}: {CONTESTED_LABELS[order]}"
         for category, order in settings.contested.categories.items()
     ]
+    attention = settings.attention
+    if attention != DEFAULT_BUDGET:
+        numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
+        lines += [f"Attention budget: {'no limit' if attention.unlimited else numbers}"]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)

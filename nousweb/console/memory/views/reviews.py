@@ -301,6 +301,7 @@ def _review_page(
         "memory/review.html",
         {
             "review": review,
+            "is_open": review.status in (Status.PENDING, Status.UNDECIDED),
             "agent": review.agent,
             "pair": pair,
             "facts": facts,
