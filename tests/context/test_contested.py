@@ -11,11 +11,12 @@ from context.engine.assembly import list_item
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
+from context.services.profiles import profile_create
 from context.what_if.change_overrides import resolution_overrides
 from context.what_if.impact import impact_of
 from identity.principal import Principal
 from identity.services.agents import agent_configure
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, MemoryReview, SearchItem
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
 from memory.services.reviews.expiry import reviews_expire
@@ -158,15 +159,58 @@ def test_contested_policy_of_another_form_is_the_default(ada, pair, asked, syste
         assert lines_of(asked()) == [NEW_LINE, OLD_LINE]
 
 
-def test_contested_newer_fact_comes_with_the_older_that_alone_was_found(ada, actor, asked):
-    known = learn(ada, "The lighthouse of Tarn is 31 metres tall.", actor, valid_from=MARCH)
-    found = learn(ada, "Tarn's lighthouse is 37 metres tall.", actor, valid_from=MAY)
-    make_review(known.fact, found.fact)
-    Fact.objects.filter(pk=found.fact.pk).update(importance=0.1)
-    agent_configure(agent=ada, name="profile", value="knight_default", by=Principal.of_system("tests"))
-    body = asked(input="lighthouse of Tarn", profile=None)
-    lines = lines_of(body)
-    assert [line.startswith("- (contested, newer") for line in lines] == [True, False]
+TOWER = ("The lighthouse of Tarn is 31 metres tall.", "Tarn's lighthouse is 37 metres tall.")
+ALONE = ", a newer value is under review) "
+
+
+@pytest.fixture
+def tower(ada, actor):
+    """Facts of the lighthouse, the older found more surely, and a review of the two."""
+    old, new = (learn(ada, text, actor, valid_from=at).fact for text, at in zip(TOWER, (MARCH, MAY), strict=True))
+    return make_review(old, new)
+
+
+@pytest.mark.parametrize(
+    ("changes", "profile", "verdict", "reason"),
+    [
+        ({"importance": 0.1}, {"min_importance": 0.3}, "low_importance", "0.20 below the profile's minimum"),
+        ({"category": "concept"}, {"excluded_kinds": ["concept"]}, "excluded_kind", "The profile excludes concept."),
+    ],
+)
+def test_contest_brings_no_newer_fact_past_the_filters_of_a_profile(
+    asked, tower, charlie, changes, profile, verdict, reason
+):
+    profile_create(slug="strict", name="Strict", base=None, values=profile, by=Principal.of_user(charlie))
+    assert len(lines_of(asked(input="lighthouse of Tarn", profile="strict"))) == 2
+    Fact.objects.filter(pk=tower.new_id).update(**changes)
+    SearchItem.objects.filter(item_id=tower.new_id).update(**changes)
+    body = asked(input="lighthouse of Tarn", profile="strict")
+    assert lines_of(body) == [f"- (contested, older, 2026-03-01{ALONE}{TOWER[0]}"]
+    (item,) = items_of(body)
+    assert (item["contested"], item["contested_with"]) == ("older", [str(tower.new_id)])
+    left_out = verdict_of(body, tower.new)
+    assert (left_out["verdict"], left_out["contested"]) == (verdict, "newer")
+    assert reason in left_out["reason"]
+
+
+def test_contest_brings_no_fact_that_the_search_did_not_find(ada, actor, asked):
+    old = learn(ada, "The lighthouse of Tarn is 31 metres tall.", actor, valid_from=MARCH)
+    new = learn(ada, "Quince jam needs two hours.", actor, valid_from=MAY)
+    make_review(old.fact, new.fact)
+    body = asked(input="How tall is the lighthouse of Tarn?")
+    assert lines_of(body) == [f"- (contested, older, 2026-03-01{ALONE}{TOWER[0]}"]
+    assert verdict_of(body, new.fact)["verdict"] == "below_threshold"
+    body = asked(input="How long does quince jam need?")
+    assert lines_of(body) == ["- (contested, newer, 2026-05-02) Quince jam needs two hours."]
+    assert verdict_of(body, old.fact)["verdict"] == "below_threshold"
+
+
+def test_word_of_an_agent_says_that_the_word_of_people_is_left_out(ada, actor, reviewer, asked):
+    known = learn(ada, "The lighthouse of Tarn is 31 metres tall.", reviewer, valid_from=MARCH)
+    other = learn(ada, "Quince jam needs two hours.", actor, valid_from=MAY)
+    make_review(known.fact, other.fact)
+    mark = "(contested, an agent's word, newer, 2026-05-02, people's word is left out)"
+    assert lines_of(asked(input="How long does quince jam need?")) == [f"- {mark} Quince jam needs two hours."]
 
 
 def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, system):
@@ -182,16 +226,19 @@ def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, syst
     assert [item["contested"] for item in items_of(asked(input="hello"), "user_profile")] == ["newer", None]
 
 
-def test_contested_core_fact_brings_what_was_only_to_be_searched(ada, actor, asked):
+def test_contested_core_fact_stands_below_a_newer_one_that_the_search_found(ada, actor, asked):
     learn(ada, "Tim's ration is Assam tea.", actor, valid_from=MARCH, category="preference")
-    assert learn(ada, "Tim's ration is Ceylon tea.", actor, valid_from=MAY).action == "queued"
-    for text in ("hello", "Which tea is Tim's ration?"):
-        body = asked(input=text)
-        assert lines_of(body, "user_profile") == [
-            "- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea.",
-            "- (contested, older, 2026-03-01) Tim's ration is Assam tea.",
-        ]
-        assert lines_of(body) == []
+    told = learn(ada, "Tim's ration is Ceylon tea.", actor, valid_from=MAY)
+    assert told.action == "queued"
+    body = asked(input="Which tea is Tim's ration?")
+    assert lines_of(body, "user_profile") == [
+        "- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea.",
+        "- (contested, older, 2026-03-01) Tim's ration is Assam tea.",
+    ]
+    assert lines_of(body) == []
+    body = asked(input="hello")
+    assert lines_of(body, "user_profile") == [f"- (contested, older, 2026-03-01{ALONE}Tim's ration is Assam tea."]
+    assert verdict_of(body, told.fact)["verdict"] == "not_planned"
 
 
 def test_contested_word_of_people_comes_first_whatever_is_newer(ada, actor, reviewer, asked, system):
@@ -242,20 +289,21 @@ def test_contested_facts_are_no_more_when_both_are_true_and_are_again_when_that_
     assert len([line for line in lines_of(asked()) if "contested" in line]) == 2
 
 
-def test_contested_older_is_never_told_where_the_newer_has_no_room(ada, actor, asked):
+def test_contested_newer_fact_without_room_leaves_the_older_its_mark(ada, actor, asked):
     longer = "The billing database is on PostgreSQL 17, " + "which was moved to the new cluster last week " * 6
     known, other = learn(ada, OLD, actor), learn(ada, longer, actor)
     make_review(known.fact, other.fact)
     body = asked(budgets={"facts": 56})
-    assert [line for line in lines_of(body) if OLD in line] == []
-    assert "there is no room" in next(one["reason"] for one in body["candidates"] if one["text"] == OLD)
+    (line,) = lines_of(body)
+    assert line.startswith("- (contested, older, ")
+    assert verdict_of(body, other.fact)["verdict"] == "over_budget"
 
 
-def test_contested_pinned_older_comes_below_the_newer(ada, pair, asked, reviewer):
+def test_contested_pinned_older_keeps_its_mark_without_the_newer(ada, pair, asked, reviewer):
     context_pin(agent=ada, item_type="fact", item_id=str(pair.old.pk), by=reviewer)
     body = asked(input="What is the weather like?")
-    assert lines_of(body) == [NEW_LINE, OLD_LINE]
-    assert verdict_of(body, pair.new)["place"] == "contested"
+    assert lines_of(body) == [f"- (contested, older, 2026-03-01{ALONE}{OLD}"]
+    assert verdict_of(body, pair.new)["verdict"] == "below_threshold"
 
 
 @pytest.mark.parametrize("order", ["newest_first", "newest_only"])

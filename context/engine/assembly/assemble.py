@@ -1,14 +1,21 @@
 """Assemble a prompt from its sections, within its budget."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from context.engine.analysis.resolved_request import ResolvedRequest
 from context.engine.assembly.candidate import Candidate
-from context.engine.assembly.candidate_filters import candidates_filter
+from context.engine.assembly.candidate_filters import candidates_filter, unfound
 from context.engine.assembly.candidate_selection import select
-from context.engine.assembly.candidate_verdict import Verdict
-from context.engine.assembly.contested_pairs import ContestedCandidate, ContestedGroups, contested_layout
+from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
+from context.engine.assembly.contested_pairs import (
+    CORE_SECTION,
+    IN_CORE,
+    ContestedCandidate,
+    ContestedGroups,
+    ContestedLayout,
+    contested_layout,
+)
 from context.engine.assembly.delivery_screening import fixed_screened, refused, searched_refused
 from context.engine.assembly.fixed_sections_fit import (
     fixed_sections_fit,
@@ -53,8 +60,10 @@ def assemble(
     Sections of which nothing fits are left out. Equal inputs give equal prompts.
     """
     total = resolved.budget.total
-    groups = ContestedGroups(contested, resolved)
-    layout = contested_layout(fixed, *candidates_filter([groups.marked(one) for one in candidates], resolved), groups)
+    core_ids = {item.id for section in fixed if section.key == CORE_SECTION for item in section.items}
+    groups = ContestedGroups(contested, resolved.contested, core_ids)
+    passing, refused_ones = candidates_filter([groups.marked(one) for one in candidates], resolved)
+    layout = contested_layout(fixed, passing, groups, resolved.limits.get("fact", 0))
     fixed, screened_out = fixed_screened(layout.fixed, resolved.now)
     filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
@@ -77,6 +86,35 @@ def assemble(
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
     judged = {verdict.candidate.key for verdict in chosen}
-    others = (*layout.core, *kept_out, *screened_out, *layout.refused)
-    left_out = [verdict for verdict in others if verdict.candidate.key not in judged]
-    return Assembly(prompt, sections, (*chosen, *left_out), ratio, truncations)
+    others = (*layout.core, *kept_out, *screened_out, *layout.refused, *refused_ones)
+    verdicts = [*chosen, *(verdict for verdict in others if verdict.candidate.key not in judged)]
+    shown = {item.id for section in sections for item in section.items if item.type == "fact"}
+    verdicts = [
+        _without_room(one) if one.reason == IN_CORE and one.candidate.hit.id not in shown else one for one in verdicts
+    ]
+    verdicts += _contesting_left_out(shown, verdicts, layout, groups, resolved)
+    return Assembly(prompt, sections, tuple(verdicts), ratio, truncations)
+
+
+def _contesting_left_out(
+    shown: Collection[str],
+    verdicts: Sequence[Verdict],
+    layout: ContestedLayout,
+    groups: ContestedGroups,
+    resolved: ResolvedRequest,
+) -> Iterator[Verdict]:
+    """Why the prompt lacks facts that contest a shown one, of those that have no verdict."""
+    judged = {verdict.candidate.hit.id for verdict in verdicts if verdict.candidate.hit.type == "fact"}
+    contesting = {key for one in groups.facts.values() if one.id in shown for key in one.partners}
+    core_ids = {item.id for section in layout.fixed if section.key == CORE_SECTION for item in section.items}
+    for key, one in groups.facts.items():
+        if key in contesting and key not in judged and key not in shown:
+            candidate = groups.marked(one.candidate)
+            yield _without_room(Verdict(candidate, 0.0)) if key in core_ids else unfound(candidate, resolved)
+
+
+def _without_room(entry: Verdict) -> Verdict:
+    """The verdict on a fact of core memory for which the User Profile has no room."""
+    return entry.refusal(
+        VerdictCode.OVER_BUDGET, "The User Profile has no room for it.", "A larger budget of the User Profile."
+    )

@@ -45,6 +45,16 @@ def candidates_filter(
     return passed, [refusals[place] for place in sorted(refusals)]
 
 
+def unfound(candidate: Candidate, resolved: ResolvedRequest) -> Verdict:
+    """The verdict on a memory that the search did not find, though an included fact refers to it."""
+    entry = Verdict(candidate, *score_of(candidate, resolved))
+    refusal = _refusal(entry, resolved, None)
+    if refusal is not None and refusal.code != VerdictCode.BELOW_THRESHOLD:
+        return refusal
+    hint = "More of the question's words in the memory."
+    return entry.refusal(VerdictCode.BELOW_THRESHOLD, "The search did not find it for this input.", hint)
+
+
 def _age(candidate: Candidate) -> tuple[float, int]:
     if not candidate.by_time:
         return 0.0, 0

@@ -1,5 +1,7 @@
 """Choose among the candidates that passed the filters, within section budgets, shares of scopes and the total.
 
+Contested facts of one group take the places of the group in the order of preference.
+
 1. Limits by type apply, except to the head, the tail and pinned candidates.
 2. Pinned candidates, then the head: the best few, whatever their scope.
 3. The tail: the most recent few, even if they rank low; without weak ones, which only a large budget admits.
@@ -109,81 +111,74 @@ def select(
     budget = BudgetTracker({section.key: section for section in sections}, total_budget, fixed_length)
     searched_budget = max(0, total_budget - tokens_of_length(promised_length))
     shares = {scope: int(weight * searched_budget) for scope, weight in resolved.weights.items()}
+    passed = _preferred_first(passed)
     places = _places(passed, resolved)
     limited, over_limit = _limited(passed, places, resolved)
 
-    preferred_id = {("fact", entry.candidate.contest.preferred_id) for entry in passed if entry.candidate.contest}
-    over = {entry.candidate.key for entry in over_limit} - preferred_id
-    lines = {key: entry.candidate.line() for entry in passed if (key := entry.candidate.key) not in over}
+    lines = {entry.candidate.key: entry.candidate.line() for entry in limited}
     order = sorted(limited, key=lambda entry: (_ORDER[places[entry.candidate.key]], -_worth(entry, lines)))
-    choice = _Choice(budget, resolved, {entry.candidate.key: entry for entry in passed}, places, lines)
+    choice = _Choice(budget, resolved, {entry.candidate.key: entry for entry in limited}, places, lines)
     waiting: list[Verdict] = []
     for entry in order:
         kept = places[entry.candidate.key]
         scope = entry.candidate.hit.scope
         share = None if kept else max(0, shares.get(scope, 0) - budget.by_scope[scope])
-        if not choice.take(entry, share, compressible=False):
+        choice.take(entry, share, compressible=False)
+        if entry.candidate.key not in choice.chosen:
             waiting.append(entry)
-    refused = [entry for entry in waiting if not choice.take(entry, None, compressible=True)]
-    chosen = choice.chosen
-    verdicts = [entry for entry in over_limit if entry.candidate.key not in chosen]
-    verdicts += [_over_budget(entry, budget, choice) for entry in refused if entry.candidate.key not in chosen]
+    for entry in waiting:
+        choice.take(entry, None, compressible=True)
+    refused = [entry for entry in waiting if entry.candidate.key not in choice.chosen]
+    verdicts = [*over_limit, *(_over_budget(entry, budget, choice) for entry in refused)]
     built, included, ratio = _build(passed, sections, choice, refused)
     return built, included + verdicts, ratio
 
 
 _ORDER = {"pinned": 0, "head": 1, "tail": 2, "": 3}
-CONTESTED = "contested"
-"""The place of a fact that is included because it is preferred to an included one."""
 
 
 @dataclass(slots=True)
 class _Choice:
-    """The choice so far. A contested fact is taken together with the facts preferred to it, or not at all.
+    """The choice so far. A fact that is preferred to a contested fact has its turn before it.
 
-    `lines` are the whole lines of all candidates that may be taken.
+    `limited` are the candidates that may be taken, `lines` their whole lines.
     """
 
     budget: BudgetTracker
     resolved: ResolvedRequest
-    passed: Mapping[Key, Verdict]
+    limited: Mapping[Key, Verdict]
     places: Mapping[Key, str]
     lines: Mapping[Key, str]
     chosen: Choices = field(default_factory=dict)
 
-    def take(self, entry: Verdict, share: int | None, *, compressible: bool) -> bool:
-        """Whether the entry is included, now or before."""
-        if entry.candidate.key in self.chosen:
-            return True
-        before = dict(self.budget.lengths), self.budget.by_scope.copy(), dict(self.chosen)
-        for one in [*self._above(entry), entry]:
-            place, room = self.places[one.candidate.key], share
-            if one is not entry:
-                place, room = place or CONTESTED, None
-            if not self._take_one(one, place, room, compressible=compressible):
-                self.budget.lengths, self.budget.by_scope, self.chosen = before
-                return False
-        return True
+    def take(self, entry: Verdict, share: int | None, *, compressible: bool) -> None:
+        """Include the entry if it fits, and before it the facts that are preferred to it."""
+        for leader in self._above(entry):
+            self._take_one(leader, None, compressible=compressible)
+        self._take_one(entry, share, compressible=compressible)
 
     def _above(self, entry: Verdict) -> list[Verdict]:
         """The facts that must stand above the entry and are not chosen yet, topmost first."""
         above: list[Verdict] = []
-        while entry.candidate.contest and (leader := self.passed.get(("fact", entry.candidate.contest.preferred_id))):
+        while entry.candidate.contest and (leader := self.limited.get(("fact", entry.candidate.contest.preferred_id))):
             if leader.candidate.key in self.chosen:
                 break
             above.insert(0, leader)
             entry = leader
         return above
 
-    def _take_one(self, entry: Verdict, place: str, share: int | None, *, compressible: bool) -> bool:
-        """Whether the entry itself fits, whole or shortened."""
+    def _take_one(self, entry: Verdict, share: int | None, *, compressible: bool) -> None:
+        """Include the entry itself if it fits, whole or shortened."""
         candidate, budget = entry.candidate, self.budget
+        if candidate.key in self.chosen:
+            return
+        place = self.places[candidate.key]
         line, compressed = self.lines[candidate.key], False
         if not budget.fits(candidate.section, line, share):
             room = budget.room(candidate.section, share)
             min_share = 1.0 - self.resolved.compression
             if not compressible or min_share >= 1.0 or room < MIN_COMPRESSED_TOKENS:
-                return False
+                return
             # What the item needs beside its own words: its label, escapes, and the indentation of its lines.
             added = estimate_tokens(line) - estimate_tokens(candidate.hit.content)
             most = room - max(estimate_tokens(candidate.line("")), added)
@@ -192,7 +187,7 @@ class _Choice:
                 # Its best sentences are too small a share of it: use its excerpt about the input.
                 short = f"… {candidate.hit.excerpt} …"
             if short is None or not budget.fits(candidate.section, line := candidate.line(short), share):
-                return False
+                return
             compressed = True
         budget.spend(candidate.section, line, candidate.hit.scope)
         verdict = replace(
@@ -203,17 +198,23 @@ class _Choice:
             place=place,
         )
         self.chosen[candidate.key] = (verdict, line)
-        return True
 
 
-def _is_pulled_in(entry: Verdict) -> bool:
-    return entry.candidate.contest is not None and entry.candidate.contest.pulled_in
+def _preferred_first(passed: Sequence[Verdict]) -> list[Verdict]:
+    """The entries in their order, but contested facts of one group by preference at the places that these have.
 
-
-def _is_headless(entry: Verdict, chosen: Choices) -> bool:
-    """Whether the fact that must stand above a contested fact is missing."""
-    contest = entry.candidate.contest
-    return contest is not None and contest.preferred_id != "" and ("fact", contest.preferred_id) not in chosen
+    So a limit that admits one of a group admits the preferred one.
+    """
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for place, entry in enumerate(passed):
+        contest = entry.candidate.contest
+        if contest is not None and contest.group and not entry.candidate.pinned:
+            groups.setdefault(contest.group, []).append((contest.rank, place))
+    order = [*passed]
+    for ranked in groups.values():
+        for place, (_, of) in zip(sorted(place for _, place in ranked), sorted(ranked), strict=True):
+            order[place] = passed[of]
+    return order
 
 
 def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
@@ -223,7 +224,7 @@ def _worth(entry: Verdict, lines: Mapping[Key, str]) -> float:
 def _places(passed: Sequence[Verdict], resolved: ResolvedRequest) -> dict[Key, str]:
     """The place of each candidate: "pinned", "head", "tail" or ""."""
     places = {entry.candidate.key: "pinned" if entry.candidate.pinned else "" for entry in passed}
-    passed = [entry for entry in passed if not entry.candidate.pinned and not _is_pulled_in(entry)]
+    passed = [entry for entry in passed if not entry.candidate.pinned]
     head = passed[: resolved.profile.preserve_head]
     places.update({entry.candidate.key: "head" for entry in head})
     rest = sorted(
@@ -244,8 +245,6 @@ def _limited(
         if places[entry.candidate.key] == "pinned":
             kept.append(entry)
             continue
-        if _is_pulled_in(entry):
-            continue
         counts[entry.candidate.hit.type] += 1
         limit = resolved.limits.get(entry.candidate.hit.type, 0)
         if counts[entry.candidate.hit.type] <= limit or places[entry.candidate.key] == "tail":
@@ -263,13 +262,6 @@ def _limited(
 
 def _over_budget(entry: Verdict, budget: BudgetTracker, choice: _Choice) -> Verdict:
     candidate, line = entry.candidate, choice.lines[entry.candidate.key]
-    if _is_headless(entry, choice.chosen):
-        return entry.refusal(
-            VerdictCode.OVER_BUDGET,
-            "Contested: it is included only below the fact that contests it, and there is no room for that fact.",
-            "A larger budget, or a resolution of the review of the two facts.",
-            tokens=estimate_tokens(line),
-        )
     lacking = budget.missing(candidate.section, line)
     names = (budget.sections[candidate.section].label, "the whole prompt")
     over = [f"the budget of {name} by {_tokens(n)}" for name, n in zip(names, lacking, strict=True) if n]
@@ -352,7 +344,6 @@ def _why(place: str, compressed: bool) -> str:
         "pinned": "Pinned by a person.",
         "head": "Among the best: kept first.",
         "tail": "Among the most recent: kept although it ranks low.",
-        "contested": "Included together with a fact that it contests.",
         "": "Relevant, and within the budget.",
     }[place]
     return reason + (" Shortened to fit." if compressed else "")

@@ -1,7 +1,8 @@
-"""Contested facts in a prompt: the newer above the older, both marked, and never one without the fact that contests it.
+"""Contested facts in a prompt: the newer above the older, each marked. A mark brings no fact into a prompt.
 
 A pending review makes two facts contest each other, and one of them is preferred: a fact verified by people over one
-of agents, then a fact that is true now over one that is not, then the newer one.
+of agents, then a fact that is true now over one that is not, then the newer one. Each fact is included only if it
+passes the filters and budgets by itself; a fact whose preferred counterpart is left out says so in its mark.
 `context.engine.retrieval.contested_facts` loads which facts contest each other.
 """
 
@@ -11,32 +12,20 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Literal, TypeVar
 
-from context.engine.analysis.contested_policy import ContestedOrder
-from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.candidate_filters import shortened
 from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.prompt_line import ContestAnnotation, Item, screening_class
 from context.engine.assembly.prompt_section import FixedSection
-from memory.policy.categories import PROFILE_CATEGORIES
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION = "user_profile"
-PULLED_IN_DESPITE = frozenset(
-    {
-        VerdictCode.NOT_PLANNED,
-        VerdictCode.LOW_IMPORTANCE,
-        VerdictCode.BELOW_THRESHOLD,
-        VerdictCode.DUPLICATE_MESSAGE,
-        VerdictCode.OVER_LIMIT,
-    }
-)
-"""Verdicts that keep out a fact by itself, but not one that is preferred to an included fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContestedCandidate:
-    """A contested fact as a prompt could show it, whether the search found it or not.
+    """A contested fact, whether the search found it or not.
 
     `partners` are the ids of the facts that contest it, `opposed` of those with which it can hardly be true,
     `undecided` of those about which nobody was asked. `since` is when it became true, or else was recorded;
@@ -56,10 +45,6 @@ class ContestedCandidate:
         return self.candidate.hit.id
 
     @property
-    def is_core_memory(self) -> bool:
-        return self.candidate.hit.category in PROFILE_CATEGORIES
-
-    @property
     def date(self) -> str:
         """Its date in a mark."""
         return f"{self.since.astimezone(UTC):%Y-%m-%d}"
@@ -74,13 +59,14 @@ class ContestedCandidate:
 class ContestedLayout:
     """Fixed sections and verdicts, in which contested facts have their places.
 
-    `passed` and `refused` are the verdicts of the filters. `core` are the verdicts on facts that were found by the
-    search and stand in core memory with the facts that they contest; `core_ids` are all contested facts there.
+    `passed` are the verdicts of the filters, `refused` those on facts that the policy leaves out. `core` are the
+    verdicts on facts that were found by the search and stand in core memory with the facts that they contest;
+    `core_ids` are all contested facts there.
     """
 
     fixed: Sequence[FixedSection]
     passed: Sequence[Verdict]
-    refused: Sequence[Verdict]
+    refused: Sequence[Verdict] = ()
     core: Sequence[Verdict] = ()
     core_ids: frozenset[str] = frozenset()
 
@@ -88,18 +74,14 @@ class ContestedLayout:
 class ContestedGroups:
     """Groups of facts that contest each other, each in the order of preference."""
 
-    def __init__(self, facts: Iterable[ContestedCandidate], resolved: ResolvedRequest) -> None:
-        self._policy = resolved.contested
-        excluded = resolved.profile.excluded_kinds
+    def __init__(
+        self, facts: Iterable[ContestedCandidate], policy: ContestedPolicy, core_ids: Collection[str] = ()
+    ) -> None:
+        """`core_ids` are the facts that core memory shows by itself."""
+        self._policy = policy
         ranked = sorted(facts, key=self._rank, reverse=True)
         self.facts: Mapping[str, ContestedCandidate] = {one.id: one for one in ranked}
-        self.excluded = {
-            one.id
-            for one in ranked
-            if not one.candidate.kinds.isdisjoint(excluded)
-            or not resolved.profile.trusts(one.candidate.hit.type, one.candidate.hit.trust)
-        }
-        core = {one.id for one in ranked if one.is_core_memory} - self.excluded
+        core = {key for key in self.facts if key in core_ids}
         core |= {key for key in self.facts if not core.isdisjoint(self.facts[key].partners)}
         # A fact that is preferred to one of core memory stands above it there. From the least preferred upwards.
         for key in reversed(self.facts):
@@ -144,26 +126,6 @@ class ContestedGroups:
         direct = next((other for other in above if other in among), "")
         return direct or (self.preferred(above[0], among) if above else "")
 
-    def with_preferred(self, found: Iterable[str], possible: Collection[str]) -> list[str]:
-        """The `found` facts of a group, and the facts of `possible` that are preferred to them."""
-        keys: dict[str, None] = {}
-        waiting = list(found)
-        while waiting:
-            key = waiting.pop(0)
-            if key in keys:
-                continue
-            keys[key] = None
-            order = self._order(key)
-            if order is ContestedOrder.BOTH:
-                continue
-            above = [self.preferred(key, possible)]
-            if order is ContestedOrder.NEWEST_ONLY:
-                above += [
-                    other for other in self._preferred_over(key) if other in self.facts[key].opposed & {*possible}
-                ][:1]
-            waiting += filter(None, above)
-        return list(keys)
-
     def suppressed(self, keys: Collection[str], beside: Collection[str] = ()) -> set[str]:
         """The facts of `keys` that the policy drops for a preferred fact of `keys` or `beside`.
 
@@ -187,19 +149,23 @@ class ContestedGroups:
         is_older = any(self.facts[other].age_key > one.age_key for other in partners or others)
         if partners:
             age: Literal["newer", "older"] = "older" if is_older else "newer"
-            contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners))
+            contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners, shown))
         else:
             contest = ContestAnnotation("", (), f"older, undecided, {one.date}" if is_older else "")
         if self._order(key) is ContestedOrder.BOTH:
             return contest
         return replace(contest, preferred_id=self.preferred(key, shown), group=group[0], rank=group.index(key))
 
-    def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str]) -> str:
-        by_people = {self.facts[key].endorsed for key in partners}
-        if one.endorsed and True not in by_people:
+    def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str], shown: Collection[str]) -> str:
+        by_people = [key for key in partners if self.facts[key].endorsed]
+        newer = [key for key in partners if self.facts[key].age_key > one.age_key]
+        if one.endorsed and not by_people:
             return f"contested by an agent, people's word, {one.date}"
-        whose = ", an agent's word" if not one.endorsed and True in by_people else ""
-        return f"contested{whose}, {age}, {one.date}"
+        if not one.endorsed and by_people:
+            alone = "" if {*by_people} & {*shown} else ", people's word is left out"
+            return f"contested, an agent's word, {age}, {one.date}{alone}"
+        alone = ", a newer value is under review" if newer and not {*newer} & {*shown} else ""
+        return f"contested, {age}, {one.date}{alone}"
 
     def marked(self, candidate: Candidate) -> Candidate:
         """The candidate, annotated if it is contested."""
@@ -210,15 +176,15 @@ class ContestedGroups:
 
 
 def contested_layout(
-    fixed: Sequence[FixedSection], passed: Sequence[Verdict], refused: Sequence[Verdict], groups: ContestedGroups
+    fixed: Sequence[FixedSection], passed: Sequence[Verdict], groups: ContestedGroups, limit: int
 ) -> ContestedLayout:
-    """Annotate each contested fact, and include the facts preferred to it even if filters refused them.
+    """Annotate each contested fact among the fixed sections and those that `passed` the filters.
 
-    Facts that a fact of core memory contests are shown there with it.
+    Facts that a fact of core memory contests are shown there with it, if they are among the `limit` best facts.
     """
-    layout = ContestedLayout(fixed, passed, refused)
+    layout = ContestedLayout(fixed, passed)
     for group in groups.core_groups:
-        layout = _core_layout(layout, group, groups)
+        layout = _core_layout(layout, group, groups, limit)
     for group in groups.searched_groups:
         layout = _searched_layout(layout, group, groups)
     return layout
@@ -246,22 +212,19 @@ def contested_grouped(entries: Iterable[Entry], contest_of: Callable[[Entry], Co
     return together
 
 
-def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups) -> ContestedLayout:
-    section = next((one for one in layout.fixed if one.key == CORE_SECTION and not one.error), None)
-    if section is None:
-        return _searched_layout(layout, group, groups)
+def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups, limit: int) -> ContestedLayout:
+    section = next(one for one in layout.fixed if one.key == CORE_SECTION)
     own = {item.id: item for item in section.items if item.type == "fact" and item.id in group}
-    found = _of_group(layout.passed, group)
-    keys = groups.with_preferred([*own, *found], [key for key in group if key not in groups.excluded])
-    if not keys:
-        return layout
+    facts = [entry for entry in layout.passed if entry.candidate.hit.type == "fact"]
+    searched = [entry for entry in facts if not entry.candidate.pinned]
+    found = _of_group([*(entry for entry in facts if entry.candidate.pinned), *searched[:limit]], group)
+    keys = [*own, *found]
     suppressed = groups.suppressed(keys)
     shown = [key for key in group if key in keys and key not in suppressed]
-    items = _core_items(section.items, [*own, *found], shown, groups)
-    beside = "It is included in the User Profile, with the facts that contest it."
+    items = _core_items(section.items, keys, shown, groups)
     core = [
         entry.refusal(
-            VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown) if key in suppressed else beside, _HINT
+            VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown) if key in suppressed else IN_CORE, _HINT
         )
         for key, entry in found.items()
     ]
@@ -312,41 +275,22 @@ def _core_items(
 
 def _searched_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups) -> ContestedLayout:
     found = _of_group(layout.passed, group)
-    if not found:
-        return layout
-    refused = _of_group(layout.refused, group)
-    possible = [
-        key
-        for key in group
-        if key not in groups.excluded and (key not in refused or refused[key].code in PULLED_IN_DESPITE)
-    ]
-    keys = groups.with_preferred(found, possible)
-    suppressed = groups.suppressed(keys, layout.core_ids)
-    shown = [key for key in keys if key not in suppressed]
-    best = next(iter(found.values())).score
-    pulled_in = [_pulled_in(key, refused.get(key), best, groups, shown) for key in shown if key not in found]
+    suppressed = groups.suppressed(found, layout.core_ids)
+    shown = [key for key in group if key in found and key not in suppressed]
+    beside = [*shown, *layout.core_ids]
     passed = [
-        replace(entry, candidate=replace(entry.candidate, contest=groups.annotation(entry.candidate.hit.id, shown)))
-        if entry.candidate.hit.id in found
+        replace(entry, candidate=replace(entry.candidate, contest=groups.annotation(key, beside)))
+        if found.get(key := entry.candidate.hit.id) is entry
         else entry
         for entry in layout.passed
-        if not (entry.candidate.hit.id in found and entry.candidate.hit.id in suppressed)
+        if not (found.get(entry.candidate.hit.id) is entry and entry.candidate.hit.id in suppressed)
     ]
     left_out = [
         found[key].refusal(VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown), _HINT)
         for key in found
         if key in suppressed
     ]
-    return replace(layout, passed=[*passed, *pulled_in], refused=[*layout.refused, *left_out])
-
-
-def _pulled_in(
-    key: str, refused: Verdict | None, score: float, groups: ContestedGroups, shown: Sequence[str]
-) -> Verdict:
-    """The verdict of a preferred fact that was not found by itself: as relevant as the best of its group."""
-    candidate = refused.candidate if refused else groups.facts[key].candidate
-    contest = replace(groups.annotation(key, shown), pulled_in=True)
-    return Verdict(replace(candidate, contest=contest), score, refused.factors if refused else ())
+    return replace(layout, passed=passed, refused=[*layout.refused, *left_out])
 
 
 def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Verdict]:
@@ -355,6 +299,7 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
     return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
+IN_CORE = "It is included in the User Profile, with the facts that contest it."
 _HINT = "A resolution of the review of the two facts, or another policy for contested facts."
 
 

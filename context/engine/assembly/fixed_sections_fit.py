@@ -104,10 +104,6 @@ def section_fit(section: FixedSection, room: int) -> Section | None:
     used = len(heading) + len(HEADING_BREAK)
     for place, item in _by_priority(section):
         limit = room if item.priority <= section.growth else min(room, promised)
-        preferred_id = item.contest.preferred_id if item.contest else ""
-        if preferred_id and preferred_id not in [other.id for other in chosen.values()]:
-            left_out[place] = LeftOut.of(item, "")
-            continue
         if not full and used + len(item.text) <= limit:
             chosen[place] = item
             used += len(item.text) + len(section.separator)

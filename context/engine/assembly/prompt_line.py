@@ -21,9 +21,8 @@ class ContestAnnotation:
     """The annotation of a contested fact in a prompt.
 
     `contested` is its age compared to the facts that contest it, `contested_with` their ids, both empty if nobody was
-    asked about any of them; `mark` are the words in its line. If `preferred_id` is not empty, the fact is shown only
-    below the fact with that id. Facts of one `group` are shown together, by `rank`. `pulled_in` facts are included only
-    because they are preferred to an included one.
+    asked about any of them; `mark` are the words in its line. If `preferred_id` is not empty, the fact with that id is
+    shown above it, if it has room. Facts of one `group` are shown together, by `rank`.
     """
 
     contested: Literal["newer", "older", ""]
@@ -32,7 +31,6 @@ class ContestAnnotation:
     preferred_id: str = ""
     group: str = ""
     rank: int = 0
-    pulled_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
