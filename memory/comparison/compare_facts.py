@@ -12,9 +12,9 @@ from typing import NamedTuple
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.comparison.reversals import changed_number, exclusive_states, reversed_sentence
-from memory.comparison.slots import Slot, common_slots, is_refined
-from memory.comparison.tokenizer import Token, base_form
+from memory.comparison.reversals import GAP, changed_number, exclusive_states, reversed_sentence
+from memory.comparison.slots import Slot, common_slots, is_refined, singular
+from memory.comparison.tokenizer import Token, base_form, number_free
 from memory.embedding.thresholds import Thresholds
 from memory.policy.attributes import Cardinality
 from memory.subjects.sentence_subjects import subjects_clash
@@ -49,6 +49,7 @@ class Comparison:
 
     `attribute`, `old_value`, `new_value`: for `changed` and `differs` only. `overlap`: share of common content words,
     0 to 1. `later`: the new fact certainly has a later time. `same_subject`: both facts have a subject, and it is one.
+    `about`: what both are about, in words: a subject, with its attribute if they state one.
     """
 
     kind: Kind
@@ -60,6 +61,14 @@ class Comparison:
     new_value: str = ""
     later: bool = False
     same_subject: bool = False
+    about: str = ""
+
+    def words(self, reason: Reason) -> str:
+        """A reason as a sentence for people."""
+        numbers = reason.code == "changed_value" and GAP in self.attribute
+        template = REASONS["changed_number" if numbers else reason.code]
+        about = f" about {self.about}" if self.about else ""
+        return template.format(about=about, attribute=self.about or "the same attribute", sentence=self.attribute)
 
     @property
     def outcome(self) -> Outcome:
@@ -79,17 +88,26 @@ class Change(NamedTuple):
 
 
 REASONS = {
-    "number": "A number, date, time or unit differs.", "negation": "One denies what the other one says.",
-    "antonym": "One says the opposite of the other one.", "name": "They name other people, places or things.",
-    "roles": "The same words stand in other roles.", "quantity": "They speak of another quantity or frequency.",
-    "time": "They speak of another time, or of a plan.", "value": "The same is said with one thing exchanged.",
-    "detail": "One says more than the other one.", "subject": "They have different subjects.",
-    "relative_time": "A word like “yesterday” means another day now.", "question": "One of them asks.",
-    "changed_value": "It is another value of the same attribute.",
-    "valid_time": "Its valid time ends at another moment.",
-    "reversed": "It says the opposite in the same words.",
-    "ended": "What was true is true no longer.", "wording": "They are worded differently.",
-}  # fmt: skip
+    "number": "Another number, date, time or unit{about}.",
+    "negation": "One denies what the other one says{about}.",
+    "antonym": "One says the opposite of what the other one says{about}.",
+    "name": "They name other people, places or things in what they say{about}.",
+    "roles": "The same words{about} stand in other roles.",
+    "quantity": "They speak{about} of another quantity or frequency.",
+    "time": "They speak{about} of another time, or of a plan.",
+    "value": "The same is said{about} with one thing exchanged.",
+    "detail": "One says more{about} than the other one.",
+    "subject": "They have different subjects.",
+    "relative_time": "In what is said{about}, a word like “yesterday” means another day now.",
+    "question": "One of them asks{about}.",
+    "changed_value": "Another value of {attribute}.",
+    "changed_number": "Another number in the same sentence{about}: “{sentence}”.",
+    "valid_time": "The valid time of what is said{about} ends at another moment.",
+    "reversed": "It says the opposite in the same words{about}.",
+    "ended": "What was true{about} is true no longer.",
+    "wording": "They are worded differently{about}.",
+}
+"""A sentence by code: `{about}` the subject with its attribute, `{attribute}` the same, `{sentence}` with a gap."""
 
 
 def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, thresholds: Thresholds) -> Comparison:
@@ -111,15 +129,17 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     def result(kind: Kind, changed: Change | None = None) -> Comparison:
         reasons = (Reason(changed.code, changed.old, changed.new),) if changed else tuple(found)
         quoted = (changed.attribute, changed.old, changed.new) if changed else ("", "", "")
-        return Comparison(kind, cosine, overlap, reasons, *quoted, later, one_subject)
+        about = _about(old, new, common, changed)
+        return Comparison(kind, cosine, overlap, reasons, *quoted, later, one_subject, about)
 
     if same and not found and old.indented == new.indented:
-        return Comparison(Kind.SAME, cosine, 1.0, later=later, same_subject=one_subject)
+        about = _about(old, new, common)
+        return Comparison(Kind.SAME, cosine, 1.0, later=later, same_subject=one_subject, about=about)
     if clash:
         return result(Kind.UNRELATED)
-    if changed := _slot_change(common, certain=Cardinality.ONE) or _change(old, new, common):
+    if changed := _slot_change(common, new, certain=Cardinality.ONE) or _change(old, new, common):
         return result(Kind.CHANGED, changed)
-    if changed := _slot_change(common, certain=Cardinality.UNKNOWN):
+    if changed := _slot_change(common, new, certain=Cardinality.UNKNOWN):
         return result(Kind.DIFFERS, changed)
     codes = {reason.code for reason in found}
     names = {token.text for token in new.tokens if token.name}
@@ -169,20 +189,21 @@ def _change(old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, S
         for one, other in common
     )
     if not several and (states := exclusive_states(old.texts, new.texts)):
-        return Change("changed_value", "state", *states)
+        return Change("changed_value", "state", *_quotes(old, new, states))
     if not several and (number := changed_number(old.texts, new.texts)):
-        return Change("changed_value", *number)
+        sentence, *numbers = number
+        return Change("changed_value", as_written(sentence, new.tokens), *_quotes(old, new, numbers))
     if turned := reversed_sentence(old.tokens, new.tokens):
         return Change("reversed", "truth", *turned)
     return None
 
 
-def _slot_change(common: Sequence[tuple[Slot, Slot]], *, certain: Cardinality) -> Change | None:
-    """The change of a slot with this cardinality and another value."""
+def _slot_change(common: Sequence[tuple[Slot, Slot]], fact: FactSnapshot, *, certain: Cardinality) -> Change | None:
+    """The change of a slot with this cardinality to another value, which the new `fact` states."""
     for old, new in common:
         known = old.cardinality or new.cardinality
         if known == certain and {*old.value} != {*new.value} and _excludes(old, new):
-            return Change("changed_value", new.attribute.replace("_", " "), old.quote, new.quote)
+            return Change("changed_value", _named(new.attribute, fact.tokens), old.quote, new.quote)
     return None
 
 
@@ -196,6 +217,44 @@ def _excludes(old: Slot, new: Slot) -> bool:
 def _is_region(slot: Slot) -> bool:
     """Whether the value is a region; "us-east-1" is a code."""
     return not w.REGIONS.isdisjoint(slot.value) and not any(text[-1:].isdigit() for text in slot.value)
+
+
+def _about(
+    old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, Slot]], changed: Change | None = None
+) -> str:
+    """What both facts are about, in words: "Tim's time zone", "Tim", "the time zone" or nothing."""
+    named = [(slot, _named(slot.attribute, new.tokens)) for _, slot in common]
+    slot, attribute = next((each for each in named if not changed or each[1] == changed.attribute), (None, ""))
+    subject = new.subject_name or old.subject_name
+    if not subject and slot:
+        subject = _quote(token for token in new.tokens if {*number_free([token.text])} & slot.subject)
+    if changed and changed.attribute == "state":
+        attribute = changed.attribute
+    if subject and attribute:
+        return f"{subject}'{'' if subject.endswith('s') else 's'} {attribute}"
+    return subject or (attribute and f"the {attribute}")
+
+
+def _named(attribute: str, tokens: Sequence[Token]) -> str:
+    """The name of an attribute in words; a verb in it is spelled as in the sentence."""
+    words = attribute.replace("_", " ").split(" ")
+    return " ".join(as_written([word], tokens) if "+" in word else word for word in words)
+
+
+def _quotes(old: FactSnapshot, new: FactSnapshot, texts: Sequence[str]) -> tuple[str, str]:
+    return as_written(texts[:1], old.tokens), as_written(texts[1:], new.tokens)
+
+
+def as_written(texts: Sequence[str], tokens: Sequence[Token]) -> str:
+    """Texts of tokens in the spelling of their sentence."""
+    raw: dict[str, str] = {}
+    for token in tokens:
+        (plain,) = number_free([token.text])
+        for text in (token.text, plain, singular(plain), base_form(plain)):
+            raw.setdefault(text, token.raw)
+    words = [raw.get(text) or base_form(text).replace("_", " ") for text in texts]
+    # Several tokens may be of one written word.
+    return " ".join(word for place, word in enumerate(words) if words[place - 1 : place] != [word]).replace(" 's", "'s")
 
 
 def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Reason]:
@@ -219,6 +278,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
     bases, slot = [sorted({*map(base_form, each)}) for each in only], d.single_difference(old.texts, new.texts)
     said, quotes = {*bases[0], *bases[1]}, [_quote(tokens) for tokens in differing]
     tenses = [{text.rpartition("+")[2] for text in each} & {"ed", "ing"} for each in only]
+    opposed = _opposites(*(each[:_MAX_OPPOSED_WORDS] for each in bases))
     evidence: dict[str, Sequence[str]] = {
         "number": quote(lambda token: token.number),
         "negation": quote(lambda token: base_form(token.text) in w.NEGATIONS)
@@ -227,12 +287,12 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
         "quantity": quote(lambda token: base_form(token.text) in w.QUANTIFIERS)
         if not w.QUANTIFIERS.isdisjoint(said)
         else (),
-        "antonym": _opposites(*(each[:_MAX_OPPOSED_WORDS] for each in bases)),
+        "antonym": opposed and _quotes(old, new, opposed),
         "roles": () if any(only) else (old.content[:120], new.content[:120]),
         "name": quote(lambda token: token.name),
         "time": quotes if not w.MODALS.isdisjoint(said) or tenses[0] != tenses[1] else (),
         "question": quote(lambda token: token.text == "?") if "?" in said else (),
-        "value": slot,
+        "value": slot and quotes,
         "detail": quotes if not slot and bool(only[0]) != bool(only[1]) else (),
     }
     found += [Reason(code, *quoted) for code, quoted in evidence.items() if any(quoted)]

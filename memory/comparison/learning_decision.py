@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from memory.comparison.compare_facts import NEVER_SAME, REASONS, Comparison, Kind
+from memory.comparison.compare_facts import NEVER_SAME, Comparison, Kind
 from memory.models.fact_relation import Relation, RelationOpinion
 
 MAX_REVIEWS = 5
@@ -115,7 +115,8 @@ def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> 
 
 
 def reasons_of(comparison: Comparison) -> list[dict[str, str]]:
+    """The reasons as reviews, histories and answers have them."""
     return [
-        {"code": each.code, "words": REASONS[each.code], "old": each.old, "new": each.new}
+        {"code": each.code, "words": comparison.words(each), "old": each.old, "new": each.new}
         for each in comparison.reasons
     ]

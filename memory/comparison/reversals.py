@@ -7,6 +7,8 @@ from memory.comparison.slots import clauses_of, singular
 from memory.comparison.tokenizer import VERBS, Token, number_free
 
 Texts = tuple[str, ...]
+GAP = "…"
+"""In place of the number of a sentence."""
 _MAX_WORDS = 40
 _DROPPED = w.ARTICLES | w.words("do does did now still already currently any_more anymore longer any more always ,")
 _NEGATED = w.words("not never no none")
@@ -62,8 +64,8 @@ def _polarity(tokens: Sequence[Token]) -> tuple[bool, Texts]:
     return positive, tuple(core)
 
 
-def changed_number(olds: Texts, news: Texts) -> tuple[str, str, str] | None:
-    """Another number in the same present sentence: what it counts, the old number and the new one; else None."""
+def changed_number(olds: Texts, news: Texts) -> tuple[Texts, str, str] | None:
+    """Another number in the same present sentence: this with a gap, the old number and the new one; else None."""
     one, other = _present(olds), _present(news)
     if not one or len(one) != len(other) or len(one) > _MAX_WORDS:
         return None
@@ -80,7 +82,7 @@ def changed_number(olds: Texts, news: Texts) -> tuple[str, str, str] | None:
     # "Ticket 12" is another ticket; a date says when one event of many is; "1.2.3" is "1.2" more exactly.
     if named or dated or one[at].startswith(other[at]) or other[at].startswith(one[at]):
         return None
-    return " ".join((*one[:at], "…", *one[at + 1 :])), one[at], other[at]
+    return (*one[:at], GAP, *one[at + 1 :]), one[at], other[at]
 
 
 def _is_number(text: str) -> bool:

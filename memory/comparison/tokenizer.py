@@ -6,6 +6,7 @@ them. Borders of sentences (`|`), commas and question marks are tokens of their 
 
 import re
 import unicodedata
+from calendar import month_name
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -141,7 +142,7 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
     number = _NUMBER.fullmatch(raw)
     unit, brief = lower in w.UNITS, raw.isalpha() and len(raw) <= 3 and lower not in VERB_FORMS
     if raw.startswith(_TIME_TOKENS):
-        _add(found, Token(raw, raw, number=True))
+        _add(found, Token(raw, _spelled(raw), number=True))
     elif set("/\\_") & set(raw) or (raw == "A" and not fresh) or (raw.isupper() and len(raw) > 1 and lower in _SMALL):
         # Paths, identifiers and names in capitals mean another thing in another case.
         _add(found, Token(raw, raw, name=True))
@@ -166,6 +167,13 @@ def _read_word(raw: str, found: list[Token], fresh: bool) -> None:
             _add(found, Token(part, raw, name=sure or may_be))
     if possessive:
         _add(found, Token("'s", "'s"))
+
+
+def _spelled(text: str) -> str:
+    """The token of a date or time as people write it: "2026-03-05", "5 March", "15:00"."""
+    if date := re.fullmatch(r"d:\?-(0[1-9]|1[0-2])-(\d\d)", text):
+        return f"{int(date[2])} {month_name[int(date[1])]}"
+    return re.sub(r"^(d:(?=\d{4}-)|t:\??(?=\d))", "", text)
 
 
 def _unit(written: str) -> str:

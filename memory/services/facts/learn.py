@@ -20,7 +20,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.comparison.compare_facts import REASONS, Comparison
+from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
@@ -348,7 +348,7 @@ def _resolve_pair(
     if resolution is Resolution.SAME:
         reason = "Known already."
     else:
-        reason = judge_result.value.reason if judge_result else REASONS[match.comparison.reasons[0].code]
+        reason = judge_result.value.reason if judge_result else match.comparison.words(match.comparison.reasons[0])
     return resolution_apply(
         resolution=resolution,
         old=old,
