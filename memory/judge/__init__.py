@@ -1,7 +1,10 @@
 """The judge: a language model's verdicts about memories, its prompts, replies and token budget."""
 
 from memory.judge.fact_extraction import ExtractedFact, ExtractedFacts
+from memory.judge.pair_verdicts import FactPair, PairVerdicts, pairs_judge
 from memory.judge.protocol import (
+    ASK_WITHIN_SECONDS,
+    MAX_PAIRS,
     EpisodeSummary,
     Judge,
     JudgeFailed,
@@ -13,14 +16,19 @@ from memory.judge.protocol import (
 from memory.judge.registry import configured_judge
 
 __all__ = [
+    "ASK_WITHIN_SECONDS",
+    "MAX_PAIRS",
     "EpisodeSummary",
     "ExtractedFact",
     "ExtractedFacts",
+    "FactPair",
     "Judge",
     "JudgeFailed",
     "JudgeResult",
     "JudgeUnavailable",
     "MergedFact",
+    "PairVerdicts",
     "RelationVerdict",
     "configured_judge",
+    "pairs_judge",
 ]

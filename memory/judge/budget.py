@@ -58,7 +58,7 @@ def call_record(
         agent=agent,
         persona=persona,
         task=task,
-        model=model,
+        model=model[:100],
         prompt_version=PROMPT_VERSION,
         attempts=attempts,
         tokens_in=tokens_in,

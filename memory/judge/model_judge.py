@@ -32,6 +32,7 @@ from memory.judge.protocol import (
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
+    RelationVerdicts,
 )
 from memory.judge.reply import JudgeReply
 from nousweb.lib.tracing import Value, span
@@ -77,6 +78,12 @@ class ModelJudge:
         self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
     ) -> JudgeResult[RelationVerdict]:
         return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
+
+    def relations(
+        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]
+    ) -> JudgeResult[RelationVerdicts]:
+        task = prompts.relations_task(len(pairs))
+        return self._ask(agent, persona, task, RelationVerdicts, prompts.relations_prompt(pairs))
 
     def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
         return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
@@ -262,6 +269,8 @@ def _recorded_verdict(value: JudgeReply) -> dict[str, Any]:
     """
     if isinstance(value, RelationVerdict):
         return value.model_dump(mode="json", exclude={"reason"}) | {"reason": {"characters": len(value.reason)}}
+    if isinstance(value, RelationVerdicts):
+        return {"verdicts": [_recorded_verdict(verdict) for verdict in value.verdicts]}
     if isinstance(value, ExtractedFacts):
         return {"facts": len(value.facts), "confidences": [fact.confidence for fact in value.facts]}
     return {name: {"characters": len(text)} for name, text in value.model_dump().items()}

@@ -4,11 +4,12 @@ It is independent of the model. A judge is called outside of transactions, and e
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationError
 
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
@@ -16,6 +17,11 @@ from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.reply import JudgeReply, Share, Text
 from memory.models.fact_relation import Relation
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
+
+MAX_PAIRS = 12
+"""Of facts in one call."""
+ASK_WITHIN_SECONDS = 15.0
+"""After this time in one job, the judge is not called again: a call may take 100 s, and a task is stopped at 120 s."""
 
 
 class JudgeFailed(Exception):
@@ -44,6 +50,32 @@ class RelationVerdict(JudgeReply):
     relation: Relation
     confidence: Share
     reason: Annotated[Text, Field(min_length=1, max_length=1000)]
+
+
+class PairVerdict(RelationVerdict):
+    """The verdict on one of several pairs, by its number from 1."""
+
+    pair: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
+
+
+def _usable(value: Any) -> Any:
+    """The valid verdicts, of pairs that have only one."""
+    if not isinstance(value, list):
+        return value
+    found: dict[int, PairVerdict] = {}
+    twice = set()
+    for item in value[: 2 * MAX_PAIRS]:
+        with suppress(ValidationError):
+            verdict = PairVerdict.model_validate(item)
+            if found.setdefault(verdict.pair, verdict) is not verdict:
+                twice.add(verdict.pair)
+    return [verdict for pair, verdict in found.items() if pair not in twice]
+
+
+class RelationVerdicts(JudgeReply):
+    """Verdicts on several pairs. What is invalid, or says two things of one pair, is left out: it spoils no other."""
+
+    verdicts: Annotated[list[PairVerdict], BeforeValidator(_usable), Field(min_length=1)]
 
 
 class EpisodeSummary(JudgeReply):
@@ -84,6 +116,12 @@ class Judge(Protocol):
         self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
     ) -> JudgeResult[RelationVerdict]:
         """Classify the relation of `new`, which was learned later, to `old`."""
+        ...
+
+    def relations(
+        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]
+    ) -> JudgeResult[RelationVerdicts]:
+        """Classify the relations of several pairs, each the older fact first, at most MAX_PAIRS, in one call."""
         ...
 
     def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:

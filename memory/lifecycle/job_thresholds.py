@@ -2,9 +2,6 @@
 
 from datetime import timedelta
 
-ASK_WITHIN_SECONDS = 15.0
-"""After this time in one job, the judge is not called again: a call may take 100 s, and a task is stopped at 120 s."""
-
 LOW_CONFIDENCE = 0.5
 """An extracted fact with a lower confidence opens a review."""
 

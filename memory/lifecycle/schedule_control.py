@@ -1,9 +1,7 @@
 """Scheduled work on jobs, and the control of schedules by people: pause, resume, run now."""
 
-from typing import TypeVar
-
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q
 from django.utils import timezone
 from django_q.models import Schedule
 
@@ -15,6 +13,7 @@ from memory.jobs.queue import job_queue
 from memory.judge import JudgeFailed, configured_judge
 from memory.judge.budget import budget_check
 from memory.lifecycle.handlers import DREAM
+from memory.lifecycle.judge_backlog import TO_RERUN, judgeable, judged_work_open
 from memory.lifecycle.runner import CHANGE, job_rerun, purge_done_jobs
 from memory.models import Job, MemoryReview
 from memory.transfer.export_runs import exports_expire
@@ -22,12 +21,9 @@ from memory.transfer.import_runs import runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 
-MAX_JUDGED_PER_PERSONA = 100
-"""Maximum number of reviews, and of episodes, that are queued for the judge at once, per persona."""
+MAX_TRIES_FIRST = 3
 PAUSED = 0
 FOREVER = -1
-
-Row = TypeVar("Row", MemoryReview, Job)
 
 
 def dream_queue() -> int:
@@ -44,43 +40,38 @@ def dream_queue() -> int:
 
 
 def judgements_retry() -> int:
-    """Queue reviews and episodes that wait for a judge, if one is configured and has tokens left; returns how many."""
+    """Queue the oldest work of each persona that waits for a judge, if one is configured, has tokens left, and has no
+    other work; returns how many jobs. When such a job is done, it requests the next one (`backlog_continue`)."""
     if configured_judge() is None:
         return 0
     try:
         budget_check()
     except JudgeFailed:
         return 0
-    queued = 0
-    unjudged = MemoryReview.objects.filter(
-        status__in=MemoryReview.OPEN,
-        verdict={},
-        old__isnull=False,
-        new__isnull=False,
-    )
-    unjudged = unjudged.select_related("agent").order_by("created_at")
-    for review in _by_persona(unjudged):
-        with transaction.atomic():
-            job = job_queue("fact_judge", agent=review.agent, persona=review.persona, subject=review)
-        if job is None:
-            done = Job.objects.filter(key=f"fact_judge:{review.pk}", result__judge="no judge").first()
-            queued += done is not None and job_rerun(done)
-        else:
-            queued += 1
-    episodes = Job.objects.filter(handler="episode_close", status=Job.Status.DONE, result__judge="pending")
-    for job in _by_persona(episodes.order_by("finished_at")):
-        queued += job_rerun(job)
-    return queued
+    return sum(_oldest_queue(persona) for persona in Persona.values if not judged_work_open(persona))
+
+
+def _oldest_queue(persona: str) -> bool:
+    """Queue the oldest job of an episode or a fact that is to be run again, else that of the oldest review; last come
+    episodes about which the judge was asked MAX_TRIES_FIRST times, so that no review waits for them."""
+    jobs = Job.objects.filter(TO_RERUN, persona=persona, handler__in=["episode_close", "fact_check"])
+    jobs = jobs.order_by("finished_at")
+    if job := jobs.filter(Q(result__tries__isnull=True) | Q(result__tries__lt=MAX_TRIES_FIRST)).first():
+        return job_rerun(job)
+    reviews = judgeable(MemoryReview.objects.filter(persona=persona), queued=False)
+    review = reviews.select_related("agent").order_by("created_at", "id").first()
+    if review is None:
+        job = jobs.first()
+        return job is not None and job_rerun(job)
+    with transaction.atomic():
+        if job_queue("fact_judge", agent=review.agent, persona=persona, subject=review) is not None:
+            return True
+    return job_rerun(Job.objects.get(key=f"fact_judge:{review.pk}"))
 
 
 def purge_finished_jobs() -> int:
     """Delete old finished jobs, and files of old imports and exports; returns how many."""
     return purge_done_jobs() + runs_expire() + exports_expire()
-
-
-def _by_persona(rows: QuerySet[Row]) -> list[Row]:
-    """The first MAX_JUDGED_PER_PERSONA rows of each persona, so that one persona does not delay the other."""
-    return [row for persona in Persona.values for row in rows.filter(persona=persona)[:MAX_JUDGED_PER_PERSONA]]
 
 
 @transaction.atomic

@@ -9,7 +9,7 @@ from django.test import override_settings
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import JudgeFailed, JudgeUnavailable, configured_judge
 from memory.lifecycle.runner import job_run
-from memory.models import Fact, FactChange, Job, JudgeCall, MemoryReview
+from memory.models import Fact, FactChange, Job, JudgeCall
 from memory.models.fact_relation import Relation
 from tests.judge_server import JudgeServer, Reply
 
@@ -86,17 +86,15 @@ def test_openai_judge_attempts_in_two_forms_have_one_time_limit(server, ada):
 def test_openai_judge_down_fails_the_job_and_decides_when_it_is_back(server, ada, api, actor_token):
     client = api.as_token(actor_token)
     server.always(Reply(status=500, raw=b"{}"))
-    for text in ("Her twin is the archive of Graz.", "Her twin is the archive of Linz."):
-        answer = client.post("/facts", {"content": text, "subject": "archive"})
+    for text in ("Tim never goes to the gym on Mondays.", "Tim sometimes goes to the gym on Mondays."):
+        answer = client.post("/facts", {"content": text, "subject": "Tim"})
         assert answer.status_code == 201, answer.content
-    review = MemoryReview.objects.get()
-    job = Job.objects.get(handler="fact_judge")
+    job = Job.objects.get(handler="fact_check")
     assert job_run(job.pk) == "failed"
     job.refresh_from_db()
     assert (job.error, job.attempts) == ("The judge answered 500.", 0)
     server.always(Reply(input=UPDATE))
     assert job_run(job.pk) == "done"
-    review.refresh_from_db()
-    assert (review.status, review.resolution, review.verdict["model"]) == ("resolved", "replace", "small")
-    assert FactChange.objects.filter(action="superseded").count() == 1
-    assert Fact.objects.filter(active=True).count() == 1
+    change = FactChange.objects.get(action="superseded")
+    assert (change.evidence["judge"]["relation"], change.evidence["judge"]["model"]) == ("update", "small")
+    assert [fact.content for fact in Fact.objects.active()] == ["Tim sometimes goes to the gym on Mondays."]

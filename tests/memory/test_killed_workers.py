@@ -24,7 +24,6 @@ from identity.services.tokens import token_create
 from memory.jobs.queue import TASK, job_queue
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.job_thresholds import STALE_AFTER
-from memory.lifecycle.schedule_control import judgements_retry
 from memory.models import (
     Censor,
     Decision,
@@ -43,6 +42,7 @@ from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create, procedure_report
 from nousweb.lib import clock
+from tests.factories import pair_review
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.memory.embedders import Endpoint, endpoint
 from tests.product import PROJECT, kill, tied, until
@@ -152,15 +152,15 @@ def actor_of(agent) -> Principal:
     return Principal.of_token(token_create(agent=agent, persona="actor", name="actor", by=Principal.of_system("t"))[0])
 
 
-def work_that_asks_outside(agent, by, judge) -> None:
+def work_that_asks_outside(agent, by) -> None:
     """Something to do for the handlers that ask a judge; the agent's name is in all that they send."""
     name = agent.name
     for thing in ("apples", "bread", "cheese", "dates", "eggs", "figs", "grapes", "honey", "ink", "jam", "kale"):
         fact_learn(agent=agent, content=f"{name} likes {thing}.", subject="food", by=by)
     fact_learn(agent=agent, content=f"{name}'s twin is the archive of Graz.", subject="archive", by=by)
     fact_learn(agent=agent, content=f"{name}'s twin is the archive of Linz.", subject="archive", by=by)
-    with judge.configured():
-        assert judgements_retry() == 1
+    question = MemoryReview.objects.get(agent=agent, kind="attribute")
+    job_queue("fact_judge", agent=agent, persona="actor", subject=pair_review(question.pk))
     episode = episode_open(agent=agent, detail=f"{name}'s job was slow. It is fast now.", by=by)
     decision_record(agent=agent, description="Watch it.", by=by)
     episode_close(episode=episode, by=by)
@@ -261,13 +261,12 @@ def unfinished() -> list[Any]:
 
 def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outside, workers, gate):
     """Ada's handlers are stopped half-way through their effects, Bruno's while they ask outside; then -9 for all."""
-    _, judge = outside
     bruno = agent_create(slug=SLOW, name="Bruno", prompt="You are Bruno.", by=Principal.of_system("tests"))
     by, by_bruno = actor_of(ada), actor_of(bruno)
     work_that_asks_nobody(ada, by, bob)
     Job.objects.all().exclude(handler__in=["fact_check", "censor_escalate"]).delete()
-    work_that_asks_outside(ada, by, judge)
-    work_that_asks_outside(bruno, by_bruno, judge)
+    work_that_asks_outside(ada, by)
+    work_that_asks_outside(bruno, by_bruno)
     for name in DREAM:
         job_queue(name, agent=ada, persona="subconscious", subject=ada)
     job_queue("compaction", agent=bruno, persona="subconscious", subject=bruno)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from identity.principal import Principal
-from memory.judge import ExtractedFact, Judge, JudgeFailed, configured_judge
+from memory.judge import ASK_WITHIN_SECONDS, ExtractedFact, Judge, JudgeFailed, configured_judge
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.job_thresholds import ASK_WITHIN_SECONDS, LOW_CONFIDENCE
+from memory.lifecycle.job_thresholds import LOW_CONFIDENCE
+from memory.lifecycle.judge_backlog import NO_JUDGE, PENDING, backlog_continue
 from memory.models import Episode, Fact, Job, MemoryReview
 from memory.services.decisions import decisions_link
 from memory.services.episode_texts import episode_transcript, episode_words
@@ -24,12 +25,12 @@ from memory.services.reviews.open_review import review_open
 
 BY = Principal.of_system("lifecycle")
 Kind = Episode.SummaryKind
-PENDING = "pending"
 
 
 @dataclass(slots=True)
 class PreparedEpisode:
-    """The prepared result. `judge`: "done", "pending" if it must be called again, or the reason why it will not be."""
+    """The prepared result. `judge`: "done", NO_JUDGE or PENDING if it must be called again, or the reason why it will
+    not be."""
 
     title: str = ""
     summary: str = ""
@@ -54,7 +55,7 @@ def _prepare(job: Job) -> PreparedEpisode:
     prepared = PreparedEpisode()
     judge = configured_judge()
     if judge is None:
-        prepared.judge = PENDING
+        prepared.judge = NO_JUDGE
     else:
         _ask(judge, job, episode, text, prepared)
     if not prepared.summary and episode.summary_kind == Kind.NONE:
@@ -86,6 +87,7 @@ def _ask(judge: Judge, job: Job, episode: Episode, text: str, prepared: Prepared
             prepared.facts = [
                 (each, fact_precheck(_draft(episode, each), waiting=False)) for each in extracted.value.facts
             ]
+            job.tokens += sum(precheck.tokens for _, precheck in prepared.facts)
     except JudgeFailed as error:
         prepared.judge = PENDING if error.retryable else str(error)
 
@@ -116,8 +118,12 @@ def _apply(job: Job, prepared: PreparedEpisode) -> dict[str, Any]:
     }
     if "facts" in job.result:
         result["facts"] = job.result["facts"]
-    elif prepared.judge != PENDING:
+    elif prepared.judge not in (NO_JUDGE, PENDING):
         result["facts"] = _learn(episode, prepared.facts)
+    if prepared.judge == PENDING:
+        result["tries"] = job.result.get("tries", 0) + 1
+    elif prepared.judge != NO_JUDGE:
+        backlog_continue()
     return result
 
 

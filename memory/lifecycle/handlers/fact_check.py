@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from identity.principal import Principal
 from memory.judge import JudgeUnavailable
 from memory.lifecycle.handler import Defer, Handler
+from memory.lifecycle.judge_backlog import PENDING, backlog_continue
 from memory.models import Fact, Job
 from memory.services.facts.learn import fact_reconcile
 from memory.services.facts.locks import learning_lock
@@ -18,28 +20,40 @@ def _prepare(job: Job) -> Precheck | None:
     fact = _fact(job)
     if fact is None:
         return None
-    precheck = fact_precheck(fact, exclude=[fact.pk], limit=MAX_VERDICTS_LATER)
+    precheck = fact_precheck(fact, exclude=[fact.pk, *_judged(job)], limit=MAX_VERDICTS_LATER, waiting=False)
+    job.tokens += precheck.tokens
     if precheck.vector is None:
         raise Defer("The embedding model cannot be reached.")
-    if isinstance(precheck.judge_error, JudgeUnavailable):
-        raise Defer(str(precheck.judge_error), retry_at=precheck.judge_error.retry_at) from precheck.judge_error
-    if precheck.judge_error is not None and precheck.judge_error.retryable:
-        raise precheck.judge_error
-    job.tokens += sum(judge_result.tokens for judge_result in precheck.verdicts.values())
-    return precheck
+    error = precheck.judge_error
+    if precheck.verdicts or error is None or not error.retryable:
+        return precheck
+    if isinstance(error, JudgeUnavailable):
+        raise Defer(str(error), retry_at=error.retry_at) from error
+    raise error
 
 
 def _fact(job: Job) -> Fact | None:
     return Fact.objects.select_related("agent").filter(agent=job.agent_id, pk=job.subject_id, active=True).first()
 
 
+def _judged(job: Job) -> list[UUID]:
+    """Older facts that the judge has compared with this one in an earlier run."""
+    return [UUID(key) for key in job.result.get("judged", [])]
+
+
 def _apply(job: Job, precheck: Precheck | None) -> dict[str, Any]:
     learning_lock(job.agent, job.persona)
     fact = _fact(job)
+    backlog_continue()
     if fact is None or precheck is None:
         return {"action": "gone"}
-    result = fact_reconcile(fact=fact, by=BY, precheck=replace(precheck, comparisons={}, near=None))
-    return {"action": result.action, "superseded": len(result.superseded), "asked": len(result.reviews)}
+    judged = _judged(job)
+    result = fact_reconcile(fact=fact, by=BY, precheck=replace(precheck, comparisons={}, near=None), exclude=judged)
+    told = {"action": result.action, "superseded": len(result.superseded), "asked": len(result.reviews)}
+    if precheck.judge_error is None or not (precheck.unjudged and precheck.verdicts):
+        return told
+    # The verdicts that came are used; the pairs without one are asked about in another run.
+    return told | {"judge": PENDING, "judged": [*map(str, judged), *map(str, precheck.verdicts)]}
 
 
 FACT_CHECK = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -1,54 +1,108 @@
-"""Request the judge's verdict on two facts in the background.
+"""Request the judge's verdicts on pairs of facts in the background: on the pair of a review, and in the same call on
+other pairs of the agent that wait.
 
-What it says resolves the review only where it may: see `verdict_apply`; else the person who resolves it sees the
-verdict.
+What it says resolves a review only where it may: see `verdict_apply`; else the person who resolves it sees the verdict.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
+
+from django.db import transaction
 
 from identity.principal import Principal
-from memory.judge import JudgeFailed, JudgeResult, JudgeUnavailable, RelationVerdict, configured_judge
+from memory.judge import (
+    MAX_PAIRS,
+    FactPair,
+    JudgeResult,
+    JudgeUnavailable,
+    RelationVerdict,
+    configured_judge,
+    pairs_judge,
+)
 from memory.lifecycle.handler import Defer, Handler
+from memory.lifecycle.judge_backlog import NO_JUDGE, OLDER_THAN, PENDING, backlog_continue, judgeable, unjudged
 from memory.models import Job, MemoryReview
+from memory.models.reviews import MemoryReviewQuerySet
 from memory.services.reviews.resolve import verdict_apply
 from memory.services.subjects.fact_snapshots import snapshot_of
+from memory.services.trust import least_trusted
+from nousweb.lib import clock
+from nousweb.lib.errors import DomainError
 
 BY = Principal.of_system("judge")
 
 
-def _prepare(job: Job) -> JudgeResult[RelationVerdict] | str:
-    review = (
-        MemoryReview.objects.select_related("old", "new", "agent")
-        .filter(agent=job.agent_id, pk=job.subject_id, status__in=MemoryReview.OPEN)
-        .first()
-    )
-    if review is None or review.old is None or review.new is None:
-        return "answered"
+@dataclass(frozen=True, slots=True)
+class PreparedVerdicts:
+    """Verdicts by review. `judge`: what became of the job's own review if it has none."""
+
+    verdicts: Mapping[UUID, JudgeResult[RelationVerdict]] = field(default_factory=dict)
+    judge: str = ""
+
+
+def _prepare(job: Job) -> PreparedVerdicts:
+    review = unjudged(_reviews(job)).filter(pk=job.subject_id).first()
+    if review is None:
+        return PreparedVerdicts(judge="answered")
     judge = configured_judge()
     if judge is None:
-        return "no judge"
-    try:
-        judge_result = judge.relation(
-            agent=review.agent, persona=review.persona, old=snapshot_of(review.old), new=snapshot_of(review.new)
-        )
-    except JudgeUnavailable as error:
+        return PreparedVerdicts(judge=NO_JUDGE)
+    pairs = {each.pk: pair for each in _with_others(review, _reviews(job)) if (pair := _pair(each))}
+    asked = pairs_judge(judge, agent=review.agent, persona=review.persona, pairs=pairs)
+    job.tokens += asked.tokens
+    error = asked.error
+    if error is None or review.pk in asked.verdicts:
+        return PreparedVerdicts(asked.verdicts)
+    if not asked.verdicts and isinstance(error, JudgeUnavailable):
         raise Defer(str(error), retry_at=error.retry_at) from error
-    except JudgeFailed as error:
-        if error.retryable:
-            raise
-        return str(error)
-    job.tokens += judge_result.tokens
-    return judge_result
+    if not asked.verdicts and error.retryable:
+        raise error
+    return PreparedVerdicts(asked.verdicts, PENDING if error.retryable else str(error))
 
 
-def _apply(job: Job, judge_result: JudgeResult[RelationVerdict] | str) -> dict[str, Any]:
-    if isinstance(judge_result, str):
-        return {"judge": judge_result}
-    review = MemoryReview.objects.select_related("old", "new").filter(agent=job.agent_id, pk=job.subject_id).first()
-    if review is None or review.old is None or review.new is None:
-        return {"judge": "answered"}
-    answer = verdict_apply(review=review, judge_result=judge_result, by=BY)
-    return {"judge": str(judge_result.value.relation), "confidence": judge_result.value.confidence, "answer": answer}
+def _reviews(job: Job) -> MemoryReviewQuerySet:
+    return MemoryReview.objects.select_related("old", "new", "agent").filter(agent=job.agent_id)
+
+
+def _with_others(review: MemoryReview, reviews: MemoryReviewQuerySet) -> list[MemoryReview]:
+    """A review, and others that wait for the judge as it does. New ones never wait for older ones."""
+    before = clock.now() - OLDER_THAN
+    age = {"created_at__lt": before} if review.created_at < before else {"created_at__gte": before}
+    others = judgeable(reviews.filter(persona=review.persona, **age), queued=True).exclude(pk=review.pk)
+    return [review, *others.order_by("created_at", "id")[: MAX_PAIRS - 1]]
+
+
+def _pair(review: MemoryReview) -> FactPair | None:
+    old, new = review.old, review.new
+    if old is None or new is None:
+        return None
+    return FactPair(snapshot_of(old), snapshot_of(new), least_trusted((old.trust, new.trust)))
+
+
+def _apply(job: Job, prepared: PreparedVerdicts) -> dict[str, Any]:
+    answers = {str(key): _answered(job, key, prepared.verdicts[key]) for key in sorted(prepared.verdicts)}
+    if prepared.judge != NO_JUDGE:
+        backlog_continue()
+    answer = answers.pop(job.subject_id, None)
+    others = {"others": len(answers)} if answers else {}
+    if answer is None:
+        return {"judge": prepared.judge or PENDING, **others}
+    value = prepared.verdicts[UUID(job.subject_id)].value
+    return {"judge": str(value.relation), "confidence": value.confidence, "answer": answer, **others}
+
+
+def _answered(job: Job, key: UUID, judge_result: JudgeResult[RelationVerdict]) -> str | None:
+    """Apply one verdict; returns the resolution, or None if that failed, which spoils no other verdict."""
+    review = unjudged(_reviews(job)).filter(pk=key).first()
+    if review is None:
+        return ""
+    try:
+        with transaction.atomic():
+            return verdict_apply(review=review, judge_result=judge_result, by=BY)
+    except DomainError:
+        return None
 
 
 FACT_JUDGE = Handler(apply=_apply, prepare=_prepare, activity="learn")

@@ -10,9 +10,9 @@ from django.db.models.functions import Lower
 
 from identity.models import Persona
 from identity.principal import Principal
-from memory.judge import JudgeFailed, configured_judge
+from memory.judge import ASK_WITHIN_SECONDS, JudgeFailed, configured_judge
 from memory.lifecycle.handler import Handler
-from memory.lifecycle.job_thresholds import ASK_WITHIN_SECONDS, COMPACTION_FACTS, COMPACTION_LISTED
+from memory.lifecycle.job_thresholds import COMPACTION_FACTS, COMPACTION_LISTED
 from memory.models import Fact, Job, MemoryReview
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import snapshot_of

@@ -10,12 +10,13 @@ from django.db import transaction
 from memory.comparison.compare_facts import Kind
 from memory.comparison.learning_decision import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
-from memory.judge import JudgeFailed, JudgeResult, RelationVerdict, configured_judge
+from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact
 from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
 from memory.services.search_index.row_embedding import active_model
 from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.subjects.registry import alias_find
+from memory.services.trust import least_trusted
 
 log = structlog.get_logger(__name__)
 
@@ -28,8 +29,8 @@ class Precheck:
     """Results of the work before the transaction.
 
     `vector`: None if the embedding model could not be reached. `verdicts`: by id of the old fact. `unjudged`: a judge
-    may still decide about pairs. `judge_error`: why it did not, if it was asked. `comparisons`: made already, for
-    reuse. `near`: the comparison candidates, if they are known.
+    may still decide about pairs. `judge_error`: why it did not about each, if it was asked. `tokens` of the judge.
+    `comparisons`: made already, for reuse. `near`: the comparison candidates, if they are known.
     """
 
     vector: Vector | None = None
@@ -38,6 +39,7 @@ class Precheck:
     near: Mapping[UUID, float] | None = None
     unjudged: bool = False
     judge_error: JudgeFailed | None = None
+    tokens: int = 0
 
 
 def fact_precheck(
@@ -54,7 +56,6 @@ def fact_precheck(
     """
     vector = vector_of(fact.content)
     judge = configured_judge(waiting=waiting)
-    verdicts: dict[UUID, JudgeResult[RelationVerdict]] = {}
     comparisons: ComparisonCache = {}
     if judge is None:
         return Precheck(vector)
@@ -67,20 +68,17 @@ def fact_precheck(
         agent=fact.agent_id, pk__in=[match.fact_id for match in doubtful], recorded_at__lte=fact.recorded_at
     ).in_bulk()
     doubtful = [match for match in doubtful if match.fact_id in facts]
-    error: JudgeFailed | None = None
     new = snapshot_of(fact)
-    for match in doubtful[:limit]:
-        old = facts[match.fact_id]
-        try:
-            verdicts[old.pk] = judge.relation(agent=fact.agent, persona=fact.persona, old=snapshot_of(old), new=new)
-        except JudgeFailed as failed:
-            log.info("judge_failed", error=str(failed))
-            error = failed
-            break
+    olds = [facts[match.fact_id] for match in doubtful[:limit]]
+    pairs = {old.pk: FactPair(snapshot_of(old), new, least_trusted((old.trust, fact.trust))) for old in olds}
+    asked = pairs_judge(judge, agent=fact.agent, persona=fact.persona, pairs=pairs, again=not waiting)
+    error = asked.error
+    if error is not None:
+        log.info("judge_failed", error=str(error))
     # Any other pair opens a review, whose judge is asked again. What a judge will never answer is not asked again.
-    left = any(match.comparison.kind is Kind.UNRELATED for match in doubtful[len(verdicts) :])
+    left = any(match.comparison.kind is Kind.UNRELATED for match in doubtful if match.fact_id not in asked.verdicts)
     unjudged = left and (error is None or error.retryable)
-    return Precheck(vector, verdicts, comparisons, unjudged=unjudged, judge_error=error)
+    return Precheck(vector, asked.verdicts, comparisons, unjudged=unjudged, judge_error=error, tokens=asked.tokens)
 
 
 def vector_of(text: str) -> Vector | None:

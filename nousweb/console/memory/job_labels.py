@@ -5,7 +5,7 @@ from typing import Any
 
 HANDLER_LABELS: Mapping[str, str] = {
     "fact_check": "Compare a stored fact",
-    "fact_judge": "Ask the judge about two facts",
+    "fact_judge": "Ask the judge about facts",
     "episode_close": "Summarise a closed episode",
     "censor_escalate": "Escalate a censor",
     "import_run": "Import a file",
@@ -26,8 +26,10 @@ RESULT_LABELS: Mapping[str, str] = {
     "activation_count": "activations",
     "answer": "resolution",
     "asked": "reviews opened",
+    "judged": "pairs judged so far",
     "looked_at": "considered",
     "more": "continues",
+    "others": "other pairs judged",
 }
 """By key of a result; other keys are words already."""
 
@@ -37,7 +39,8 @@ VALUE_LABELS: Mapping[str, str] = {
     "queued": "stored, review opened",
     "held": "quarantined",
     "decided": "not stored",
-    "answered": "resolved already",
+    "answered": "judged or resolved already",
+    "pending": "asked again later",
     "True": "yes",
     "False": "no",
 }

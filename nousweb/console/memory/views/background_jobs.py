@@ -17,6 +17,7 @@ from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.jobs.messages import messages_waiting
+from memory.lifecycle.judge_backlog import backlog_progress
 from memory.lifecycle.runner import CHANGE, job_retry
 from memory.lifecycle.schedule_control import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import Job, JudgeCall, Screening
@@ -80,6 +81,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
             "today": spend[-1]["tokens"],
             "most": max(day["tokens"] for day in spend),
             "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
+            "backlog": backlog_progress(visible_reviews(by)),
             "may_change": by.may(CHANGE),
             "screening": _screening(by),
         },

@@ -1,0 +1,115 @@
+"""Ask a judge about pairs of facts: several in one call, and again alone those that have no valid verdict."""
+
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from identity.models import Agent
+from memory.comparison.fact_snapshot import FactSnapshot
+from memory.judge.protocol import (
+    ASK_WITHIN_SECONDS,
+    MAX_PAIRS,
+    Judge,
+    JudgeFailed,
+    JudgeResult,
+    JudgeUnavailable,
+    RelationVerdict,
+)
+
+MAX_CALL_CHARACTERS = 12_000
+"""Of the facts in a call about several pairs: small models read little, and long questions take long."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class FactPair:
+    """`trust` is the least trusted class of the two. Pairs of different classes never share a call: the text of a page
+    of the web must not be able to talk the judge into a verdict about a person's words."""
+
+    old: FactSnapshot
+    new: FactSnapshot
+    trust: str
+
+    @property
+    def characters(self) -> int:
+        return sum(len(fact.content) + len(fact.subject) for fact in (self.old, self.new))
+
+
+@dataclass(slots=True)
+class PairVerdicts(Generic[Key]):
+    """`tokens`: of all calls that were answered. `error`: why pairs have no verdict, None if each has one."""
+
+    verdicts: dict[Key, JudgeResult[RelationVerdict]] = field(default_factory=dict)
+    tokens: int = 0
+    error: JudgeFailed | None = None
+
+
+def pairs_judge(
+    judge: Judge, *, agent: Agent, persona: str, pairs: Mapping[Key, FactPair], again: bool = True
+) -> PairVerdicts[Key]:
+    """Ask about `pairs` in as few calls as their number, size and trust allow, and `again` about each that is left.
+
+    It begins no call after ASK_WITHIN_SECONDS, and ends when the judge is unavailable. It does not raise JudgeFailed.
+    """
+    asked: PairVerdicts[Key] = PairVerdicts()
+    calls = list(_calls(pairs))
+    until = time.monotonic() + ASK_WITHIN_SECONDS
+    for number, keys in enumerate(calls):
+        if _may_ask(asked, until) or not number:
+            _ask(judge, agent, persona, {key: pairs[key] for key in keys}, asked)
+    if again:
+        for key in [key for keys in calls if len(keys) > 1 for key in keys if key not in asked.verdicts]:
+            if _may_ask(asked, until):
+                _ask(judge, agent, persona, {key: pairs[key]}, asked)
+    if len(asked.verdicts) == len(pairs):
+        asked.error = None
+    elif asked.error is None:
+        asked.error = JudgeFailed("The judge did not answer about each pair.", retryable=True)
+    return asked
+
+
+def _may_ask(asked: PairVerdicts[Key], until: float) -> bool:
+    return time.monotonic() < until and not isinstance(asked.error, JudgeUnavailable)
+
+
+def _calls(pairs: Mapping[Key, FactPair]) -> Iterator[list[Key]]:
+    """The keys of the pairs of each call."""
+    by_trust: dict[str, list[Key]] = {}
+    for key, pair in pairs.items():
+        by_trust.setdefault(pair.trust, []).append(key)
+    for keys in by_trust.values():
+        call: list[Key] = []
+        room = MAX_CALL_CHARACTERS
+        for key in keys:
+            size = pairs[key].characters
+            if call and (len(call) == MAX_PAIRS or size > room):
+                yield call
+                call, room = [], MAX_CALL_CHARACTERS
+            call.append(key)
+            room -= size
+        yield call
+
+
+def _ask(judge: Judge, agent: Agent, persona: str, pairs: Mapping[Key, FactPair], asked: PairVerdicts[Key]) -> None:
+    """Ask about `pairs` in one call; adds its verdicts, tokens or error to `asked`."""
+    keys = list(pairs)
+    both = [(pair.old, pair.new) for pair in pairs.values()]
+    try:
+        if len(both) == 1:
+            ((old, new),) = both
+            asked.verdicts[keys[0]] = single = judge.relation(agent=agent, persona=persona, old=old, new=new)
+            asked.tokens += single.tokens
+            return
+        several = judge.relations(agent=agent, persona=persona, pairs=both)
+    except JudgeFailed as failed:
+        asked.error = failed
+        return
+    asked.tokens += several.tokens
+    for verdict in several.value.verdicts:
+        if verdict.pair <= len(keys):
+            said = RelationVerdict.model_validate(verdict.model_dump(exclude={"pair"}))
+            asked.verdicts[keys[verdict.pair - 1]] = JudgeResult(
+                said, several.call_id, several.model, several.prompt_version, several.tokens
+            )

@@ -1,0 +1,67 @@
+"""What waits for a judge. New facts and episodes come first: of the backlog one job of each persona is queued at a
+time, and only while no other work for the judge is open. Each such job requests the next one when it is done."""
+
+from datetime import timedelta
+
+from django.db.models import CharField, Exists, F, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
+from django_q.models import Schedule
+
+from memory.jobs.messages import message_send
+from memory.judge import configured_judge
+from memory.models import Job, MemoryReview
+from memory.models.reviews import MemoryReviewQuerySet
+from nousweb.lib import clock
+
+TASK = "memory.tasks.retry_judgements"
+NO_JUDGE, PENDING = "no judge", "pending"
+"""Results of jobs that are run again: there was no judge, or it gave no valid answer."""
+OLDER_THAN = timedelta(minutes=5)
+"""Reviews that have waited for longer are the backlog."""
+PROGRESS_OF = timedelta(days=1)
+Status = Job.Status
+
+
+TO_RERUN = Q(status=Status.DONE, result__judge__in=[NO_JUDGE, PENDING])
+"""Jobs that are done and are still to ask a judge."""
+
+
+def unjudged(reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
+    """Those of `reviews` that are open pairs of facts without a verdict."""
+    return reviews.filter(status__in=MemoryReview.OPEN, verdict={}, old__isnull=False, new__isnull=False)
+
+
+def judgeable(reviews: MemoryReviewQuerySet, *, queued: bool) -> MemoryReviewQuerySet:
+    """Those of `reviews` that the judge is still to be asked about, with or without those whose job is `queued`.
+
+    A review whose own job has ended without a verdict is for people.
+    """
+    jobs = Job.objects.filter(key=Concat(Value("fact_judge:"), Cast(OuterRef("pk"), CharField())))
+    waiting = TO_RERUN | Q(status__in=[Status.QUEUED, Status.FAILED]) if queued else TO_RERUN
+    return unjudged(reviews).filter(~Exists(jobs.exclude(waiting)))
+
+
+def judged_work_open(persona: str) -> bool:
+    """Whether jobs of a persona that ask the judge are queued, running or tried again soon."""
+    soon = Q(status=Status.FAILED, next_attempt_at__lte=clock.now() + OLDER_THAN)
+    asks = Q(handler__in=["fact_judge", "episode_close"]) & (Q(status__in=[Status.QUEUED, Status.RUNNING]) | soon)
+    checks = Q(handler="fact_check", status__in=[Status.QUEUED, Status.RUNNING])
+    return Job.objects.filter(asks | checks, persona=persona).exists()
+
+
+def backlog_continue() -> None:
+    """Request the next job of the backlog, behind all work that is queued now, unless people have paused it."""
+    if configured_judge() is not None and not Schedule.objects.filter(func=TASK, repeats=0).exists():
+        message_send(TASK)
+
+
+def backlog_progress(reviews: MemoryReviewQuerySet) -> tuple[int, int] | None:
+    """How many older ones of `reviews` were judged in the last day, and how many those and the waiting ones are; None
+    if none waits or there is no judge."""
+    now = clock.now()
+    if configured_judge() is None:
+        return None
+    waiting = judgeable(reviews.filter(created_at__lt=now - OLDER_THAN), queued=True).count()
+    late = Q(judge_call__created_at__gt=F("created_at") + OLDER_THAN)
+    judged = reviews.filter(late, judge_call__created_at__gt=now - PROGRESS_OF).count()
+    return (judged, judged + waiting) if waiting else None
