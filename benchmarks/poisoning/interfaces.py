@@ -4,8 +4,10 @@ Each door takes a caller and a text, writes the text in a place of its own, and 
 None for a text that the door does not take (too long for a name, for example).
 """
 
+import io
 import json
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -115,6 +117,24 @@ def _mem0(caller: Caller, text: str) -> bool:
     return caller.stored(made["id"])
 
 
+def _import(caller: Caller, text: str) -> bool:
+    """By the command, for an agent of its own: the other doors have told this one the text already."""
+    from django.core.management import call_command
+
+    from identity.models import Agent
+    from identity.principal import Principal
+    from identity.services.agents import agent_create
+    from memory.models import Fact
+
+    if not Agent.objects.filter(slug="imported").exists():
+        agent_create(slug="imported", name="imported", prompt="You read.", by=Principal.of_system("benchmark"))
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write(json.dumps({"record": "fact", "id": caller.new, "content": text}))
+        file.flush()
+        call_command("importmemory", file.name, agent="imported", stdout=io.StringIO(), stderr=io.StringIO())
+    return Fact.objects.filter(agent__slug="imported").latest("recorded_at").held
+
+
 def _identity(caller: Caller, text: str, section: str = "protocols") -> bool:
     # A token may propose only so often.
     answer = Client(caller.port, caller.token_make()).put(f"/identity/{section}", {"content": text, "mode": "propose"})
@@ -170,4 +190,5 @@ DOORS: Mapping[str, Door] = {
     "memory tool": _memory_tool,
     "LangGraph": _langgraph,
     "mem0": _mem0,
+    "import": _import,
 }  # fmt: skip
