@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -194,23 +194,26 @@ def system(
     log_level: str = "WARNING",
     worker: bool = False,
     prepare: Callable[[Path], object] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[System]:
     """Start everything, and remove it at the end. BENCH_DATABASE_URL names an empty database to use instead.
 
-    `prepare` is called with the server's data folder before its first start. Nothing stays when this process is told
-    to end, or killed.
+    `prepare` is called with the server's data folder before its first start; `settings` are more of its environment.
+    Nothing stays when this process is told to end, or killed.
     """
     folder = Path(tempfile.mkdtemp(prefix="nous-bench-"))
     folder.chmod(0o755)
     with _ended_cleanly(), _guarded(folder):
         if prepare is not None:
             prepare(folder)
-        with _system(folder, web_workers, threads, log_level, worker) as running:
+        with _system(folder, web_workers, threads, log_level, worker, settings or {}) as running:
             yield running
 
 
 @contextlib.contextmanager
-def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker: bool) -> Iterator[System]:
+def _system(
+    folder: Path, web_workers: int, threads: int, log_level: str, worker: bool, settings: Mapping[str, str]
+) -> Iterator[System]:
     sys.path.insert(0, str(PROJECT))
     from nousweb.runtime.postgres import EmbeddedServer
 
@@ -227,6 +230,7 @@ def _system(folder: Path, web_workers: int, threads: int, log_level: str, worker
         for name in [name for name in os.environ if name.startswith("NOUS_") and not name.startswith(KEPT)]:
             del os.environ[name]
         os.environ |= {
+            **settings,
             "DATABASE_URL": url,
             # Empty with a server of one's own, which is used with one role.
             "DATABASE_OWNER_URL": server.owner_url if server else "",

@@ -11,9 +11,11 @@ import argparse
 import json
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fact_streams.label_judge import label_judge, labels_of
 from benchmarks.fact_streams.rows import COMPATIBLE, Row, Step, day_of, observations, rows_of
 from benchmarks.system import RESULTS, Client, system
 
@@ -28,6 +30,8 @@ def main() -> int:
     arguments.add_argument("file", nargs="?", type=Path, default=STREAMS)
     arguments.add_argument("--locomo", type=Path, help="conversations with observations, in the format of LoCoMo")
     arguments.add_argument("--day", type=int, default=0, metavar="N", help="N facts of all rows, for one agent")
+    arguments.add_argument("--judge", action="store_true", help="with a judge that answers by the labels, 5 %% wrong")
+    arguments.add_argument("--budget", action="store_true", help="with the default budget of attention")
     arguments.add_argument("--show", action="store_true", help="print each fact that became something else")
     given = arguments.parse_args()
     rows = [*rows_of(json.loads(given.file.read_text()))]
@@ -36,11 +40,17 @@ def main() -> int:
     if given.day:
         rows = [day_of(rows, given.day)]
     found: dict[str, Any] = {}
-    with system(worker=False) as running:
+    judge = label_judge(labels_of(rows)) if given.judge else nullcontext(({}, []))
+    with judge as (settings, calls), system(worker=given.judge, settings=settings) as running:
         for number, row in enumerate(rows):
             slug = f"stream-{number}"
-            found[row.name] = measured(running.agent(slug), slug, row, show=given.show)
+            client = running.agent(slug)
+            if not given.budget:
+                ask_without_limit(slug)
+            found[row.name] = measured(client, slug, row, show=given.show)
             print(f"{row.name:60}" + ", ".join(f"{value} {name}" for name, value in found[row.name].items()))
+    if given.judge:
+        print(f"The judge was asked about {sum(calls)} pairs in {len(calls)} calls.")
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "fact-streams.json").write_text(json.dumps(found, indent=1))
     return 0
@@ -77,6 +87,16 @@ def is_told_unmarked(client: Client, step: Step) -> bool:
     told = step.replaces.rstrip(".")
     lines = [line for line in prompt.splitlines() if line.lstrip().startswith("- ") and told in line]
     return any(not any(mark in line for mark in MARKS) for line in lines)
+
+
+def ask_without_limit(slug: str) -> None:
+    """Deciding well counts, and hiding does not: no question is left out for the attention that it costs."""
+    from identity.models import Agent
+    from memory.policy.attention import CONFIG_KEY, AttentionBudget
+
+    agent = Agent.objects.get(slug=slug)
+    agent.config[CONFIG_KEY] = AttentionBudget(unlimited=True).as_json()
+    agent.save(update_fields=["config"])
 
 
 def reviews_waiting(slug: str) -> int:

@@ -18,13 +18,15 @@ COMPATIBLE = frozenset({"stored"})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fact to be learned. `counts`: it is measured. `replaces`: the sentence that is no longer true after it."""
+    """One fact to be learned. `counts`: it is measured. `replaces`: the sentence that is no longer true after it.
+    `kind`: the key of its pair in the file."""
 
     subject: str
     content: str
     wanted: frozenset[str] = COMPATIBLE
     counts: bool = True
     replaces: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ def _pair(each: Any, kind: str, wanted: frozenset[str]) -> tuple[Step, Step]:
     else:
         subject, (old, new) = each[0] if len(each) == 3 else "", each[-2:]
     # What a stream said before may be said again: only the second fact of a pair is measured.
-    return Step(subject, old, counts=False), Step(subject, new, wanted, replaces=old if kind in REPLACED else "")
+    return Step(subject, old, counts=False), Step(
+        subject, new, wanted, replaces=old if kind in REPLACED else "", kind=kind
+    )
 
 
 def observations(conversations: list[dict[str, Any]]) -> Iterator[Row]:
