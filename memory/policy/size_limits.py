@@ -36,3 +36,5 @@ MAX_OPEN_THREADS = 50
 MAX_FACTS_OF_SPLIT = 500
 """Facts that one split of a subject can list."""
 MAX_ATTRIBUTE_CHARACTERS = 80
+MAX_VALUE_CHARACTERS = 200
+"""Of an attribute."""

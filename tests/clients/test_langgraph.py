@@ -1,12 +1,15 @@
 """LangGraph's store over the real server: what its own in-memory store answers, this one answers too."""
 
+import json
 import random
 from datetime import datetime
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 from nous_client import AsyncNous, Conflict, Nous
 
-from memory.models import Document
+from memory.models import Document, Fact
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.event_loops import to_its_end
 from tests.late_imports import Late
@@ -29,6 +32,19 @@ FILTERS = [
 def store(live_server, other_token):
     with Nous(live_server.url, other_token, retries=0) as client:
         yield adapter.NousStore(client)
+
+
+def test_attribute_in_a_value_is_kept_and_decides_nothing_until_it_is_imported(store, bruno, ada, tmp_path):
+    for key, value in (("1", "nurse"), ("2", "pilot")):
+        store.put(("tim",), key, {"text": f"Tim is a {value}.", "attribute": "job title", "value": value})
+    items = [item.dict() for item in store.search(("tim",))]
+    assert {item["value"]["value"] for item in items} == {"nurse", "pilot"}
+    assert (Document.objects.filter(active=True).count(), Fact.objects.count()) == (2, 0)
+    file = tmp_path / "store.json"
+    file.write_text(json.dumps(items, default=str))
+    call_command("importmemory", str(file), agent="ada", stdout=StringIO())
+    old, new = Fact.objects.order_by("recorded_at")
+    assert (old.attribute, old.value, new.value) == ("job title", "nurse", "pilot")
 
 
 def test_store_answers_as_the_one_in_memory(store, bruno):

@@ -3,13 +3,15 @@
 import inspect
 import json
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from nous_client import AsyncNous, Conflict, Nous
 from nous_client.mem0 import AsyncMemory, Memory
 
-from memory.models import Document
+from memory.models import Document, Fact
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.event_loops import to_its_end
 
@@ -32,6 +34,19 @@ def test_methods_take_what_those_of_mem0_take():
             parameters = inspect.signature(getattr(ours, name)).parameters.values()
             given = [[one.name, one.kind.name, one.default is not one.empty] for one in parameters]
             assert given == known[ours.__name__][name], name
+
+
+def test_attribute_in_the_metadata_is_kept_and_decides_nothing_until_it_is_imported(memory, bruno, ada, tmp_path):
+    for text, value in (("Tim nurses.", "nurse"), ("Tim flies.", "pilot")):
+        memory.add(text, metadata={"attribute": "job title", "value": value}, infer=False, **TIM)
+    found = memory.get_all(filters=TIM)
+    assert {one["metadata"]["value"] for one in found["results"]} == {"nurse", "pilot"}
+    assert (Document.objects.filter(active=True).count(), Fact.objects.count()) == (2, 0)
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps(found))
+    call_command("importmemory", str(file), agent="ada", stdout=StringIO())
+    old, new = Fact.objects.order_by("recorded_at")
+    assert (old.attribute, old.value, old.superseded_by, new.value) == ("job title", "nurse", new, "pilot")
 
 
 def test_memories_are_added_found_changed_and_told_of(memory, bruno):

@@ -140,6 +140,45 @@ def test_mem0_of_the_platform_and_older_versions(run):
     assert Fact.objects.filter(content__in=["Owns a red bicycle.", "Has two sons."]).count() == 2
 
 
+STATED = {"attribute": "Job title", "value": "nurse"}
+
+
+def stated():
+    return list(Fact.objects.order_by("recorded_at").values_list("content", "attribute", "value", "active"))
+
+
+def test_mem0_states_an_attribute_by_its_metadata(run):
+    run("a.json", [
+        memory("Ann nurses.", metadata=STATED | {"mood": "calm"}, updated_at="2026-01-01T00:00:00Z"),
+        memory("Ann flies.", "m2", metadata=STATED | {"value": "pilot"}, updated_at="2026-02-01T00:00:00Z"),
+        memory("Ann rows.", "m3", metadata={"attribute": "hobby", "value": 7}, updated_at="2026-03-01T00:00:00Z"),
+        memory("Ann sings.", "m4", metadata={"attribute": "a" * 81, "value": "b"}, updated_at="2026-04-01T00:00:00Z"),
+    ])  # fmt: skip
+    assert stated() == [
+        ("Ann nurses.", "job title", "nurse", False),
+        ("Ann flies.", "job title", "pilot", True),
+        ("Ann rows.", "", "", True),
+        ("Ann sings.", "", "", True),
+    ]
+    assert Fact.objects.get(content="Ann nurses.").tags == ["calm"]
+    assert Fact.objects.get(content="Ann rows.").tags == ["hobby"]
+
+
+def test_langgraph_states_an_attribute_beside_the_words(run):
+    def item(key, value):
+        return {"namespace": ["ann"], "key": key, "value": value, "updated_at": f"2026-01-0{key}T00:00:00Z"}
+
+    run("store.json", [
+        item("1", {"text": "Ann nurses.", **STATED}),
+        item("2", {"content": {"content": "Ann flies.", **STATED, "value": "pilot"}, "kind": "Memory"}),
+        item("3", STATED),
+    ])  # fmt: skip
+    found = stated()
+    assert found[0] == ("Ann nurses.", "job title", "nurse", False)
+    assert found[1] == ("Ann flies.", "job title", "pilot", True)
+    assert found[2][1:] == ("", "", True)
+
+
 def test_the_oldest_is_learned_first(run):
     newer = memory("Ann lives in Paris.", "1", updated_at="2026-03-01T00:00:00Z")
     older = memory("Ann lives in Berlin.", "2", updated_at="2026-01-01T00:00:00Z")

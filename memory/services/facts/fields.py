@@ -7,7 +7,7 @@ from typing import Any
 from memory.models import Scope
 from memory.models.project_scope import key_check, tier_of
 from memory.policy.categories import DEFAULT_CATEGORY
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import (
     choice_check,
@@ -44,7 +44,7 @@ def fact_fields_check(
         "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
         "subject": visible_text_check("subject", subject, 200),
         "attribute": attribute_check(attribute),
-        "value": visible_text_check("value", value, 200),
+        "value": visible_text_check("value", value, MAX_VALUE_CHARACTERS),
         "category": word_check("category", category),
         "kind": word_check("kind", kind) if kind else "",
         "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_VALUE_CHARACTERS
 from memory.transfer.json_stream import Record
 from memory.transfer.json_values import BadEntry, moment_get, place_shown
 
@@ -31,6 +32,13 @@ class Entry:
     owner: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
     why: str = ""
+
+
+def stated_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """The attribute and its value that an entry names beside its sentence; {} without both."""
+    most = {"attribute": MAX_ATTRIBUTE_CHARACTERS, "value": MAX_VALUE_CHARACTERS}
+    texts = {name: text for name in most if isinstance(text := given.get(name), str) and 0 < len(text) <= most[name]}
+    return texts if len(texts) == len(most) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """LangGraph: the items of a store (`BaseStore.search`), each as `item.dict()` writes it. An item is a fact.
 
-Its words are those of its value, or the whole value as JSON; its namespace becomes tags.
+Its words are those of its value, or the whole value as JSON; its namespace becomes tags. A value may name an
+`attribute` with its `value` beside the words.
 """
 
 import json
@@ -9,7 +10,7 @@ from typing import Any
 
 from memory.transfer.json_stream import Record
 from memory.transfer.json_values import BadEntry, text_get, value_get
-from memory.transfer.readers.entry import FACT, Entry, Format, ReadOptions, skipped, source_moment, tags_of
+from memory.transfer.readers.entry import FACT, Entry, Format, ReadOptions, skipped, source_moment, stated_of, tags_of
 
 TEXTS = ("content", "text", "memory", "data")
 """Names under which a value keeps its words; LangMem nests one within the other."""
@@ -36,9 +37,14 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
         return
     changed = source_moment(place, item.get("updated_at")) or source_moment(place, item.get("created_at"))
     owner = "/".join(namespace)
-    yield Entry(
-        FACT, place, f"{owner}/{key}", owner, {"content": text, "tags": tags_of(*namespace), "valid_from": changed}
-    )
+    fields = {"content": text, **_stated(value), "tags": tags_of(*namespace), "valid_from": changed}
+    yield Entry(FACT, place, f"{owner}/{key}", owner, fields)
+
+
+def _stated(value: Any) -> dict[str, str]:
+    """The attribute and its value that a value names beside its words, or beside those nested in it."""
+    name = next((name for name in TEXTS if name in value), None) if isinstance(value, dict) else None
+    return (stated_of(value) or _stated(value[name])) if name else {}
 
 
 def _words(value: Any) -> str:
@@ -51,7 +57,7 @@ def _words(value: Any) -> str:
         return ""
     name = next((name for name in TEXTS if name in value), None)
     inner = value.get(name) if name else None
-    others = value.keys() - {name, "kind", "type", "created_at", "updated_at"}
+    others = value.keys() - {name, "kind", "type", "created_at", "updated_at", *_stated(value)}
     if name and not others and isinstance(inner, str | dict):
         return _words(inner)
     return json.dumps(value, ensure_ascii=False)

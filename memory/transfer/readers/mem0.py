@@ -1,7 +1,7 @@
 """mem0: `Memory.get_all()` of the open-source package, and the pages and exports of its platform. A memory is a fact.
 
-What it is about is its user, else its agent or run; categories and texts of its metadata become tags. It holds since
-it was last changed, until the day on which it expires.
+What it is about is its user, else its agent or run; categories and texts of its metadata become tags, but for an
+`attribute` with its `value`. It holds since it was last changed, until the day on which it expires.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from memory.transfer.readers.entry import (
     expiry_moment,
     skipped,
     source_moment,
+    stated_of,
     tags_of,
 )
 
@@ -50,6 +51,7 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
     categories = memory.get("categories") or []
     list_check(f"{place}: categories", categories)
     changed = source_moment(place, memory.get("updated_at")) or source_moment(place, memory.get("created_at"))
+    stated = stated_of(metadata)
     expiry = memory.get("expiration_date") or metadata.get("expiration_date")
     yield Entry(
         FACT,
@@ -59,7 +61,8 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
         {
             "content": text,
             "subject": owner,
-            "tags": tags_of(*categories, *metadata.values()),
+            **stated,
+            "tags": tags_of(*categories, *(value for name, value in metadata.items() if name not in stated)),
             "valid_from": changed,
             "valid_until": expiry_moment(place, expiry),
         },

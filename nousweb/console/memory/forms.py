@@ -6,7 +6,13 @@ from django import forms
 
 from memory.models import Censor, Decision, Episode, ItemType, Scope
 from memory.policy.categories import DEFAULT_CATEGORY, KNOWN_CATEGORIES, PROFILE_CATEGORIES
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy.size_limits import (
+    MAX_ATTRIBUTE_CHARACTERS,
+    MAX_CONTENT_CHARACTERS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_REMARK_CHARACTERS,
+    MAX_VALUE_CHARACTERS,
+)
 from memory.selectors.filters import MomentInput
 from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
@@ -32,6 +38,14 @@ def _task() -> forms.CharField:
     )
 
 
+def _attribute(help_text: str) -> forms.CharField:
+    return forms.CharField(max_length=MAX_ATTRIBUTE_CHARACTERS, required=False, help_text=help_text)
+
+
+def _value(help_text: str) -> forms.CharField:
+    return forms.CharField(max_length=MAX_VALUE_CHARACTERS, required=False, help_text=help_text)
+
+
 class FactForm(forms.Form):
     """A fact that a person adds."""
 
@@ -42,6 +56,8 @@ class FactForm(forms.Form):
         help_text="One true statement, in one sentence.",
     )
     subject = forms.CharField(max_length=200, required=False, help_text="The person or thing that the fact is about.")
+    attribute = _attribute("What the fact says of its subject, such as “job title”.")
+    value = _value("The value of the attribute, such as “nurse”.")
     category = forms.ChoiceField(
         choices=[
             (name, f"{name} (always in the prompt)" if name in PROFILE_CATEGORIES else name)
@@ -97,7 +113,9 @@ class FactSupersedeForm(RemarkForm):
         label="Since",
         help_text="When it became true, UTC. Empty means now.",
     )
-    field_order = ("content", "at", "reason")
+    attribute = _attribute("What the new fact says of its subject; empty means that of the old one.")
+    value = _value("The new value of the attribute.")
+    field_order = ("content", "attribute", "value", "at", "reason")
 
 
 class TagsField(forms.CharField):

@@ -87,6 +87,19 @@ def test_fact_is_confirmed_superseded_and_restored(bob: User, fact: Fact) -> Non
     assert [each.action for each in fact.changes.all()] == ["restored", "superseded", "confirmed", "stored"]
 
 
+def test_replacement_states_the_new_value_of_the_attribute(bob: User, fact: Fact) -> None:
+    Fact.objects.filter(pk=fact.pk).update(attribute="hobby", value="sailing")
+    assert change(bob, fact, "supersede", content="Tim rows.", value="rowing").status_code == 302
+    new = Fact.objects.get(content="Tim rows.")
+    assert (new.attribute, new.value) == ("hobby", "rowing")
+    assert (
+        change(bob, new, "supersede", content="Tim is a pilot.", attribute="Job_title", value="pilot").status_code
+        == 302
+    )
+    new = Fact.objects.get(content="Tim is a pilot.")
+    assert (new.attribute, new.value) == ("job title", "pilot")
+
+
 def test_fact_replacement_refused_leaves_nothing_learned(bob: User, fact: Fact) -> None:
     answer = change(bob, fact, "supersede", content="Tim rows.", at="2999-01-01T00:00")
     assert answer.status_code == 422

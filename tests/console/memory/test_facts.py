@@ -79,6 +79,17 @@ def test_fact_form_is_for_reviewers(ada: Agent, alice: User, bob: User) -> None:
     assert (fact.content, fact.persona, fact.source) == ("Likes tea.", "actor", "console: bob")
 
 
+def test_fact_form_states_an_attribute(ada: Agent, bob: User) -> None:
+    given = {"content": "Tim nurses.", "subject": "Tim", "attribute": "Job title", "value": "nurse"}
+    given |= {"category": "person", "scope": "global", "confidence": "1", "importance": "0.5"}
+    assert browser(bob).post(reverse("agent_fact_add", args=["ada"]), given).status_code == 302
+    fact = Fact.objects.get()
+    assert (fact.attribute, fact.value) == ("job title", "nurse")
+    assert "<dd>nurse</dd>" in browser(bob).get(reverse("agent_fact", args=["ada", fact.pk])).content.decode()
+    refused = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given | {"attribute": "x" * 81})
+    assert (refused.status_code, Fact.objects.count()) == (422, 1)
+
+
 def test_fact_form_keeps_a_refused_input(ada: Agent, bob: User) -> None:
     given = {"content": "Likes <tea>.", "category": "rule", "scope": "global", "confidence": "8", "importance": "0.5"}
     answer = browser(bob).post(reverse("agent_fact_add", args=["ada"]), given)

@@ -33,7 +33,8 @@ def _confirm(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
 
 
 def _supersede(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    new = {"content": fields["content"], "source": f"console: {by.name}"}
+    stated = {name: fields[name] for name in ("attribute", "value") if fields[name]}
+    new = {"content": fields["content"], **stated, "source": f"console: {by.name}"}
     return fact_replace(old=fact, fields=new, by=by, reason=fields["reason"], at=fields["at"]).new
 
 
