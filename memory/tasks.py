@@ -7,6 +7,7 @@ from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import reanalyze_tables
 from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal
 from memory.services.quarantine.screening import screening_continue
+from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.search_index.agent_languages import words_reread
 from memory.services.search_index.maintenance import collections_refresh, new_rows_embed
@@ -81,7 +82,9 @@ def continue_screening() -> int:
 
 
 def expire_reviews() -> int:
-    """Expire reviews that were not resolved in time; returns how many."""
+    """Expire reviews that were not resolved in time, and show reviewers a share of the undecided ones; returns how many
+    expired."""
+    undecided_sample()
     return reviews_expire(by=Principal.of_system("schedule"))
 
 

@@ -20,6 +20,7 @@ from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
+from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
 from nousweb.lib.schemas import Input, Problem
@@ -49,6 +50,18 @@ class AttentionIn(Input):
     unlimited: bool = Field(DEFAULT_BUDGET.unlimited, description="Ask about everything")
 
 
+class AutonomyIn(Input):
+    max_error: float = Field(
+        DEFAULT_AUTONOMY.max_error,
+        ge=0,
+        le=1,
+        description="A kind of automatic decision whose error is certainly greater goes back to asking",
+    )
+    asking: list[AutomaticDecision] = Field(
+        [], max_length=len(AutomaticDecision), description="Decisions that people make instead"
+    )
+
+
 class SettingsIn(Input):
     budgets: dict[str, int] | None = Field(
         None,
@@ -67,6 +80,9 @@ class SettingsIn(Input):
         None,
         description="How many reviews of two facts, and of attributes, people are asked about; replaces the whole "
         "setting; see lifecycle.md",
+    )
+    autonomy: AutonomyIn | None = Field(
+        None, description="What is decided about facts without people; replaces the whole setting; see lifecycle.md"
     )
     language: str | None = Field(
         None,
@@ -94,6 +110,11 @@ class AttentionOut(Schema):
     unlimited: bool
 
 
+class AutonomyOut(Schema):
+    max_error: float
+    asking: list[str]
+
+
 class SettingsOut(Schema):
     version: int = Field(description="Counts the changes, from 0")
     budgets: dict[str, int]
@@ -101,6 +122,7 @@ class SettingsOut(Schema):
     profile: str = Field(description="Empty for the default of the agent's kind")
     contested: ContestedOut
     attention: AttentionOut
+    autonomy: AutonomyOut
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
 
 
@@ -122,7 +144,7 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search, profile, contested facts, attention budget and language as set for the agent, and
+    """Budgets, short-term search, profile, contested facts, attention budget, autonomy and language of the agent, and
     their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
@@ -132,11 +154,13 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
     by = _principal(request)
-    given = payload.dict(exclude={"contested", "attention"})
+    given = payload.dict(exclude={"contested", "attention", "autonomy"})
     if payload.contested is not None:
         given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
     if payload.attention is not None:
         given["attention"] = AttentionBudget.checked(**payload.attention.dict())
+    if payload.autonomy is not None:
+        given["autonomy"] = Autonomy.checked(**payload.autonomy.dict())
     return settings_update(agent=agent_for(by, agent), by=by, **given)
 
 

@@ -1,5 +1,5 @@
-"""Settings of people for one agent: budgets of tokens and of attention, contested facts, short-term search, profile and
-language, in versions.
+"""Settings of people for one agent: budgets of tokens and of attention, autonomy, contested facts, short-term search,
+profile and language, in versions.
 
 The settings are stored in the agent's configuration, and their versions are the records of the audit trail about it. So
 `agent_as_of` reconstructs those of any moment, and nothing is stored twice.
@@ -21,14 +21,17 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_scoring import StmConfig
+from memory.policy import autonomy as autonomy_policy
 from memory.policy.attention import CONFIG_KEY, DEFAULT_BUDGET, AttentionBudget
+from memory.policy.autonomy import DEFAULT_AUTONOMY, Autonomy
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, StaleEdit
 from nousweb.lib.validation import first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "language")
+SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "autonomy", "language")
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -48,6 +51,7 @@ class AgentSettings:
     contested: ContestedPolicy
     language: str = ""
     attention: AttentionBudget = DEFAULT_BUDGET
+    autonomy: Autonomy = DEFAULT_AUTONOMY
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ def settings_update(
     profile: str | None = None,
     contested: ContestedPolicy | None = None,
     attention: AttentionBudget | None = None,
+    autonomy: Autonomy | None = None,
     language: str | None = None,
     base_version: int | None = None,
     reason: str = "",
@@ -106,6 +111,9 @@ def settings_update(
     if language is not None:
         entries[CONFIGURED] = language_check(language) or None
     agent = agent_lock(agent)
+    if autonomy is not None:
+        autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
+        entries[autonomy_policy.CONFIG_KEY] = autonomy.as_json() if autonomy != DEFAULT_AUTONOMY else None
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
         raise StaleEdit(base_version, version)
@@ -131,6 +139,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         profile=was.profile,
         contested=was.contested,
         attention=was.attention,
+        autonomy=was.autonomy,
         language=was.language,
         reason=reason or f"Restores version {version}.",
         by=by,
@@ -172,6 +181,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         ContestedPolicy.of_config(config),
         str(config.get(CONFIGURED) or ""),
         AttentionBudget.of_config(config),
+        Autonomy.of_config(config),
     )
 
 

@@ -121,6 +121,7 @@ class Notification(ItemRow):
         ANSWER = "answer", "Answered your opinion request"
         RETURNED = "returned", "Snooze ended"
         HIGH_RISK = "high_risk", "High risk"
+        ERRED = "erred", "Automatic decisions erred: people are asked again"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

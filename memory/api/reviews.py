@@ -6,6 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Router
 
+from identity.principal import Principal
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.models import MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
@@ -13,6 +14,7 @@ from memory.persona import PersonaMemory
 from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
 from memory.selectors.filters import ReviewFilter
+from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
@@ -22,10 +24,10 @@ router = Router()
 VIEW = "memory.view_memoryreview"
 
 
-def _asked(memory: PersonaMemory) -> MemoryReviewQuerySet:
-    """The reviews without those about which nobody was asked."""
+def _asked(memory: PersonaMemory, by: Principal) -> MemoryReviewQuerySet:
+    """The reviews without those about which nobody was asked, and for tokens without blind samples."""
     reviews: MemoryReviewQuerySet = memory.reviews.exclude(status=MemoryReview.Status.UNDECIDED)
-    return reviews
+    return reviews if by.is_person else reviews.exclude(details__has_key="blind")
 
 
 @router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List reviews of memories")
@@ -38,17 +40,18 @@ def reviews_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Reviews of memories of the token's persona, latest first."""
-    _, _, memory = caller(request, agent, VIEW)
-    reviews = _asked(memory).select_related("old", "new")
+    _, by, memory = caller(request, agent, VIEW)
+    reviews = _asked(memory, by).select_related("old", "new")
     reviews = ReviewFilter.narrow(reviews, status="" if status == "all" else status, kind=kind)
-    return list_page(reviews, moment="created_at", limit=limit, cursor=cursor)
+    page = list_page(reviews, moment="created_at", limit=limit, cursor=cursor)
+    return page | {"items": [as_if_undecided(review) for review in page["items"]]}
 
 
 @router.get("/reviews/{review_id}", response={200: ReviewOut, **REFUSALS}, summary="One review")
 def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """One review with its facts and reasons, and its resolution once there is one."""
-    _, _, memory = caller(request, agent, VIEW)
-    return row_of(_asked(memory).select_related("old", "new"), review_id, "review")
+    _, by, memory = caller(request, agent, VIEW)
+    return as_if_undecided(row_of(_asked(memory, by).select_related("old", "new"), review_id, "review"))
 
 
 @router.post(
@@ -57,7 +60,7 @@ def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> 
 def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewResolveIn, agent: AgentSlug = "") -> Any:
     """Only for people: no token can resolve a review, whatever its scopes."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_resolve(review=row_of(_asked(memory), review_id, "review"), by=by, **payload.dict())
+    return review_resolve(review=row_of(_asked(memory, by), review_id, "review"), by=by, **payload.dict())
 
 
 @router.post(
@@ -66,4 +69,4 @@ def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewRe
 def review_undo_post(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """The facts are restored as new changes, and the review is pending again."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_undo(review=row_of(_asked(memory), review_id, "review"), by=by)
+    return review_undo(review=row_of(_asked(memory, by), review_id, "review"), by=by)

@@ -27,8 +27,9 @@ TO_RERUN = Q(status=Status.DONE, result__judge__in=[NO_JUDGE, PENDING])
 
 
 def unjudged(reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
-    """Those of `reviews` that are open pairs of facts without a verdict."""
-    return reviews.filter(status__in=MemoryReview.OPEN, verdict={}, old__isnull=False, new__isnull=False)
+    """Those of `reviews` that are open pairs of facts without a verdict. People answer blind samples by themselves."""
+    pairs = reviews.filter(status__in=MemoryReview.OPEN, verdict={}, old__isnull=False, new__isnull=False)
+    return pairs.filter(details__blind__isnull=True)
 
 
 def judgeable(reviews: MemoryReviewQuerySet, *, queued: bool) -> MemoryReviewQuerySet:

@@ -31,7 +31,8 @@ class MemoryReview(AgentRow):
     `details` has the name, and `facts` are those with different values of it; each pair of them is a row too, `joined`
     until the attribute is decided about. `reasons` is what the comparison found, `verdict` what a judge said.
     `before` is what the resolution changed, so that it can be undone. `undecided` ones are over the attention budget
-    (`details` has `undecided`): nobody is asked. `asked_at` is set for those that count in the budget.
+    (`details` has `undecided`): nobody is asked. `asked_at` is set for those that count in the budget. A `blind` one in
+    `details` is about what was decided automatically.
     """
 
     class Kind(models.TextChoices):
@@ -114,6 +115,7 @@ class MemoryReview(AgentRow):
             models.Index(fields=["agent", "persona", "-created_at", "-id"]),
             models.Index(fields=["agent", "asked_at"], condition=Q(asked_at__isnull=False), name="memory_review_asked"),
             models.Index(fields=["agent", "persona"], condition=Q(status="undecided"), name="memory_review_undecided"),
+            models.Index(fields=["agent"], condition=Q(details__has_key="blind"), name="memory_review_blind"),
             models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="memory_review_batch"),
             # The few pairs of facts that nobody has decided about, by either of the two, as
             # memory/search/contested_facts.py looks for them.

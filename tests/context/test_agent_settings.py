@@ -17,7 +17,9 @@ AGENT = {"agent": "ada"}
 BAD_ORDERS = ({"contested_of_preference": "never"}, {"contested_order": "preference"})
 BY_DEFAULT = {"order": "newest_first", "categories": {}}
 BUDGET = {"per_hundred_facts": 3, "per_day": 10, "unlimited": False}
-DEFAULTS = {"budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "attention": BUDGET, "language": ""}
+AUTONOMY = {"max_error": 0.05, "asking": []}
+DEFAULTS = {"budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "attention": BUDGET, "autonomy": AUTONOMY}
+DEFAULTS["language"] = ""
 ASK = {"session_id": "s-1", "input": "hello there"}
 
 
@@ -128,6 +130,8 @@ def test_settings_edit_of_an_older_version_is_refused(admin):
         ({"attention": {"per_day": -1}}, "attention.per_day"),
         ({"attention": {"per_hundred_facts": 101}}, "attention.per_hundred_facts"),
         ({"attention": {"unlimited": "perhaps"}}, "attention.unlimited"),
+        ({"autonomy": {"max_error": 1.5}}, "autonomy.max_error"),
+        ({"autonomy": {"asking": ["everything"]}}, "autonomy.asking.0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(admin, body, field):

@@ -46,8 +46,9 @@ def endorsement_change(
 
 
 def oldest_pending_review(fact: Fact) -> MemoryReview | None:
-    """The oldest review of this fact about which people are asked, or None."""
+    """The oldest review of this fact about which people are asked, or None; a blind sample changes nothing."""
     of_its_agent = MemoryReview.objects.filter(agent=fact.agent_id, status__in=MemoryReview.ASKED)
+    of_its_agent = of_its_agent.exclude(details__has_key="blind")
     return of_its_agent.filter(Q(old=fact) | Q(new=fact)).order_by("created_at").first()
 
 

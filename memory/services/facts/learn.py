@@ -25,6 +25,7 @@ from memory.comparison.learning_decision import FactMatch, decide_learning, reas
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import carried_keys, key_check
+from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
@@ -38,6 +39,7 @@ from memory.services.facts.precheck import Precheck, fact_precheck, in_transacti
 from memory.services.facts.store import alias_assign, facts_store
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.attribute_question import asks_about_attribute, attribute_questions_open
+from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
@@ -264,7 +266,9 @@ def fact_reconcile(
         matches = _recorded_before(fact, matches)
     decision = decide_learning(matches, {key: judge_result.value for key, judge_result in precheck.verdicts.items()})
     known, ask = decision.confirm, list(decision.ask)
-    if known is not None and stored and fact.endorsed:
+    autonomy = Autonomy() if by.is_person else Autonomy.of_config(fact.agent.config)
+    asks_same = known is not None and not known.exact_match and autonomy.asks(AutomaticDecision.CONFIRMED)
+    if known is not None and (asks_same or (stored and fact.endorsed)):
         ask.insert(0, known)
         known = None
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
@@ -273,7 +277,15 @@ def fact_reconcile(
         # The old fact is global, and this token may not confirm it.
         return LearnResult("confirmed", olds[known.fact_id])
     if known is not None:
-        confirmed = _resolve_pair(Resolution.SAME, known, olds[known.fact_id], fact, by, precheck)
+        old = olds[known.fact_id]
+        if not (stored or known.exact_match or precheck.vector is None) and sample_is_due(fact, by):
+            # Reviewers see the new words too, so they are stored, and merged into the known fact.
+            alias_assign(fact, by)
+            facts_store([(fact, precheck.vector)], by=by)
+        before = {"old": fields_before(old), "new": fields_before(fact)}
+        confirmed = _resolve_pair(Resolution.SAME, known, old, fact, by, precheck)
+        if not fact._state.adding and not stored:
+            _sample(AutomaticDecision.CONFIRMED, known, confirmed, before, by, precheck)
         return LearnResult("confirmed", confirmed.old)
     repeated_invalid = None if fact.endorsed else invalidated_match(fact, vector=precheck.vector, by=by)
     if repeated_invalid is not None:
@@ -297,13 +309,18 @@ def fact_reconcile(
         alias_assign(fact, by)
         facts_store([(fact, precheck.vector)], by=by, unjudged=precheck.unjudged)
     superseded, refused = [], []
+    asks_newer = autonomy.asks(AutomaticDecision.SUPERSEDED)
     for match in decision.supersede:
-        replaced = _replace(match, olds.get(match.fact_id), fact, by, precheck)
+        older = olds.get(match.fact_id)
+        before = {"old": fields_before(older), "new": fields_before(fact)} if older else {}
+        replaced = None if asks_newer else _replace(match, older, fact, by, precheck)
         if replaced is None:
             refused.append(match)
-        else:
-            superseded.append(replaced.old)
-            fact = replaced.new
+            continue
+        superseded.append(replaced.old)
+        fact = replaced.new
+        if len(superseded) == 1 and sample_is_due(fact, by):
+            _sample(AutomaticDecision.SUPERSEDED, match, replaced, before, by, precheck)
     drafts, of_attributes = (
         [
             PairReviewDraft(olds[match.fact_id], fact, match.comparison, precheck.verdicts.get(match.fact_id))
@@ -339,6 +356,27 @@ def _replace(
             return _resolve_pair(Resolution.REPLACE, match, old, new, by, precheck)
     except (Invalid, Conflict):
         return None
+
+
+def _sample(
+    decision: AutomaticDecision,
+    match: FactMatch,
+    applied: AppliedResolution,
+    before: dict[str, Any],
+    by: Principal,
+    precheck: Precheck,
+) -> None:
+    """Let reviewers see the pair of an automatic decision as if it was undecided."""
+    sample_open(
+        old=applied.old,
+        new=applied.new,
+        decision=decision,
+        comparison=match.comparison,
+        writer="judge" if match.fact_id in precheck.verdicts else by.name,
+        undo=applied.undo,
+        before=before,
+        by=by,
+    )
 
 
 def _resolve_pair(

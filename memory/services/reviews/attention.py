@@ -16,6 +16,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, MemoryReview
 from memory.policy.attention import DAY, FACTS, AttentionBudget
+from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.services.reviews.records import REVIEW, joined_pairs, review_lock
 from nousweb.lib import clock
@@ -35,10 +36,10 @@ def is_budgeted(review: MemoryReview) -> bool:
     return review.kind in BUDGETED and not verified
 
 
-def undecided_mark(review: MemoryReview) -> None:
-    """Let nobody be asked about this review; the caller saves it."""
+def undecided_mark(review: MemoryReview, by: Principal) -> None:
+    """Let nobody be asked about this review, which `by` opens; the caller saves it."""
     review.status = Status.UNDECIDED
-    review.details = review.details | {"undecided": True}
+    review.details = review.details | {"undecided": True, "writer": by.name}
 
 
 def undecided_ask(review: MemoryReview, by: Principal, *, always: bool) -> None:
@@ -48,7 +49,7 @@ def undecided_ask(review: MemoryReview, by: Principal, *, always: bool) -> None:
     else:
         reviews_ask_within_budget([review], later=True)
     if review.status == Status.PENDING:
-        _asked_record(review, by)
+        opened_record(review, by)
 
 
 def reviews_ask_within_budget(reviews: Sequence[MemoryReview], *, later: bool = False) -> None:
@@ -79,7 +80,8 @@ def review_ask(*, review: MemoryReview, by: Principal) -> MemoryReview:
     return review
 
 
-def _asked_record(review: MemoryReview, by: Principal) -> None:
+def opened_record(review: MemoryReview, by: Principal) -> None:
+    """Record that people are asked about a review that was not opened for them at first."""
     after: dict[str, Any] = {"kind": review.kind, "about": review.about}
     audit_record(by=by, action=OPENED, target=review, agent=review.agent, after=after)
 
@@ -96,11 +98,16 @@ def _ask(review: MemoryReview, *, later: bool) -> None:
         each.save(update_fields=["status", "details", "asked_at", "expires_at"])
 
 
+def has_budget_left(agent_id: int) -> bool:
+    """Whether people may be asked about one more review of this agent now."""
+    return _left(agent_id) != 0
+
+
 def _left(agent_id: int) -> int | None:
     """How many more reviews people may be asked about now; None for any number."""
     config = Agent.objects.values_list("config", flat=True).get(pk=agent_id)
     budget = AttentionBudget.of_config(config)
-    if budget.unlimited:
+    if budget.unlimited or Autonomy.of_config(config).asks(AutomaticDecision.UNDECIDED):
         return None
     asked = MemoryReview.objects.filter(agent=agent_id, asked_at__isnull=False)
     left = budget.per_day - asked.filter(asked_at__gt=clock.now() - DAY).count()

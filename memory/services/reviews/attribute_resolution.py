@@ -117,7 +117,7 @@ def _ask(refused: Sequence[PairReviewDraft], joined: Sequence[MemoryReview]) -> 
     for draft in refused:
         pair = waiting.get(frozenset((draft.old.pk, draft.new.pk)))
         if pair is not None:
-            undecided_mark(pair)
+            undecided_mark(pair, BY)
             review_reopen(pair, BY)
             undecided_ask(pair, BY, always=not is_budgeted(pair))
     pair_reviews_open(refused, by=BY)

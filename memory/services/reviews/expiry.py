@@ -27,6 +27,7 @@ def reviews_expire(*, by: Principal) -> int:
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
     settled |= Q(old__valid_until__lte=now) | Q(new__valid_until__lte=now)
+    settled &= Q(details__blind__isnull=True)
     pending, undecided = Q(status=MemoryReview.Status.PENDING), Q(status=MemoryReview.Status.UNDECIDED)
     ended = pending & Q(expires_at__lte=now) | (pending | undecided) & settled
     over = MemoryReview.objects.filter(ended).order_by("created_at")

@@ -106,7 +106,7 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: Mem
         judge_call_id=judge_result.call_id if judge_result else None,
     )
     if question is not None and question.status == Status.UNDECIDED:
-        undecided_mark(review)
+        undecided_mark(review, by)
     return review
 
 
@@ -133,7 +133,7 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal, always: bool 
     now = clock.now()
     budgeted = [draft for draft in drafts if draft.status == Status.PENDING and is_budgeted(draft) and not always]
     for draft in budgeted:
-        undecided_mark(draft)
+        undecided_mark(draft, by)
     for draft in drafts:
         draft.created_at, draft.expires_at = now, now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
     MemoryReview.objects.bulk_create(drafts, ignore_conflicts=True)

@@ -65,12 +65,17 @@ def joined_pairs(review: MemoryReview) -> QuerySet[MemoryReview]:
 
 def review_reopen(review: MemoryReview, by: Principal) -> None:
     """Make a resolved or expired review wait again: pending, joined to the review of its attribute, or undecided if
-    nobody was asked and no person does it. Contested facts as of a moment are computed from the records."""
-    was = review.resolution
-    if by.is_person:
+    nobody was asked and no person does it; a blind sample waits as one, while its decision stands. Contested facts as
+    of a moment are computed from the records."""
+    was, blind = review.resolution, review.details.get("blind", {})
+    # A decision that a person's answer undid does not stand any more.
+    is_blind = bool(blind) and (blind.pop("agrees", True) or not blind["undo"])
+    if not is_blind:
+        review.details.pop("blind", None)
+    if by.is_person and not is_blind:
         review.details.pop("undecided", None)
     review.status = Status.JOINED if review.details.get("question") else Status.PENDING
-    if review.details.get("undecided"):
+    if review.details.get("undecided") and not is_blind:
         review.status = Status.UNDECIDED
     review.resolution = review.comment = ""
     review.resolver_kind = review.resolver_id = review.resolver_name = ""

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
+from identity.services.versions import agent_lock
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.compare_facts import compare_facts
 from memory.comparison.learning_decision import auto_resolution
@@ -27,11 +28,13 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
+from memory.services.reviews.blind_samples import decision_remeasure, sample_agrees
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.reviews.seen_state import review_state
 from memory.services.reviews.settling import reviews_settle
+from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -107,6 +110,8 @@ def review_resolve(
     """
     by.require(REVIEW, review.agent)
     comment = text_check("comment", comment, MAX_REMARK_CHARACTERS)
+    if review.details.get("blind"):
+        agent_lock(review.agent)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
     if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD, Kind.ATTRIBUTE):
         # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
@@ -120,9 +125,24 @@ def review_resolve(
         raise Conflict("What this review is about has changed since it was shown. Read it again, then resolve it.")
     chosen = Resolution(resolution)
     _claim(review)
-    undo = _apply(review, chosen, by, comment, content)
+    blind = review.details.get("blind")
+    if blind:
+        blind["agrees"] = sample_agrees(review, chosen)
+    undo = {}
+    if not (blind and blind["agrees"]):
+        if blind and blind["undo"]:
+            # The decision is undone first; then the answer holds as for two facts that nobody decided about.
+            effects_undo(review, blind["undo"], by)
+            (review.old, review.new) = (_reloaded(review.old), _reloaded(review.new))
+        undo = _apply(review, chosen, by, comment, content)
     resolution_record(review, chosen, by, comment=comment, undo=undo, batch=batch)
+    if blind:
+        decision_remeasure(review)
     return review
+
+
+def _reloaded(fact: Fact | None) -> Fact | None:
+    return fact and Fact.objects.select_related("agent").get(agent=fact.agent_id, pk=fact.pk)
 
 
 def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVerdict], by: Principal) -> str:
@@ -130,6 +150,9 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
     (`auto_resolution`); returns the resolution, or "" if it is still pending. Call it in a job's transaction."""
     review = review_lock(review)
     if review.status not in MemoryReview.OPEN or review.old is None or review.new is None:
+        return ""
+    if review.details.get("blind"):
+        # People answer it, without a hint.
         return ""
     review.verdict, review.judge_call_id = verdict_of(judge_result), judge_result.call_id
     if judge_result.value.relation in (Relation.CONTRADICTION, Relation.UPDATE):

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject
+from memory.policy.autonomy import AutomaticDecision
 from memory.policy.censors import ESCALATES_TO
 from memory.services.reviews.records import joined_pairs, resolution_record, review_reopen
 from nousweb.lib import clock
@@ -58,6 +59,8 @@ def review_settle(review: MemoryReview) -> None:
 def review_stands(review: MemoryReview) -> bool:
     """Whether there is still something to decide: its facts are in use, its subjects are two, pairs of facts wait for
     its attribute, its censor is stricter than it was made."""
+    if review.details.get("blind") and (stands := _sample_stands(review)) is not None:
+        return stands
     if review.kind == Kind.ESCALATION:
         return review.censor is not None and review.censor.active and review.censor.severity in ESCALATES_TO.values()
     if review.kind == Kind.SAME_SUBJECT:
@@ -77,6 +80,17 @@ def review_stands(review: MemoryReview) -> bool:
         case _:
             others = len(review.details.get("items", [])) > len(review.facts)
             return others or any(fact.invalidated_at is None for fact in facts)
+
+
+def _sample_stands(review: MemoryReview) -> bool | None:
+    """Whether the decision of a blind sample still stands, so that an answer means something; None if the facts decide
+    that as for any other review."""
+    old, new = review.old, review.new
+    decision = review.details["blind"]["decision"]
+    if decision == AutomaticDecision.UNDECIDED or old is None or new is None:
+        return None
+    gone, kept = (old, new) if decision == AutomaticDecision.SUPERSEDED else (new, old)
+    return gone.superseded_by_id == kept.pk and not gone.active and kept.is_current
 
 
 def _in_use(fact: Fact) -> bool:

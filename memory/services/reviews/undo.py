@@ -1,6 +1,7 @@
 """Undo a resolution by new changes; the review is pending again."""
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
@@ -40,7 +41,7 @@ def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | 
         raise Conflict(f"This review has been resolved again since, by {review.resolver_name}: nothing was undone.")
     if review.resolution == Resolution.MOOT:
         raise Conflict("This review was closed because its reason ended. It is pending again when that stands again.")
-    _effects_undo(review, by)
+    effects_undo(review, review.before, by)
     review_reopen(review, by)
     return _settled(review)
 
@@ -73,9 +74,9 @@ def _settled(review: MemoryReview) -> MemoryReview:
     return review
 
 
-def _effects_undo(review: MemoryReview, by: Principal) -> None:
+def effects_undo(review: MemoryReview, undo: dict[str, Any], by: Principal) -> None:
+    """Undo by new changes what `undo` says that a resolution, or an automatic decision, changed."""
     reason = "The resolution was undone."
-    undo = review.before
     if undo.get("held"):
         quarantine_undo(review, by)
     if key := undo.get("subjects"):
@@ -86,7 +87,7 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
             subject_change_undo(change=merged, by=by, reason=reason)
     if undo.get("attribute"):
         attribute_undecide(review, by)
-    endorsed = _endorsed_before(review)
+    endorsed = _endorsed_before(review, undo)
     retired = [
         *undo.get("merged", []),
         *undo.get("ended", []),
@@ -116,9 +117,9 @@ def _effects_undo(review: MemoryReview, by: Principal) -> None:
         Censor.objects.filter(pk=review.censor.pk).update(endorsed=False)
 
 
-def _endorsed_before(review: MemoryReview) -> dict[UUID, bool]:
+def _endorsed_before(review: MemoryReview, undo: dict[str, Any]) -> dict[UUID, bool]:
     """By fact: was it verified by people before the resolution? Without facts that people have changed since."""
-    endorsed = {UUID(key): bool(was) for key, was in review.before.get("endorsed", {}).items()}
+    endorsed = {UUID(key): bool(was) for key, was in undo.get("endorsed", {}).items()}
     resolved = review.resolved_at or review.created_at
     since = FactChange.objects.filter(fact__in=endorsed, author_kind="person", at__gt=resolved)
     for key in since.values_list("fact_id", flat=True):

@@ -14,6 +14,7 @@ from identity.policy.sections import MAX_REASON_CHARACTERS
 from memory.layers.short_term_scoring import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models.events import EventKind
 from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
+from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
 from memory.policy.categories import KNOWN_CATEGORIES
 from memory.search.languages import LANGUAGES
 from nousweb.console.common.section_labels import PROMPT_SECTIONS
@@ -41,6 +42,11 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
 ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
     "per_hundred_facts": ("Reviews for 100 facts", "For each begun hundred of learned facts. 0: nobody is asked."),
     "per_day": ("Reviews a day", "In 24 hours."),
+}
+ASKING_LABELS: Mapping[str, str] = {
+    AutomaticDecision.SUPERSEDED: "replaced by a newer one",
+    AutomaticDecision.CONFIRMED: "the same in other words",
+    AutomaticDecision.UNDECIDED: "kept beside each other, over the budget",
 }
 MAX_CATEGORIES_OFFERED = 30
 
@@ -119,6 +125,20 @@ class AgentSettingsForm(forms.Form):
                 help_text=help_text,
                 widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
             )
+        made["autonomy_max_error"] = forms.FloatField(
+            required=False,
+            min_value=0,
+            max_value=1,
+            label="Greatest error",
+            help_text="0 to 1. A kind of automatic decision whose error is certainly greater goes back to asking.",
+            widget=forms.NumberInput(attrs={"placeholder": f"{DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
+        )
+        made["autonomy_asking"] = forms.MultipleChoiceField(
+            required=False,
+            choices=ASKING_LABELS.items(),
+            label="Ask people in place of deciding that facts are",
+            widget=forms.CheckboxSelectMultiple,
+        )
         for name, (label, help_text) in STM_NUMBERS.items():
             widget = forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"})
             made[f"stm_{name}"] = forms.FloatField(required=False, label=label, help_text=help_text, widget=widget)
@@ -153,7 +173,7 @@ class AgentSettingsForm(forms.Form):
 
     @property
     def attention_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("attention_")]
+        return [self[name] for name in self.fields if name.startswith(("attention_", "autonomy_"))]
 
     @property
     def stm_fields(self) -> list[forms.BoundField]:
@@ -192,6 +212,9 @@ class AgentSettingsForm(forms.Form):
             "attention": AttentionBudget.checked(
                 **{name[10:]: value for name, value in given.items() if name.startswith("attention_")}
             ),
+            "autonomy": Autonomy.checked(
+                **{name[9:]: value for name, value in given.items() if name.startswith("autonomy_")}
+            ),
             "language": given.get("language", ""),
         }
 
@@ -206,5 +229,8 @@ def _initial_of(settings: AgentSettings) -> dict[str, Any]:
     found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
     if settings.attention != DEFAULT_BUDGET:
         found |= {f"attention_{name}": value for name, value in settings.attention.as_json().items()}
+    if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
+        found["autonomy_max_error"] = settings.autonomy.max_error
+    found["autonomy_asking"] = list(settings.autonomy.asking)
     found["contested_order"] = str(settings.contested.order)
     return found | {f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()}

@@ -20,10 +20,12 @@ from identity.models import Persona
 from identity.selectors import agent_get
 from memory.models import Fact
 from memory.policy.attention import DEFAULT_BUDGET
+from memory.policy.autonomy import DEFAULT_AUTONOMY
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.agent_settings_form import (
+    ASKING_LABELS,
     CONTESTED_LABELS,
     MAX_CATEGORIES_OFFERED,
     SECTION_LABELS,
@@ -108,5 +110,8 @@ def _words(settings: AgentSettings) -> str:
     if attention != DEFAULT_BUDGET:
         numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
         lines += [f"Attention budget: {'no limit' if attention.unlimited else numbers}"]
+    if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
+        lines += [f"Greatest error of automatic decisions: {settings.autonomy.max_error:g}"]
+    lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)

@@ -23,7 +23,7 @@ from nousweb.console.identity.review_queue import proposal_title
 from nousweb.console.memory.review_queue import review_title, reviews_of, uuids_of
 from nousweb.lib.errors import DomainError
 
-KIND_BADGES = {"high_risk": "block", "mention": "accent", "assignment": "accent", "opinion": "accent"}
+KIND_BADGES = {"high_risk": "block", "erred": "warn", "mention": "accent", "assignment": "accent", "opinion": "accent"}
 
 
 @require_safe

@@ -1,6 +1,6 @@
 """What was decided about facts without people, and undoing it, several at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -11,8 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import FactChange, MemoryReview
+from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
 from memory.services.reviews.attention import review_ask
+from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.bulk_refusals import refusals_summary
@@ -30,6 +32,11 @@ from nousweb.console.memory.review_queue import uuids_of
 from nousweb.lib.errors import DomainError
 
 VIEW = "memory.view_memoryreview"
+ASKED_AGAIN: Mapping[str, str] = {
+    AutomaticDecision.SUPERSEDED: "newer facts",
+    AutomaticDecision.CONFIRMED: "facts in other words",
+    AutomaticDecision.UNDECIDED: "facts over the attention budget",
+}
 
 
 @require_safe
@@ -39,6 +46,7 @@ def automatic_decisions(request: HttpRequest) -> HttpResponse:
     by.require(VIEW)
     shown = DecisionFilter.of(request.GET)
     page = page_of(request, shown.keys(by))
+    reviews, agents = visible_reviews(by), list(Agent.objects.visible_to(by).order_by("slug")[:200])
     return render(
         request,
         "memory/automatic_decisions.html",
@@ -48,9 +56,16 @@ def automatic_decisions(request: HttpRequest) -> HttpResponse:
             "query": shown.query(),
             "page": page,
             "rows": decision_rows(list(page)),
-            "agents": Agent.objects.visible_to(by).order_by("slug")[:200],
+            "agents": agents,
             "decisions": DECISIONS.items(),
             "may_review": by.may(REVIEW),
+            "errors": decision_errors(reviews.filter(agent__slug=shown.agent) if shown.agent else reviews),
+            "asked_again": [
+                (agent, ASKED_AGAIN[decision])
+                for agent in agents
+                if shown.agent in ("", agent.slug)
+                for decision in Autonomy.of_config(agent.config).asking
+            ],
         },
     )
 

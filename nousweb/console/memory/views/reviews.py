@@ -17,6 +17,7 @@ from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
 from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
+from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text
 from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
@@ -289,6 +290,8 @@ def _review_page(
     comment: str = "",
 ) -> HttpResponse:
     queue = ReviewQueue.of(request.GET)
+    state = review_state(review)
+    review = as_if_undecided(review)
     allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
     named = review.facts if review.kind != Kind.HELD else []
@@ -329,7 +332,7 @@ def _review_page(
             "panel": item_panel(review, by, queue.query()),
             "place": queue.place(review.pk, by),
             "about": " ".join(str(key) for key in _touched(review)),
-            "state": review_state(review),
+            "state": state,
             "may_review": by.may(REVIEW),
             "undo": undo_offer(request, by, queue),
         },

@@ -1,0 +1,278 @@
+"""Blind samples: what was decided automatically is answered by reviewers who do not see it, and measured."""
+
+from uuid import UUID, uuid4
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from identity.models import Agent, AuditEvent, Notification
+from memory.models import Fact, FactChange, MemoryReview
+from memory.policy import autonomy
+from memory.policy.autonomy import Autonomy, is_blind_sample, wilson_interval
+from memory.services.reviews.attention import review_ask
+from memory.services.reviews.blind_samples import undecided_sample
+from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.undo import supersession_undo
+from nousweb.lib.errors import Conflict
+from tests.http import browser, markup
+from tests.memory.test_attention_budget import budget, differ  # noqa: F401
+from tests.memory.test_learning import learn  # noqa: F401
+
+AGENT = {"agent": "ada"}
+GRAZ, LINZ, WIEN = ("Tim lives in Graz.", "Tim lives in Linz.", "Tim lives in Wien.")
+
+
+@pytest.fixture
+def all_sampled(monkeypatch):
+    monkeypatch.setattr(autonomy, "BLIND_SHARE", 1.0)
+
+
+@pytest.fixture
+def replaced(all_sampled, learn):  # noqa: F811
+    """The blind review of a fact that was replaced."""
+    learn(GRAZ, subject="Tim")
+    assert learn(LINZ, subject="Tim")["action"] == "superseded"
+    return MemoryReview.objects.get()
+
+
+@pytest.fixture
+def answer(api, bob):
+    def answer(review, resolution):
+        url = f"/reviews/{review.pk}/resolve"
+        told = api.as_person(bob).post(url, {"resolution": resolution}, AGENT)
+        assert told.status_code == 200, told.content
+        review.refresh_from_db()
+
+    return answer
+
+
+def active():
+    return sorted(Fact.objects.active().values_list("content", flat=True))
+
+
+def test_sample_is_chosen_by_the_id_of_the_fact(monkeypatch):
+    keys = [UUID(int=number) for number in range(10_000)]
+    chosen = [key for key in keys if is_blind_sample(key)]
+    assert 400 < len(chosen) < 600
+    assert chosen == [key for key in keys if is_blind_sample(key)]
+    monkeypatch.setattr(autonomy, "BLIND_SHARE", 0.0)
+    assert not is_blind_sample(uuid4())
+
+
+def test_sample_is_taken_of_the_chosen_share_alone(monkeypatch, learn):  # noqa: F811
+    monkeypatch.setattr(autonomy, "BLIND_SHARE", 0.0)
+    learn(GRAZ, subject="Tim")
+    learn(LINZ, subject="Tim")
+    assert not MemoryReview.objects.exists()
+
+
+def test_sample_looks_undecided_to_reviewers_and_changes_nothing(api, bob, actor_token, replaced):
+    assert (replaced.status, replaced.kind, replaced.details["blind"]["decision"]) == (
+        "pending",
+        "contradiction",
+        "superseded",
+    )
+    assert active() == [LINZ]
+    shown = api.as_person(bob).get(f"/reviews/{replaced.pk}", AGENT).json()
+    assert (shown["old"]["active"], shown["new"]["active"], shown["old"]["valid_until"]) == (True, True, None)
+    page = markup(browser(bob).get(replaced.get_absolute_url()))
+    for hint in ("superseded", "replaced by", "retired", "blind", "until 20"):
+        assert hint not in page.lower().replace("new replaces old", "")
+    token = api.as_token(actor_token)
+    assert token.get("/reviews", {"status": "all"}).json()["items"] == []
+    assert token.get(f"/reviews/{replaced.pk}").status_code == 404
+    prompt = token.post("/context", {"session_id": "s", "input": "Where does Tim live?"}).json()["system_prompt"]
+    assert LINZ in prompt
+    assert GRAZ not in prompt
+    assert "contested" not in prompt
+
+
+def test_sample_does_not_keep_the_agent_from_learning(learn, replaced):  # noqa: F811
+    assert learn(WIEN, subject="Tim")["action"] == "superseded"
+    assert active() == [WIEN]
+    replaced.refresh_from_db()
+    assert replaced.resolution == "moot", "the sampled decision does not stand any more"
+
+
+def test_agreement_keeps_the_decision(replaced, answer):
+    changes = FactChange.objects.count()
+    answer(replaced, "replace")
+    assert active() == [LINZ]
+    assert replaced.details["blind"]["agrees"] is True
+    assert FactChange.objects.count() == changes
+
+
+@pytest.mark.parametrize(("resolution", "left"), [("both", [GRAZ, LINZ]), ("new_wrong", [GRAZ]), ("same", [GRAZ])])
+def test_disagreement_undoes_the_decision(replaced, answer, resolution, left):
+    answer(replaced, resolution)
+    assert active() == left
+    assert replaced.details["blind"]["agrees"] is False
+    old = Fact.objects.get(content=GRAZ)
+    assert (old.superseded_by, old.valid_until) == (None, None)
+
+
+def test_answer_is_undone(replaced, answer, api, bob):
+    answer(replaced, "replace")
+    person = api.as_person(bob)
+    assert person.post(f"/reviews/{replaced.pk}/undo", {}, AGENT).status_code == 200
+    replaced.refresh_from_db()
+    assert (replaced.status, active()) == ("pending", [LINZ])
+    answer(replaced, "new_wrong")
+    assert person.post(f"/reviews/{replaced.pk}/undo", {}, AGENT).status_code == 200
+    replaced.refresh_from_db()
+    assert (replaced.status, active(), "blind" in replaced.details) == ("pending", [GRAZ, LINZ], False)
+
+
+def test_sample_of_other_words_is_confirmed_and_answered(all_sampled, learn, answer):  # noqa: F811
+    known = learn(LINZ, subject="Tim")["fact"]
+    told = learn("Tim's home is Linz.", subject="Tim")
+    assert (told["action"], told["fact"]["id"], told["fact"]["confirmation_count"]) == ("confirmed", known["id"], 1)
+    review = MemoryReview.objects.get()
+    assert (review.kind, review.details["blind"]["decision"], active()) == ("duplicate", "confirmed", [LINZ])
+    answer(review, "both")
+    assert active() == sorted([LINZ, "Tim's home is Linz."])
+    assert Fact.objects.get(pk=known["id"]).confirmation_count == 0
+
+
+def test_same_words_are_no_sample(all_sampled, learn):  # noqa: F811
+    learn(LINZ, subject="Tim")
+    learn(LINZ, subject="Tim")
+    assert (Fact.objects.count(), MemoryReview.objects.count()) == (1, 0)
+
+
+def test_samples_count_in_the_budget(all_sampled, learn, differ):  # noqa: F811
+    budget(per_hundred_facts=1)
+    for name in ("Tim", "Ann"):
+        learn(f"{name} lives in Graz.", subject=name)
+        learn(f"{name} lives in Linz.", subject=name)
+    assert MemoryReview.objects.count() == 1
+    assert differ(0)["action"] == "stored"
+
+
+def test_sample_of_undecided_facts_comes_with_the_budget(all_sampled, differ, answer, api, actor_token):  # noqa: F811
+    budget(per_day=0)
+    differ(0)
+    assert undecided_sample() == 0
+    budget(per_day=10)
+    assert undecided_sample() == 1
+    question = MemoryReview.objects.get(kind="attribute")
+    assert question.status == "pending"
+    assert question.details["blind"]["writer"] == "ada · actor"
+    ask = {"session_id": "s", "input": "Who is the twin of Tim?"}
+    prompt = api.as_token(actor_token).post("/context", ask).json()["system_prompt"]
+    assert "older, undecided" in prompt
+    assert "contested" not in prompt
+    answer(question, "replace")
+    assert len(active()) == 1
+    assert question.details["blind"]["agrees"] is False
+
+
+def test_sample_ends_with_the_decision(replaced, reviewer, system):
+    with pytest.raises(Conflict):
+        review_ask(review=replaced, by=reviewer)
+    assert reviews_expire(by=system) == 0
+    supersession_undo(fact=Fact.objects.get(content=GRAZ), by=reviewer)
+    replaced.refresh_from_db()
+    assert replaced.resolution == "moot"
+    assert active() == [GRAZ, LINZ]
+
+
+class TestMeasure:
+    @pytest.fixture
+    def measured(self, all_sampled, learn, answer):  # noqa: F811
+        """Answers so many blind samples, of which the first disagree."""
+
+        def measured(answers, errors):
+            Agent.objects.filter(slug="ada").update(config={"attention": {"unlimited": True}})
+            for number in range(answers):
+                for town in ("Graz", "Linz"):
+                    learn(f"Guest {number} lives in {town}.", subject=f"guest {number}")
+                review = MemoryReview.objects.pending().get()
+                answer(review, "both" if number < errors else "replace")
+
+        return measured
+
+    def test_kind_that_errs_goes_back_to_asking(self, measured, learn, api, bob, charlie):  # noqa: F811
+        measured(19, 6)
+        assert Autonomy.of_config(Agent.objects.get(slug="ada").config).asking == ()
+        measured_before = AuditEvent.objects.count()
+        for town in ("Graz", "Linz"):
+            learn(f"Bea lives in {town}.", subject="Bea")
+        api.as_person(bob).post(
+            f"/reviews/{MemoryReview.objects.pending().get().pk}/resolve", {"resolution": "replace"}, AGENT
+        )
+        assert Autonomy.of_config(Agent.objects.get(slug="ada").config).asking == ("superseded",)
+        record = AuditEvent.objects.get(action="agent.configure", author_kind="system")
+        assert "6 of 20" in record.message
+        assert AuditEvent.objects.count() > measured_before
+        assert set(Notification.objects.filter(kind="erred").values_list("person__username", flat=True)) >= {"bob"}
+        page = markup(browser(bob).get("/review/automatic/"))
+        assert "People decide about newer facts of Ada again" in page
+        assert "14.5–51.9 %" in page
+        told = [learn(f"Eva lives in {town}.", subject="Eva") for town in ("Graz", "Linz")]
+        assert told[1]["action"] == "queued", "people are asked again"
+        assert len(MemoryReview.objects.pending()) == 1
+        # People allow it again: it is measured from then on.
+        put = api.as_person(charlie).put("/settings", {"autonomy": {"max_error": 0.05}}, AGENT)
+        assert put.json()["autonomy"] == {"max_error": 0.05, "asking": []}
+        measured(1, 1) if not MemoryReview.objects.pending().exists() else None
+        assert Autonomy.of_config(Agent.objects.get(slug="ada").config).asking == ()
+
+    def test_kind_within_the_limit_stays_automatic(self, measured, bob):
+        measured(20, 1)
+        assert Autonomy.of_config(Agent.objects.get(slug="ada").config).asking == ()
+        assert "0.9–23.6 %" in markup(browser(bob).get("/review/automatic/"))
+
+    def test_person_decides_which_kinds_are_asked(self, learn, api, charlie, bob):  # noqa: F811
+        body = {"autonomy": {"asking": ["confirmed", "superseded"]}}
+        assert api.as_person(charlie).put("/settings", body, AGENT).status_code == 200
+        learn(LINZ, subject="Tim")
+        assert learn("Tim's home is Linz.", subject="Tim")["action"] == "queued"
+        assert MemoryReview.objects.get().kind == "duplicate"
+        assert learn(LINZ, subject="Tim")["action"] == "confirmed", "the same words need nobody"
+        said = api.as_person(bob).post("/facts", {"content": WIEN, "subject": "Tim"}, AGENT).json()
+        assert said["action"] == "superseded", "people decide by themselves"
+
+    def test_undecided_facts_are_asked_over_the_budget_where_people_want_it(self, differ):  # noqa: F811
+        Agent.objects.filter(slug="ada").update(
+            config={"attention": {"per_day": 0}, "autonomy": {"asking": ["undecided"]}}
+        )
+        assert differ(0)["action"] == "queued"
+
+    def test_settings_page_allows_a_kind_again(self, ada, charlie):
+        Agent.objects.filter(pk=ada.pk).update(config={"autonomy": {"asking": ["superseded"]}})
+        url, admin = reverse("agent_context_settings", args=["ada"]), browser(charlie)
+        page = markup(admin.get(url))
+        assert 'value="superseded" id="id_autonomy_asking_0" checked' in page
+        form = {"base_version": "0", "contested_order": "newest_first"}
+        assert admin.post(url, form | {"autonomy_asking": ["confirmed"]}).status_code == 302
+        ada.refresh_from_db()
+        found = Autonomy.of_config(ada.config)
+        assert (found.asking, list(found.measured_since)) == (("confirmed",), ["superseded"])
+
+
+@given(st.integers(0, 500), st.integers(1, 500))
+def test_wilson_bounds_enclose_the_rate_and_shrink_with_answers(errors, answers):
+    errors = min(errors, answers)
+    lower, upper = wilson_interval(errors, answers)
+    assert 0 <= lower <= errors / answers <= upper <= 1
+    more = wilson_interval(errors * 4, answers * 4)
+    assert more[1] - more[0] < upper - lower
+    mirrored = wilson_interval(answers - errors, answers)
+    assert mirrored == pytest.approx((1 - upper, 1 - lower))
+
+
+@pytest.mark.parametrize(
+    ("errors", "answers", "bounds"),
+    [(0, 0, (0, 1)), (0, 20, (0, 0.1611)), (1, 20, (0.0089, 0.2361)), (6, 20, (0.1455, 0.5190)), (20, 20, (0.8389, 1))],
+)
+def test_wilson_bounds_of_known_cases(errors, answers, bounds):
+    assert wilson_interval(errors, answers) == pytest.approx(bounds, abs=1e-4)
+
+
+@pytest.mark.parametrize("given", [{"max_error": 2}, {"asking": "superseded"}, {"asking": ["x"]}, [], {"nonsense": 1}])
+def test_malformed_autonomy_counts_as_the_default(given):
+    assert Autonomy.of_config({"autonomy": given}) == Autonomy()
+    assert Autonomy.of_config({"autonomy": Autonomy(0.1, ("superseded",)).as_json()}).asking == ("superseded",)
