@@ -24,6 +24,8 @@ from nousweb.lib.token_estimate import estimate_tokens
 STOPS = {"content_filter": Stop.REFUSED, "length": Stop.CUT}
 FORMAT_REFUSED = (400, 415, 422, 501)
 NEWER_LIMIT = "max_completion_tokens"
+REASONING_ROOM = 4
+"""The newer limit is of models that reason, and includes their reasoning: so many times the tokens of an answer."""
 JSON_ONLY = "\n\nAnswer with one JSON object that is valid for this JSON schema, and with nothing else:\n{schema}"
 
 
@@ -77,7 +79,7 @@ class OpenAIEndpoint:
                 messages=[_message(role, content) for role, content in messages],
                 response_format=_format(task) if task and takes_schema else openai.omit,
                 max_tokens=request.max_tokens if limit != NEWER_LIMIT else openai.omit,
-                max_completion_tokens=request.max_tokens if limit == NEWER_LIMIT else openai.omit,
+                max_completion_tokens=request.max_tokens * REASONING_ROOM if limit == NEWER_LIMIT else openai.omit,
                 timeout=timeout,
             )
         # A compatible server may answer anything; the SDK does not check it.

@@ -3,12 +3,12 @@ time, and only while no other work for the judge is open. Each such job requests
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import CharField, Exists, F, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 from django_q.models import Schedule
 
 from memory.jobs.messages import message_send
-from memory.judge import configured_judge
 from memory.models import Job, MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib import clock
@@ -52,7 +52,7 @@ def judged_work_open(persona: str) -> bool:
 
 def backlog_continue() -> None:
     """Request the next job of the backlog, behind all work that is queued now, unless people have paused it."""
-    if configured_judge() is not None and not Schedule.objects.filter(func=TASK, repeats=0).exists():
+    if settings.JUDGE != "none" and not Schedule.objects.filter(func=TASK, repeats=0).exists():
         message_send(TASK)
 
 
@@ -60,7 +60,7 @@ def backlog_progress(reviews: MemoryReviewQuerySet) -> tuple[int, int] | None:
     """How many older ones of `reviews` were judged in the last day, and how many those and the waiting ones are; None
     if none waits or there is no judge."""
     now = clock.now()
-    if configured_judge() is None:
+    if settings.JUDGE == "none":
         return None
     waiting = judgeable(reviews.filter(created_at__lt=now - OLDER_THAN), queued=True).count()
     late = Q(judge_call__created_at__gt=F("created_at") + OLDER_THAN)

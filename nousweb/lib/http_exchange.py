@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ipaddress import ip_address
 from threading import Lock, Timer
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 from urllib.request import AbstractHTTPHandler, OpenerDirector, ProxyHandler, Request, UnknownHandler
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -50,8 +52,8 @@ def http_exchange(
     max_bytes: int = MAX_ANSWER_BYTES,
     authorities: str = "",
 ) -> HttpAnswer:
-    """Send one request, through the proxy of the environment if there is one; `authorities` is a file of further
-    certificates.
+    """Send one request, through the proxy of the environment if there is one, but never to this machine itself;
+    `authorities` is a file of further certificates.
 
     Raises TimeoutError after `seconds`, however the time was spent (only the name lookup has limits of its own), and
     otherwise OSError, HTTPException or ValueError.
@@ -60,7 +62,8 @@ def http_exchange(
     request = Request(url, body, sent, method=method)  # noqa: S310  (the opener knows http and https only)
     with Cut(seconds) as cut:
         opener = OpenerDirector()
-        for handler in (ProxyHandler(), UnknownHandler(), _Connections(cut, authorities)):
+        proxies = ProxyHandler({}) if is_this_machine(url) else ProxyHandler()
+        for handler in (proxies, UnknownHandler(), _Connections(cut, authorities)):
             opener.add_handler(handler)
         with opener.open(request, timeout=seconds) as response:
             found = response.read(max_bytes + 1)
@@ -72,6 +75,15 @@ def http_exchange(
     if json_is_deep(found):
         raise BadAnswer(f"The answer is nested more than {MAX_ANSWER_DEPTH} deep.")
     return answer
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether `url` has an address by which only this machine is reached."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def json_is_deep(text: bytes) -> bool:

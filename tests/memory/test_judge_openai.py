@@ -61,6 +61,7 @@ def test_openai_judge_finds_the_form_that_a_server_takes_and_keeps_it(server, ad
     server.reply(**UPDATE).reply(**UPDATE)
     assert [_asked(ada), _asked(ada)] == [Relation.UPDATE] * 2
     assert [{*request} - {"model", "messages"} for request in server.requests] == sent
+    assert server.requests[-1].get("max_completion_tokens", 4_000) == 4 * server.requests[0]["max_tokens"]
     assert JudgeCall.objects.filter(attempts=1, error="", tokens_in=100).count() == 2
 
 

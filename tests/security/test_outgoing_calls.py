@@ -125,6 +125,16 @@ def test_right_answers_are_taken(server, ada, call):
 
 
 @each_call
+def test_this_machine_is_never_asked_through_a_proxy(server, ada, call, monkeypatch):
+    # A proxy elsewhere would be sent memories for a server that it cannot reach.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    ask, right, _, wanted = CALLS[call]
+    server.gives(right)
+    assert ask(ada, server) == wanted
+
+
+@each_call
 @pytest.mark.parametrize("drips", ["head", "body"])
 def test_answers_that_drip_end_with_the_time_limit(server, ada, call, drips):
     ask, right, error, _ = CALLS[call]
