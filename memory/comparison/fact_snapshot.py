@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 
 from memory.comparison import lexicon as w
+from memory.comparison.attribute_names import same_attribute
 from memory.comparison.sentence_normalization import canonical
 from memory.comparison.slots import Slot, singular, slots_of
 from memory.comparison.stated_slots import stated_slot
@@ -95,4 +96,4 @@ class FactSnapshot:
         stated = stated_slot(self.attribute, self.value, self.subject_name, self.tokens, derived)
         if stated is None:
             return derived
-        return (stated, *(slot for slot in derived if slot.attribute != stated.attribute))
+        return (stated, *(slot for slot in derived if not same_attribute(slot.attribute, stated.attribute)))

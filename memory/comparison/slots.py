@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import product
 
 from memory.comparison import lexicon as w
+from memory.comparison.attribute_names import same_attribute
 from memory.comparison.tokenizer import VERBS, Token, number_free, tokens_of
 from memory.policy import slot_phrases
 from memory.policy.attributes import Cardinality, ValueShape, attribute_known, attribute_named, attribute_rule
@@ -418,7 +419,7 @@ def common_slots(
     return [
         (one, other)
         for one, other in product(olds, news)
-        if one.attribute == other.attribute and _same_subject(one, other, old_subject, new_subject)
+        if same_attribute(one.attribute, other.attribute) and _same_subject(one, other, old_subject, new_subject)
     ]
 
 

@@ -1,12 +1,12 @@
 """The slot that the writer of a fact states beside the sentence: an attribute and its value."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from memory.comparison import lexicon as w
-from memory.comparison.slots import Slot, clauses_of, singular
+from memory.comparison.attribute_names import same_attribute, stated_name
+from memory.comparison.slots import Slot, clauses_of
 from memory.comparison.tokenizer import Token, base_form, number_free, tokens_of
-from memory.policy.attributes import attribute_named, attribute_rule
+from memory.policy.attributes import attribute_rule
 
 _BORDERS = w.words("| , ; but")
 _NOT_NOW = (
@@ -28,21 +28,11 @@ def stated_slot(
         return None
     about: frozenset[str] = frozenset()
     if not subject:
-        same = next((slot.subject for slot in derived if slot.attribute == name), None)
+        same = next((slot.subject for slot in derived if same_attribute(slot.attribute, name)), None)
         names = frozenset(token.text for token in tokens if token.name) - {*compared}
         about = names if same is None else same
     whole = len(clauses_of(tokens)) == 1
     return Slot(about, name, compared, value, attribute_rule(name)[0], whole, stated=True)
-
-
-@lru_cache(maxsize=8_192)
-def stated_name(attribute: str) -> str:
-    """The name of an attribute as slots have it; "hobbies" are a hobby."""
-    words = attribute.casefold().split()
-    name = attribute_named(tuple(words))
-    if not words or attribute_rule(name)[0]:
-        return name
-    return attribute_named((*words[:-1], singular(words[-1])))
 
 
 def _compared(tokens: Sequence[Token]) -> tuple[str, ...]:

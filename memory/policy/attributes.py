@@ -5,6 +5,7 @@ an "of" or "in".
 """
 
 import enum
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -122,13 +123,13 @@ ALIASES: Mapping[str, str] = {
         "home": "home_city home_town hometown residence place_of_residence city_of_residence",
         "time_zone": "timezone local_time_zone tz",
         "employer": "company workplace",
-        "job_title": "job profession occupation position role",
+        "job_title": "job profession occupation position role job_position work_position position_at_work job_role",
         "spouse": "husband wife",
         "manager": "boss line_manager supervisor",
         "phone_number": "phone mobile_number telephone_number telephone mobile",
         "doctor": "physician gp",
         "headquarters": "head_office headquarter",
-        "email": "email_address e-mail e-mail_address mail_address",
+        "email": "email_address e-mail e-mail_address e_mail e_mail_address mail_address",
         "price": "cost",
         "birthday": "birth_date date_of_birth",
         "deadline": "due_date",
@@ -144,6 +145,22 @@ ALIASES: Mapping[str, str] = {
 _TABLE = {name: (Cardinality.ONE, shape) for shape, names in _ONE.items() for name in names.split()} | dict.fromkeys(
     _MANY.split(), (Cardinality.MANY, ValueShape.ANY)
 )
+
+
+_IDENTIFIERS = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*\d*)+|[A-Z][a-z]+(?:[A-Z][a-z]+\d*)+")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+_PARTS = re.compile(r"[\s_\u2010-\u2015-]+")
+_ARTICLES = ("a", "an", "the")
+
+
+@lru_cache(maxsize=4_096)
+def attribute_words(name: str) -> tuple[str, ...]:
+    """The words of a name as somebody wrote it ("jobTitle", "the Job-Title"): lower case, without an article."""
+    text = name.strip()
+    if _IDENTIFIERS.fullmatch(text):
+        text = _HUMP.sub(" ", text)
+    words = tuple(word for word in _PARTS.split(text.casefold()) if word)
+    return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
 
 
 @lru_cache(maxsize=4_096)
@@ -176,16 +193,28 @@ def attribute_rule(name: str) -> tuple[Cardinality, ValueShape]:
     return Cardinality.UNKNOWN, ValueShape.THING
 
 
+@lru_cache(maxsize=4_096)
+def attribute_names(name: str) -> frozenset[str]:
+    """A name of `attribute_named`, with its aliases."""
+    return frozenset({name, *(alias for alias, meant in ALIASES.items() if meant == name)})
+
+
 def attribute_spellings(name: str) -> set[str]:
     """The names of an attribute of `attribute_named`, as facts have them: in one and in many, with its aliases."""
-    names = {name, *(alias for alias, meant in ALIASES.items() if meant == name)}
-    singulars = {each.replace("_", " ") for each in names}
+    singulars = {" ".join(attribute_words(each)) for each in attribute_names(name)}
     return singulars | {plural(each) for each in singulars}
 
 
 def plural(noun: str) -> str:
     """A regular plural."""
-    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+
+
+def known_words() -> frozenset[str]:
+    """The words of all names in the table."""
+    return frozenset(word for name in (*_TABLE, *ALIASES) for word in name.split("_"))
 
 
 def attribute_known(name: str) -> bool:

@@ -10,12 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from identity.models import Agent
+from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts, facts_compare
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import FactMatch
-from memory.comparison.stated_slots import stated_name
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact, SubjectAlias
 from memory.models.facts import SAME_WORDS
@@ -42,6 +43,8 @@ from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepar
 NEAREST = 8
 BY_WORDS = 12
 BY_SUBJECT = 12
+STATING_READ = 200
+"""Facts of a subject whose attributes are compared by their spelling."""
 WORD_ROWS = 3_000
 """Maximum number of rows with a shared word that are ranked."""
 REVERSING = frozenset({"reversed", "ended"})
@@ -173,10 +176,14 @@ def _as_decided(comparisons: Sequence[Comparison], rules: Mapping[str, Cardinali
     kinds = {Cardinality.ONE: Kind.CHANGED, Cardinality.MANY: Kind.UNRELATED}
     return [
         replace(each, kind=kinds[decided])
-        if each.kind is Kind.DIFFERS and (decided := rules.get(stated_name(each.attribute)))
+        if each.kind is Kind.DIFFERS and (decided := _decided(rules, stated_name(each.attribute)))
         else each
         for each in comparisons
     ]
+
+
+def _decided(rules: Mapping[str, Cardinality], name: str) -> Cardinality | None:
+    return rules.get(name) or next((rules[known] for known in rules if same_attribute(known, name)), None)
 
 
 def is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
@@ -189,14 +196,19 @@ def facts_stating(fact: Fact) -> list[UUID]:
     """The latest active facts whose writers state the same attribute of the same subject as that of `fact`."""
     if not (fact.attribute and fact.value):
         return []
+    name = stated_name(fact.attribute)
     of_memory = Fact.objects.active().filter(agent=fact.agent_id, persona=fact.persona).exclude(attribute="")
-    stating = of_memory.filter(attribute__in=attribute_spellings(stated_name(fact.attribute)))
+    spelled_so = Q(attribute__in=attribute_spellings(name))
+    # Near spellings begin alike.
+    stating = of_memory.filter(spelled_so | Q(attribute__startswith=fact.attribute[:1]))
     if fact.subject_alias is not None:
         spelled = SubjectAlias.objects.filter(agent=fact.agent_id, subject=fact.subject_alias.subject_id)
         stating = stating.filter(subject_alias__in=spelled.values("pk"))
     else:
         stating = stating.filter(subject__iexact=fact.subject)
-    return list(stating.order_by("-recorded_at", "-pk").values_list("pk", flat=True)[:BY_SUBJECT])
+    exact_first = ExpressionWrapper(spelled_so, BooleanField()).desc()
+    found = stating.order_by(exact_first, "-recorded_at", "-pk").values_list("pk", "attribute")[:STATING_READ]
+    return [pk for pk, attribute in found if same_attribute(stated_name(attribute), name)][:BY_SUBJECT]
 
 
 def _with_valid_times(old: Fact, new: Fact, same: Comparison) -> Comparison | None:

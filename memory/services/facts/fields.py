@@ -6,6 +6,7 @@ from typing import Any
 
 from memory.models import Scope
 from memory.models.project_scope import key_check, tier_of
+from memory.policy.attributes import attribute_words
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
 from nousweb.lib.errors import Invalid
@@ -63,6 +64,5 @@ def fact_fields_check(
 
 
 def attribute_check(attribute: str) -> str:
-    """The name of an attribute in one form: lower case, one space between words."""
-    text = visible_text_check("attribute", attribute, MAX_ATTRIBUTE_CHARACTERS)
-    return " ".join(text.casefold().replace("_", " ").split())
+    """The name of an attribute in one form: lower case, one space between words, without an article."""
+    return " ".join(attribute_words(visible_text_check("attribute", attribute, MAX_ATTRIBUTE_CHARACTERS)))

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Sequence
 
 from identity.principal import Principal
+from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.learning_decision import FactMatch
-from memory.comparison.stated_slots import stated_name
-from memory.models import Attribute, MemoryReview
+from memory.models import Attribute, Fact, MemoryReview
 from memory.policy.attributes import Cardinality, plural
 from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
 from memory.services.reviews.attention import undecided_ask
@@ -46,8 +46,17 @@ def attribute_questions_open(drafts: Sequence[PairReviewDraft], *, by: Principal
     return list(found.values())
 
 
+def _known_name(fact: Fact, name: str) -> str:
+    """The spelling under which the attribute was asked about before, else that of the older `fact`, else `name`."""
+    asked = MemoryReview.objects.filter(agent=fact.agent_id, persona=fact.persona, kind=MemoryReview.Kind.ATTRIBUTE)
+    names = asked.order_by("created_at").values_list("details__attribute", flat=True)[:MAX_FACTS]
+    known = (*names, stated_name(fact.attribute))
+    return next((spelled for spelled in known if same_attribute(spelled, name)), name)
+
+
 def _question(draft: PairReviewDraft, by: Principal) -> MemoryReview | None:
-    new, name = draft.new, stated_name(draft.comparison.attribute)[:MAX_ATTRIBUTE_CHARACTERS]
+    new = draft.new
+    name = _known_name(draft.old, stated_name(draft.comparison.attribute)[:MAX_ATTRIBUTE_CHARACTERS])
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
     about = f"attribute:{new.agent_id}:{new.persona}:{digest}"
     pair = [draft.old.pk, new.pk]
