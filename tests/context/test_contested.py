@@ -193,6 +193,17 @@ def test_contest_brings_no_newer_fact_past_the_filters_of_a_profile(
     assert reason in left_out["reason"]
 
 
+def test_contest_brings_no_fact_of_a_lower_trust(ada, actor, asked):
+    old = learn(ada, TOWER[0], actor, valid_from=MARCH).fact
+    new = learn(ada, TOWER[1], actor, valid_from=MAY, source="https://example.org/tower").fact
+    MemoryReview.objects.all().delete()
+    make_review(old, new)
+    assert len(lines_of(asked(input="lighthouse of Tarn"))) == 2
+    body = asked(input="lighthouse of Tarn", profile_override={"least_trust": ["fact:agent"]})
+    assert lines_of(body) == [f"- (contested, older, 2026-03-01{ALONE}{TOWER[0]}"]
+    assert verdict_of(body, new)["verdict"] == "low_trust"
+
+
 def test_contest_brings_no_fact_that_the_search_did_not_find(ada, actor, asked):
     old = learn(ada, "The lighthouse of Tarn is 31 metres tall.", actor, valid_from=MARCH)
     new = learn(ada, "Quince jam needs two hours.", actor, valid_from=MAY)

@@ -188,3 +188,24 @@ def test_contested_older_stands_directly_below_the_newer():
     ]
     _, items = shown_by((facts, found, []), ContestedPolicy())
     assert [item.id for item in items] == ["c", "a", "b"]
+
+
+def test_fact_beyond_the_limit_stands_in_no_core_memory_by_its_contest():
+    core = ContestedCandidate(candidate("a", "Old.", category="preference"), frozenset({"c"}), NOW - timedelta(days=9))
+    facts = [core, ContestedCandidate(candidate("c", "New."), frozenset({"a"}), NOW)]
+    found = [candidate("b", "Another fact.", 0.8), candidate("c", "New.", 0.3)]
+    for limit, expected in ((1, ["a", "b"]), (2, ["c", "a", "b"])):
+        result, items = shown_by((facts, found, [Item("fact", "a", "- Old.")]), ContestedPolicy(), limit=limit)
+        assert [item.id for item in items] == expected
+        verdict = next(one for one in result.verdicts if one.candidate.hit.id == "c")
+        assert verdict.code == ("over_limit" if limit == 1 else "contested")
+
+
+def test_fact_without_room_in_core_memory_says_so():
+    core = ContestedCandidate(candidate("a", "Old.", category="preference"), frozenset({"c"}), NOW - timedelta(days=9))
+    facts = [core, ContestedCandidate(candidate("c", "New " * 60), frozenset({"a"}), NOW)]
+    found = [candidate("c", "New " * 60, 0.3)]
+    result, items = shown_by((facts, found, [Item("fact", "a", "- Old.")]), ContestedPolicy(), total=40)
+    assert [item.id for item in items] == ["a"]
+    (verdict,) = result.verdicts
+    assert (verdict.code, verdict.reason) == ("over_budget", "The User Profile has no room for it.")
