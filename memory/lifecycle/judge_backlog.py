@@ -2,10 +2,10 @@
 time, and only while no other work for the judge is open. Each such job requests the next one when it is done."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
-from django.db.models import CharField, Exists, F, OuterRef, Q, Value
-from django.db.models.functions import Cast, Concat
+from django.db.models import F, Q
 from django_q.models import Schedule
 
 from memory.jobs.messages import message_send
@@ -19,6 +19,8 @@ NO_JUDGE, PENDING = "no judge", "pending"
 OLDER_THAN = timedelta(minutes=5)
 """Reviews that have waited for longer are the backlog."""
 PROGRESS_OF = timedelta(days=1)
+MAX_READ = 5_000
+"""Reviews that are looked at together."""
 Status = Job.Status
 
 
@@ -32,14 +34,17 @@ def unjudged(reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
     return pairs.filter(details__blind__isnull=True)
 
 
-def judgeable(reviews: MemoryReviewQuerySet, *, queued: bool) -> MemoryReviewQuerySet:
-    """Those of `reviews` that the judge is still to be asked about, with or without those whose job is `queued`.
+def judgeable(reviews: MemoryReviewQuerySet, *, queued: bool) -> list[UUID]:
+    """The oldest of `reviews` that the judge is still to be asked about, with or without those whose job is `queued`.
 
-    A review whose own job has ended without a verdict is for people.
+    A review whose own job has ended without a verdict is for people. Reviews and jobs are read apart, since a cluster
+    has them on different servers.
     """
-    jobs = Job.objects.filter(key=Concat(Value("fact_judge:"), Cast(OuterRef("pk"), CharField())))
+    keys = list(unjudged(reviews).order_by("created_at", "id").values_list("pk", flat=True)[:MAX_READ])
     waiting = TO_RERUN | Q(status__in=[Status.QUEUED, Status.FAILED]) if queued else TO_RERUN
-    return unjudged(reviews).filter(~Exists(jobs.exclude(waiting)))
+    ended = Job.objects.filter(key__in=[f"fact_judge:{key}" for key in keys]).exclude(waiting)
+    left_out = set(ended.values_list("subject_id", flat=True))
+    return [key for key in keys if str(key) not in left_out]
 
 
 def judged_work_open(persona: str) -> bool:
@@ -62,7 +67,7 @@ def backlog_progress(reviews: MemoryReviewQuerySet) -> tuple[int, int] | None:
     now = clock.now()
     if settings.JUDGE == "none":
         return None
-    waiting = judgeable(reviews.filter(created_at__lt=now - OLDER_THAN), queued=True).count()
+    waiting = len(judgeable(reviews.filter(created_at__lt=now - OLDER_THAN), queued=True))
     late = Q(judge_call__created_at__gt=F("created_at") + OLDER_THAN)
     judged = reviews.filter(late, judge_call__created_at__gt=now - PROGRESS_OF).count()
     return (judged, judged + waiting) if waiting else None

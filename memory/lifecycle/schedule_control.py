@@ -58,8 +58,8 @@ def _oldest_queue(persona: str) -> bool:
     jobs = jobs.order_by("finished_at")
     if job := jobs.filter(Q(result__tries__isnull=True) | Q(result__tries__lt=MAX_TRIES_FIRST)).first():
         return job_rerun(job)
-    reviews = judgeable(MemoryReview.objects.filter(persona=persona), queued=False)
-    review = reviews.select_related("agent").order_by("created_at", "id").first()
+    keys = judgeable(MemoryReview.objects.filter(persona=persona), queued=False)
+    review = MemoryReview.objects.select_related("agent").filter(pk__in=keys[:1]).first()
     if review is None:
         job = jobs.first()
         return job is not None and job_rerun(job)

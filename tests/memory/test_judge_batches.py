@@ -283,6 +283,18 @@ def test_a_new_review_does_not_wait_for_older_ones_in_its_call(ada, actor):
         assert undecided() == 20
 
 
+def test_a_review_whose_job_found_no_judge_is_judged_by_the_first_one(ada, actor):
+    (review,) = waiting(ada, actor, 1)
+    job = job_of(review)
+    assert job_run(job.pk) == "done"
+    assert Job.objects.get(pk=job.pk).result == {"judge": "no judge"}
+    queue = Queue()
+    with Answering() as server, server.configured():
+        assert judgements_retry() == 1
+        queue.run()
+        assert (len(server.requests), undecided(), judgements_retry()) == (1, 0, 0)
+
+
 def test_a_backlog_stops_while_people_have_paused_it(ada, actor):
     waiting(ada, actor, 30, ago=timedelta(days=3))
     schedule = Schedule.objects.create(name="t", func="memory.tasks.retry_judgements", repeats=0)

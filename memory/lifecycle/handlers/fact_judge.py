@@ -70,8 +70,8 @@ def _with_others(review: MemoryReview, reviews: MemoryReviewQuerySet) -> list[Me
     """A review, and others that wait for the judge as it does. New ones never wait for older ones."""
     before = clock.now() - OLDER_THAN
     age = {"created_at__lt": before} if review.created_at < before else {"created_at__gte": before}
-    others = judgeable(reviews.filter(persona=review.persona, **age), queued=True).exclude(pk=review.pk)
-    return [review, *others.order_by("created_at", "id")[: MAX_PAIRS - 1]]
+    keys = judgeable(reviews.filter(persona=review.persona, **age).exclude(pk=review.pk), queued=True)
+    return [review, *reviews.filter(pk__in=keys[: MAX_PAIRS - 1]).order_by("created_at", "id")]
 
 
 def _pair(review: MemoryReview) -> FactPair | None:
