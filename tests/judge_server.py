@@ -10,6 +10,7 @@ timeouts and its errors are the real ones.
 
 import contextlib
 import json
+import re
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from typing import Any
 from django.test import override_settings
 
 KEY = "key-of-the-test-judge"
+_FACT = re.compile(r'<memory which="(?:old|new)"[^>]*>\n(.*?)\n</memory>', re.DOTALL)
 
 
 @dataclass
@@ -50,6 +52,11 @@ class JudgeServer:
         self.headers: list[dict[str, str]] = []
         self.counts: list[dict[str, Any]] = []
         """Bodies of requests to count tokens: a word is a token, and every request takes seven more."""
+        self.confirms = True
+        """Whether it says the same of two facts when it is asked about them again, exchanged."""
+        self.confirmations: list[dict[str, Any]] = []
+        """Bodies of those requests, which are not among `requests`."""
+        self._said: dict[tuple[str, str], dict[str, Any]] = {}
         self.count_replies: deque[Reply] = deque()
         """Answers to counts, in place of the number."""
         self._replies: deque[Reply] = deque()
@@ -134,7 +141,13 @@ class JudgeServer:
         return [request["messages"][0]["content"] for request in self.requests]
 
     def _take(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        pairs = _pairs(body)
         with self._lock:
+            if self.confirms and pairs and all(pair[::-1] in self._said for pair in pairs):
+                self.confirmations.append(body)
+                said = [self._said[pair[::-1]] for pair in pairs]
+                numbered = [{"pair": number, **each} for number, each in enumerate(said, 1)]
+                return Reply(input={"verdicts": numbered} if len(said) > 1 else said[0])
             self.requests.append(body)
             self.headers.append(headers)
             if self.forms is not None and (others := {*body} - {"model", "messages"} - self.forms):
@@ -142,9 +155,19 @@ class JudgeServer:
                 message = f"Unsupported parameter: {sorted(others)}. Use {wanted} instead."
                 return Reply(status=400, raw=json.dumps({"error": {"message": message}}).encode())
             if self._replies:
-                return self._replies.popleft()
+                return self._remembered(pairs, self._replies.popleft())
         missing = {"type": "error", "error": {"type": "invalid_request_error", "message": "No reply is queued."}}
-        return self._always or Reply(status=400, raw=json.dumps(missing).encode())
+        if self._always:
+            return self._remembered(pairs, self._always)
+        return Reply(status=400, raw=json.dumps(missing).encode())
+
+    def _remembered(self, pairs: list[tuple[str, str]], reply: Reply) -> Reply:
+        answer = reply.input if isinstance(reply.input, dict) else {}
+        for number, said in enumerate(answer.get("verdicts", [answer]), 1):
+            place = said.get("pair", number) if isinstance(said, dict) else 0
+            if isinstance(place, int) and 0 < place <= len(pairs) and "relation" in said:
+                self._said[pairs[place - 1]] = {name: value for name, value in said.items() if name != "pair"}
+        return reply
 
     def _counted(self, body: dict[str, Any]) -> Reply:
         with self._lock:
@@ -153,6 +176,12 @@ class JudgeServer:
                 return self.count_replies.popleft()
         words = [*body.get("system", "").split(), *body["messages"][0]["content"].split()]
         return Reply(raw=json.dumps({"input_tokens": len(words) + 7}).encode())
+
+
+def _pairs(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """The old and the new fact of each pair that a request asks about."""
+    facts = _FACT.findall(str(body["messages"][-1]["content"]))
+    return list(zip(facts[::2], facts[1::2], strict=True)) if len(facts) % 2 == 0 else []
 
 
 def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:

@@ -1,12 +1,17 @@
-"""Ask a judge about pairs of facts: several in one call, and again alone those that have no valid verdict."""
+"""Ask a judge about pairs of facts: several in one call, and again alone those that have no valid verdict.
+
+Models err. Where only the judge sees a relation, a verdict that would retire a fact needs a second one, with the two
+facts exchanged: one wrong verdict in twenty would otherwise end a fact in ten, since each new fact meets several.
+"""
 
 import time
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.learning_decision import MIN_VERDICT_CONFIDENCE
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
     MAX_PAIRS,
@@ -14,11 +19,19 @@ from memory.judge.protocol import (
     JudgeFailed,
     JudgeResult,
     JudgeUnavailable,
+    Relation,
     RelationVerdict,
 )
 
 MAX_CALL_CHARACTERS = 12_000
 """Of the facts in a call about several pairs: small models read little, and long questions take long."""
+
+_CHANGES = frozenset({Relation.UPDATE, Relation.CONTRADICTION})
+_AGREEING = {
+    **dict.fromkeys(_CHANGES, _CHANGES),
+    Relation.DUPLICATE: frozenset({Relation.DUPLICATE, Relation.REFINEMENT}),
+}
+"""The relations that retire a fact or ask people, each with what confirms it when the facts are exchanged."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -26,11 +39,17 @@ Key = TypeVar("Key", bound=Hashable)
 @dataclass(frozen=True, slots=True)
 class FactPair:
     """`trust` is the least trusted class of the two. Pairs of different classes never share a call: the text of a page
-    of the web must not be able to talk the judge into a verdict about a person's words."""
+    of the web must not be able to talk the judge into a verdict about a person's words. `related`: the comparison by
+    words sees a relation too."""
 
     old: FactSnapshot
     new: FactSnapshot
     trust: str
+    related: bool = True
+
+    @property
+    def exchanged(self) -> "FactPair":
+        return FactPair(self.new, self.old, self.trust)
 
     @property
     def characters(self) -> int:
@@ -63,6 +82,7 @@ def pairs_judge(
         for key in [key for keys in calls if len(keys) > 1 for key in keys if key not in asked.verdicts]:
             if _may_ask(asked, until):
                 _ask(judge, agent, persona, {key: pairs[key]}, asked)
+    _confirm(judge, agent, persona, pairs, asked, until)
     if len(asked.verdicts) == len(pairs):
         asked.error = None
     elif asked.error is None:
@@ -72,6 +92,42 @@ def pairs_judge(
 
 def _may_ask(asked: PairVerdicts[Key], until: float) -> bool:
     return time.monotonic() < until and not isinstance(asked.error, JudgeUnavailable)
+
+
+def _confirm(
+    judge: Judge,
+    agent: Agent,
+    persona: str,
+    pairs: Mapping[Key, FactPair],
+    asked: PairVerdicts[Key],
+    until: float,
+) -> None:
+    """Ask a second time about the pairs of which only the judge says that one of them ends. A verdict that is not
+    confirmed becomes "unrelated"; one whose second could not be had is dropped, to be asked for later."""
+    alone = {
+        key: pairs[key].exchanged
+        for key, found in asked.verdicts.items()
+        if not pairs[key].related
+        and found.value.relation in _AGREEING
+        and found.value.confidence >= MIN_VERDICT_CONFIDENCE
+    }
+    second: PairVerdicts[Key] = PairVerdicts()
+    for keys in _calls(alone):
+        if _may_ask(asked, until):
+            _ask(judge, agent, persona, {key: alone[key] for key in keys}, second)
+    asked.tokens += second.tokens
+    asked.error = asked.error or second.error
+    for key in alone:
+        first, other = asked.verdicts.pop(key), second.verdicts.get(key)
+        if other is None:
+            continue
+        agrees = other.value.relation in _AGREEING[first.value.relation]
+        asked.verdicts[key] = first if agrees else replace(first, value=_not_confirmed(first.value, other.value))
+
+
+def _not_confirmed(first: RelationVerdict, second: RelationVerdict) -> RelationVerdict:
+    reason = f"Asked twice, the judge said {first.relation} and {second.relation}: {first.reason}"[:1000]
+    return first.model_copy(update={"relation": Relation.UNRELATED, "reason": reason})
 
 
 def _calls(pairs: Mapping[Key, FactPair]) -> Iterator[list[Key]]:

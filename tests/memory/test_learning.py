@@ -167,9 +167,36 @@ def test_learning_with_a_failing_judge_loses_nothing_and_retries(learn, server):
     assert [fact.content for fact in Fact.objects.active()] == ["Tim sometimes goes to the gym on Mondays with Ann."]
     change = FactChange.objects.get(action="superseded")
     assert change.evidence["judge"]["relation"] == "update"
-    assert JudgeCall.objects.count() == 2
+    # The failed one, the verdict, and its confirmation.
+    assert JudgeCall.objects.count() == 3
     run.refresh_from_db()
-    assert run.tokens == 120
+    assert run.tokens == 240
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("update", "unrelated"), ("contradiction", "refinement"), ("duplicate", "update")]
+)
+def test_learning_ends_no_fact_by_a_verdict_that_the_judge_does_not_repeat(learn, server, first, second):
+    """Only the judge sees a relation here: one wrong verdict in twenty would end a fact in ten."""
+    server.confirms = False
+    learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
+    server.reply(relation=first, confidence=0.9, reason="So it is.")
+    server.reply(relation=second, confidence=0.9, reason="So it is not.")
+    told = learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")
+    assert (told["action"], told["review"]) == ("stored", None)
+    assert [prompt.index("never") < prompt.index("sometimes") for prompt in server.prompts] == [True, False]
+
+
+def test_learning_asks_later_about_a_verdict_that_could_not_be_confirmed(learn, server):
+    server.confirms = False
+    learn("Tim never goes to the gym on Mondays with Ann.", subject="Tim")
+    server.reply(relation="update", confidence=0.9, reason="So it is.")
+    server.fail(529)
+    assert learn("Tim sometimes goes to the gym on Mondays with Ann.", subject="Tim")["action"] == "stored"
+    for _ in range(2):
+        server.reply(relation="update", confidence=0.9, reason="So it is.")
+    assert job_run(Job.objects.get(handler="fact_check").pk) == "done"
+    assert Fact.objects.active().count() == 1
 
 
 @pytest.fixture

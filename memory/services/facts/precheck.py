@@ -69,8 +69,11 @@ def fact_precheck(
     ).in_bulk()
     doubtful = [match for match in doubtful if match.fact_id in facts]
     new = snapshot_of(fact)
-    olds = [facts[match.fact_id] for match in doubtful[:limit]]
-    pairs = {old.pk: FactPair(snapshot_of(old), new, least_trusted((old.trust, fact.trust))) for old in olds}
+    pairs = {}
+    for match in doubtful[:limit]:
+        old = facts[match.fact_id]
+        related = match.comparison.kind is not Kind.UNRELATED
+        pairs[old.pk] = FactPair(snapshot_of(old), new, least_trusted((old.trust, fact.trust)), related)
     asked = pairs_judge(judge, agent=fact.agent, persona=fact.persona, pairs=pairs, again=not waiting)
     error = asked.error
     if error is not None:
