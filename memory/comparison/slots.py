@@ -12,7 +12,14 @@ from memory.comparison import lexicon as w
 from memory.comparison.attribute_names import same_attribute
 from memory.comparison.tokenizer import VERBS, Token, number_free, tokens_of
 from memory.policy import slot_phrases
-from memory.policy.attributes import Cardinality, ValueShape, attribute_known, attribute_named, attribute_rule
+from memory.policy.attributes import (
+    Cardinality,
+    ValueShape,
+    attribute_known,
+    attribute_named,
+    attribute_rule,
+    attribute_words,
+)
 
 _MAX_CLAUSE_WORDS, _MAX_SUBJECT_WORDS, _MAX_ATTRIBUTE_WORDS, _MAX_VALUE_WORDS = 24, 6, 4, 8
 _MAX_BARE_WORDS = 4
@@ -322,8 +329,8 @@ def _is_bare_value(tokens: Sequence[Token], shape: ValueShape) -> bool:
 
 def _attribute_name(tokens: Sequence[Token]) -> str | None:
     # Tokens of one written word are one word of the name: "monthly" is read as "every month".
-    words = list(dict.fromkeys((id(token.raw), token.raw.casefold()) for token in tokens))
-    names = [word for _, word in words]
+    written = dict.fromkeys((id(token.raw), token.raw) for token in tokens)
+    names = [word for _, raw in written for word in attribute_words(raw)]
     names = [word for at, word in enumerate(names) if not at or word != names[at - 1]]
     while names and names[0] in ("current", "new", "present", "latest", "local", "own", "actual", "the"):
         names = names[1:]

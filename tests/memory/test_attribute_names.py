@@ -117,6 +117,13 @@ def test_spelling_of_an_attribute_decides_what_a_fact_is_to_an_older_one(learn, 
     assert told["action"] == action
 
 
+@pytest.mark.parametrize("name", ["jobTitle", "job_title", "Job-Title", "profession"])
+def test_sentence_that_spells_an_attribute_so_meets_a_stated_one(learn, name):  # noqa: F811
+    old = learn("Tim has worked with patients since May.", subject="Tim", attribute="job title", value="nurse")["fact"]
+    told = learn(f"Tim's {name} is Pilot.", subject="Tim")
+    assert told["superseded"] == [old["id"]]
+
+
 def test_near_spelling_is_found_among_many_facts_of_its_subject(learn):  # noqa: F811
     old = learn("Tim has an owl with him.", subject="Tim", attribute="prefered editor", value="Alpha")["fact"]
     for number in range(15):
