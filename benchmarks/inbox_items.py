@@ -33,7 +33,7 @@ def items_made(by: Any, proposals: int, questions: int) -> dict[str, Gold]:
     `by` is the person who wrote the sections that siblings add to. Returns the gold list by the item's id.
     """
     from identity.principal import Principal
-    from identity.services.agents import agent_create
+    from identity.services.agents import agent_configure, agent_create
     from identity.services.proposals import identity_propose
     from identity.services.tokens import token_create
 
@@ -52,7 +52,9 @@ def items_made(by: Any, proposals: int, questions: int) -> dict[str, Gold]:
         rejected = place % 3 == 2
         decision = ("rejected", "r") if rejected else ("approved", "a")
         found[str(made.proposal.pk)] = Gold("changeproposal", *decision, "" if rejected else line)
-    return found | _questions(agents[0], questions)
+    agent, actor = agents[0]
+    agent = agent_configure(agent=agent, name="attention", value={"unlimited": True}, by=system)
+    return found | _questions((agent, actor), questions)
 
 
 def _wishes(agents: list[Any]) -> Iterator[tuple[Any, Any, str, str, str]]:

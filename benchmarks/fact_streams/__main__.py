@@ -100,10 +100,10 @@ def ask_without_limit(slug: str) -> None:
 
 
 def reviews_waiting(slug: str) -> int:
-    """The reviews of an agent's memory that wait for people."""
+    """The reviews of an agent's memory that wait for people, without blind samples of what was decided."""
     from memory.models import MemoryReview
 
-    return MemoryReview.objects.pending().filter(agent__slug=slug).count()
+    return MemoryReview.objects.pending().filter(agent__slug=slug, details__blind__isnull=True).count()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Blind samples: what was decided automatically is answered by reviewers who do not see it, and measured."""
 
+import re
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,11 +12,13 @@ from identity.models import Agent, AuditEvent, Notification
 from memory.models import Fact, FactChange, MemoryReview
 from memory.policy import autonomy
 from memory.policy.autonomy import Autonomy, is_blind_sample, wilson_interval
+from memory.services.facts import fact_learn
 from memory.services.reviews.attention import review_ask
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.undo import supersession_undo
 from nousweb.lib.errors import Conflict
+from tests.factories import make_principal
 from tests.http import browser, markup
 from tests.memory.test_attention_budget import budget, differ  # noqa: F401
 from tests.memory.test_learning import learn  # noqa: F401
@@ -53,6 +56,7 @@ def active():
 
 
 def test_sample_is_chosen_by_the_id_of_the_fact(monkeypatch):
+    monkeypatch.setattr(autonomy, "BLIND_SHARE", 0.05)
     keys = [UUID(int=number) for number in range(10_000)]
     chosen = [key for key in keys if is_blind_sample(key)]
     assert 400 < len(chosen) < 600
@@ -276,3 +280,27 @@ def test_wilson_bounds_of_known_cases(errors, answers, bounds):
 def test_malformed_autonomy_counts_as_the_default(given):
     assert Autonomy.of_config({"autonomy": given}) == Autonomy()
     assert Autonomy.of_config({"autonomy": Autonomy(0.1, ("superseded",)).as_json()}).asking == ("superseded",)
+
+
+def page_of(user, review):
+    """The page of a review without keys, moments and tokens of forms, so that two of them can be compared."""
+    page = markup(browser(user).get(review.get_absolute_url()))
+    page = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\b\w{64}\b", "", page)
+    page = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:\+00:00|Z| UTC)?|\d\d:\d\d", "", page)
+    return page.replace("bruno", "ada").replace("Bruno", "Ada")
+
+
+@pytest.mark.parametrize("newer", [LINZ, "Tim's home is Graz."])
+def test_page_of_a_sample_is_that_of_a_pair_about_which_people_decide(all_sampled, ada, bruno, bob, newer):
+    pages = []
+    for agent, asking in ((ada, []), (bruno, ["superseded", "confirmed"])):
+        Agent.objects.filter(pk=agent.pk).update(config={"autonomy": {"asking": asking}})
+        agent.refresh_from_db()
+        by = make_principal(agent)
+        for content in (GRAZ, newer):
+            fact_learn(agent=agent, content=content, subject="Tim", by=by)
+        review = MemoryReview.objects.get(agent=agent)
+        assert ("blind" in review.details) == (not asking)
+        pages.append(page_of(bob, review))
+        review.delete()
+    assert pages[0] == pages[1]
