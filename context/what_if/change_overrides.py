@@ -150,12 +150,12 @@ def bulk_resolution_overrides(reviews: Sequence[MemoryReview], answer: str) -> t
     gone: set[str] = set()
     for review in reviews:
         pair = [fact for fact in (review.old, review.new) if fact is not None]
-        why = ""
+        why, is_blind = "", "blind" in review.details
         if review.status == MemoryReview.Status.RESOLVED:
             why = "it is resolved already"
         elif answer not in RESOLUTIONS[review.kind]:
             why = f"it cannot be resolved with “{MemoryReview.Resolution(answer).label}”"
-        elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair):
+        elif answer in CHANGING and any(not fact.active or str(fact.pk) in gone for fact in pair) and not is_blind:
             why = "one of its facts is retired, or another selected review would retire it"
         if why:
             refused.append(f"{review}: {why}.")

@@ -193,6 +193,29 @@ class TestLater:
         assert Fact.objects.active().count() == 1
         assert Attribute.objects.get().cardinality == "one"
 
+    @pytest.mark.parametrize("which", ["Ann", "Ben"])
+    def test_undecided_fact_that_people_verify_is_asked_about(self, differ, api, bob, actor_token, which):
+        budget(per_day=0)
+        differ(0)
+        fact = Fact.objects.get(value=which)
+        assert api.as_person(bob).post(f"/facts/{fact.pk}/confirm", {}, AGENT).status_code == 200
+        assert set(MemoryReview.objects.values_list("kind", "status")) == {
+            ("attribute", "pending"),
+            ("contradiction", "joined"),
+        }
+        ask = {"session_id": "s", "input": "Who is the twin of Tim?"}
+        prompt = api.as_token(actor_token).post("/context", ask).json()["system_prompt"]
+        assert "people's word" in prompt
+        assert "undecided" not in prompt
+
+    def test_undecided_duplicate_that_people_verify_is_asked_about(self, learn, api, bob):  # noqa: F811
+        budget(per_day=0)
+        learn("Tim enjoys drinking green tea in the morning.", subject="Tim")
+        told = learn("Tim likes to drink green tea in the mornings.", subject="Tim")["fact"]["id"]
+        assert not pending()
+        api.as_person(bob).request("PATCH", f"/facts/{told}", body={"tags": ["tea"]}, query=AGENT)
+        assert pending() == 1
+
     def test_undecided_pair_ends_with_its_fact_and_stands_again_undecided(self, differ, api, bob):
         budget(per_day=0)
         told = differ(0)["fact"]["id"]

@@ -41,10 +41,12 @@ def fact_change_draft(
 
 def fact_change_record(fact: Fact, action: FactChange.Action, by: Principal, **fields: Any) -> FactChange:
     """Save a history entry of `fact`, which is saved already; `fields` are the keyword arguments of
-    `fact_change_draft`. Reviews whose reason ends with the change are closed."""
+    `fact_change_draft`. Reviews whose reason ends with the change are closed, and undecided ones of a fact that people
+    verify now are asked."""
     change = fact_change_draft(fact, action, by, **fields)
     change.save(force_insert=True)
-    if action in FactChange.VALIDITY_TRANSITIONS or "valid_until" in change.before:
+    verified = change.before.get("endorsed") is False
+    if action in FactChange.VALIDITY_TRANSITIONS or "valid_until" in change.before or verified:
         reviews_settle(agent_id=fact.agent_id, facts=[fact.pk])
     return change
 

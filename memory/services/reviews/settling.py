@@ -13,6 +13,7 @@ from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject
 from memory.policy.autonomy import AutomaticDecision
 from memory.policy.censors import ESCALATES_TO
+from memory.services.reviews.attention import undecided_ask
 from memory.services.reviews.records import joined_pairs, resolution_record, review_reopen
 from nousweb.lib import clock
 
@@ -29,7 +30,8 @@ def reviews_settle(
     subjects: Collection[UUID] = (),
     censors: Collection[UUID] = (),
 ) -> None:
-    """Close the pending reviews of these rows that no longer stand, and reopen the closed ones that stand again.
+    """Close the open reviews of these rows that no longer stand, reopen the closed ones that stand again, and ask about
+    undecided ones of facts that people verified.
 
     Call it after the change. A review that another transaction is resolving is skipped: `reviews_expire` closes it.
     """
@@ -48,12 +50,23 @@ def reviews_settle(
 
 
 def review_settle(review: MemoryReview) -> None:
-    """Close this locked review if it is open and no longer stands; reopen it if it was closed and stands again."""
+    """Close this locked review if it is open and no longer stands; reopen it if it was closed and stands again; ask
+    people if it is undecided and they verified one of its facts."""
     is_open, stands = review.status in MemoryReview.OPEN, review_stands(review)
     if is_open and not stands:
         resolution_record(review, Resolution.MOOT, BY, comment=ENDED)
     elif stands and review.resolution == Resolution.MOOT:
         review_reopen(review, BY)
+    if stands and review.status == MemoryReview.Status.UNDECIDED and _is_verified(review):
+        undecided_ask(review, BY, always=True)
+
+
+def _is_verified(review: MemoryReview) -> bool:
+    """Whether people verified one of its facts; a pair of an attribute is asked with its attribute."""
+    if review.kind == Kind.ATTRIBUTE:
+        return Fact.objects.filter(agent=review.agent_id, pk__in=review.facts, endorsed=True, active=True).exists()
+    facts = (review.old, review.new)
+    return "question" not in review.details and any(fact is not None and fact.endorsed for fact in facts)
 
 
 def review_stands(review: MemoryReview) -> bool:
