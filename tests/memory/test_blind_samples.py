@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import Agent, AuditEvent, Notification
-from memory.models import Fact, FactChange, MemoryReview
+from memory.lifecycle.runner import job_run
+from memory.lifecycle.schedule_control import judgements_retry
+from memory.models import Fact, FactChange, Job, MemoryReview
 from memory.policy import autonomy
 from memory.policy.autonomy import Autonomy, is_blind_sample, wilson_interval
 from memory.services.facts import fact_learn
@@ -20,10 +22,12 @@ from memory.services.reviews.undo import supersession_undo
 from nousweb.lib.errors import Conflict
 from tests.factories import make_principal
 from tests.http import browser, markup
+from tests.judge_server import JudgeServer
 from tests.memory.test_attention_budget import budget, differ  # noqa: F401
 from tests.memory.test_learning import learn  # noqa: F401
 
 AGENT = {"agent": "ada"}
+TEA = "Tim likes to drink green tea in the mornings."
 GRAZ, LINZ, WIEN = ("Tim lives in Graz.", "Tim lives in Linz.", "Tim lives in Wien.")
 
 
@@ -138,6 +142,25 @@ def test_sample_of_other_words_is_confirmed_and_answered(all_sampled, learn, ans
     answer(review, "both")
     assert active() == sorted([LINZ, "Tim's home is Linz."])
     assert Fact.objects.get(pk=known["id"]).confirmation_count == 0
+
+
+def test_sample_of_a_judges_verdict_hides_it(monkeypatch, learn, answer, bob):  # noqa: F811
+    for content in ("Tim enjoys drinking green tea in the morning.", TEA):
+        learn(content, subject="Tim")
+    review = MemoryReview.objects.get()
+    monkeypatch.setattr(autonomy, "BLIND_SHARE", 1.0)
+    with JudgeServer() as server, server.configured():
+        server.reply(relation="duplicate", confidence=0.95, reason="The same cup of it.")
+        assert judgements_retry() == 1
+        assert job_run(Job.objects.get(handler="fact_judge").pk) == "done"
+        assert judgements_retry() == 0
+    review.refresh_from_db()
+    assert (review.status, review.details["blind"]["writer"], len(active())) == ("pending", "judge", 1)
+    page = markup(browser(bob).get(review.get_absolute_url()))
+    assert "The same cup of it" not in page
+    assert "No judge has assessed this yet" in page
+    answer(review, "both")
+    assert (review.details["blind"]["agrees"], len(active())) == (False, 2)
 
 
 def test_same_words_are_no_sample(all_sampled, learn):  # noqa: F811

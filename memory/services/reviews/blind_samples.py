@@ -21,6 +21,7 @@ from identity.services.notifications import people_notify
 from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import reasons_of
 from memory.models import Fact, MemoryReview
+from memory.models.project_scope import scope_contains
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.policy.autonomy import (
     AGREES,
@@ -90,6 +91,27 @@ def sample_open(
     MemoryReview.objects.bulk_create([draft], ignore_conflicts=True)
     if MemoryReview.objects.filter(agent=new.agent_id, pk=draft.pk).exists():
         opened_record(draft, by)
+
+
+def verdict_sample(
+    review: MemoryReview, resolution: str, *, undo: Mapping[str, Any], before: Mapping[str, Any], by: Principal
+) -> bool:
+    """Let reviewers answer a review that a judge's verdict has just decided, if it is one of the share; returns whether
+    it is one. Its page does not show the verdict."""
+    decision = next((one for one in DECISION_KINDS if AGREES[one] == resolution), None)
+    if decision is None or review.old is None or review.new is None or "question" in review.details:
+        return False
+    if not scope_contains(review.old, review.new) or not sample_is_due(review.new, by):
+        return False
+    blind = {"decision": str(decision), "writer": by.name, "undo": dict(undo), "before": dict(before)}
+    was_asked = review.status == Status.PENDING
+    review.details = review.details | {"undecided": True, "blind": blind}
+    review.status, review.kind, review.verdict = Status.PENDING, DECISION_KINDS[decision], {}
+    review.asked_at = review.asked_at or clock.now()
+    review.save()
+    if not was_asked:
+        opened_record(review, by)
+    return True
 
 
 def undecided_sample() -> int:

@@ -28,7 +28,12 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
-from memory.services.reviews.blind_samples import decision_remeasure, sample_agrees
+from memory.services.reviews.blind_samples import (
+    decision_remeasure,
+    fields_before,
+    sample_agrees,
+    verdict_sample,
+)
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
 from memory.services.reviews.records import REVIEW, resolution_record, review_lock
@@ -168,12 +173,14 @@ def verdict_apply(*, review: MemoryReview, judge_result: JudgeResult[RelationVer
     if retires is not None and (retires.endorsed or not same_keys(review.old, review.new)):
         return ""
     reason, undo = judge_result.value.reason, {}
+    before = {"old": fields_before(review.old), "new": fields_before(review.new)}
     if review.old.active and review.new.active:
         _claim(review)
         undo = _pair(review, resolution, review.old, review.new, by, reason)
     else:
         resolution = Resolution.MOOT
-    resolution_record(review, resolution, by, comment=reason, undo=undo)
+    if not verdict_sample(review, resolution, undo=undo, before=before, by=by):
+        resolution_record(review, resolution, by, comment=reason, undo=undo)
     reviews_settle(agent_id=review.agent_id, facts=[review.old.pk, review.new.pk])
     return str(resolution)
 
