@@ -356,6 +356,8 @@ GET    memory_review_detail       login in    in    in    login login login logi
 POST   memory_review_detail  login no    in    in    login login login login login
 POST   memory_review_undo  login no    in    in    login login login login login
 POST   memory_review_bulk    login no    in    in    login login login login login
+GET    automatic_decisions   login in    in    in    login login login login login
+POST   automatic_decisions_undo login no in    in    login login login login login
 POST   memory_review_batch_undo login no in    in    login login login login login
 GET    agent_supersessions   login in    in    in    login login login login login
 POST   agent_supersession_undo login no  in    in    login login login login login
