@@ -18,6 +18,8 @@ _PASSIVE = re.compile(r"(.+) be(?:\+pl)?(\+ed)? (?:(\w+)\+ed by|(store|host|hold
 _DAYS = w.MONTHS.keys() | w.words(
     "monday tuesday wednesday thursday friday saturday sunday day week month year morning evening"
 )
+_NEEDED = re.compile(r"(.+) be(?:\+pl)? (need|require)\+ed (?:to (\w+)|for (\w+)\+ing) (.+)")
+"""`is needed to delete`, which `deleting needs`."""
 _LIST = re.compile(r"(?:(.+) )?(\S+) and (\S+)(?: (.+))?")
 
 
@@ -28,7 +30,7 @@ def canonical(texts: tuple[str, ...]) -> tuple[str, ...]:
     words = " ".join(text for text in _fronted(texts) if text not in w.ARTICLES)
     # "likes to drink" as "likes drinking"
     words = _PROGRESSIVE.sub(r"\1+s ", f"{_WISH.sub(_WISH_FORM, words)} ").strip()
-    return tuple(_listed(_active(words)).split())
+    return tuple(_listed(_active(_needing(words))).split())
 
 
 def _fronted(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -49,6 +51,14 @@ def _end_of_time(texts: tuple[str, ...]) -> int:
     size = 3 if texts[1:2] and texts[1].isdigit() else 2
     is_time = len(texts) > size + 2 and texts[size - 1].removesuffix("s") in _DAYS and "," not in texts
     return size if is_time and texts[size] not in w.PREPOSITIONS else 0
+
+
+def _needing(words: str) -> str:
+    """`Two approvals are needed to delete projects` as `deleting projects needs two approvals`."""
+    needed = _NEEDED.fullmatch(words)
+    if not needed or (w.CLAUSE_WORDS | w.NEGATIONS | w.MODALS) & {*needed[1].split(), *needed[5].split()}:
+        return words
+    return f"{needed[3] or needed[4]}+ing {needed[5]} {needed[2]}+s {needed[1]}"
 
 
 def _active(words: str) -> str:

@@ -343,8 +343,8 @@ def _review_page(
 def _attribute_buttons(review: MemoryReview) -> list[ResolutionButton]:
     """The answers about an attribute, each with what it changes."""
     facts, ended = len(attribute_facts(review)), len(attribute_pairs(review))
-    noun = "fact ends" if ended == 1 else "facts end"
-    one = f"{ended} of {facts} {noun} where a newer value begins. Later values replace older ones, too."
+    verb = "ends" if ended == 1 else "end"
+    one = f"{ended} of {facts} facts {verb} where a newer value begins. Later values replace older ones, too."
     several = f"Nothing changes: all {facts} facts stay. Later values stay beside older ones, too."
     return [
         ResolutionButton("replace", "One at a time", one),
