@@ -4,7 +4,6 @@ from memory.judge.fact_extraction import ExtractedFact, ExtractedFacts
 from memory.judge.pair_verdicts import FactPair, PairVerdicts, pairs_judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
-    MAX_PAIRS,
     EpisodeSummary,
     Judge,
     JudgeFailed,
@@ -17,7 +16,6 @@ from memory.judge.registry import configured_judge
 
 __all__ = [
     "ASK_WITHIN_SECONDS",
-    "MAX_PAIRS",
     "EpisodeSummary",
     "ExtractedFact",
     "ExtractedFacts",

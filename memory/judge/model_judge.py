@@ -26,6 +26,7 @@ from memory.judge.endpoint import (
 from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
+    MAX_PAIRS,
     EpisodeSummary,
     JudgeFailed,
     JudgeResult,
@@ -46,6 +47,9 @@ MAX_CONSECUTIVE_FAILURES = 3
 COOLDOWN_SECONDS = 60.0
 """After MAX_CONSECUTIVE_FAILURES calls without a reply, no call is made for this time, since requests and tasks of
 the worker would wait in vain."""
+
+QUICK_CALLS = 5
+"""After so many calls about `pairs_at_once` pairs that took less than a third of the timeout, it rises by one."""
 
 T = TypeVar("T", bound=JudgeReply)
 
@@ -69,6 +73,8 @@ class ModelJudge:
         self._backoff_initial = backoff_initial
         self._consecutive_failures = 0
         self._cooldown_until = 0.0
+        self.pairs_at_once = MAX_PAIRS
+        self._quick_calls = 0
 
     @property
     def name(self) -> str:
@@ -77,13 +83,33 @@ class ModelJudge:
     def relation(
         self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
     ) -> JudgeResult[RelationVerdict]:
-        return self._ask(agent, persona, prompts.RELATION_TASK, RelationVerdict, prompts.relation_prompt(old, new))
+        prompt = prompts.relation_prompt(old, new)
+        return self._ask_of_pairs(1, agent, persona, prompts.RELATION_TASK, RelationVerdict, prompt)
 
     def relations(
         self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]
     ) -> JudgeResult[RelationVerdicts]:
-        task = prompts.relations_task(len(pairs))
-        return self._ask(agent, persona, task, RelationVerdicts, prompts.relations_prompt(pairs))
+        task, prompt = prompts.relations_task(len(pairs)), prompts.relations_prompt(pairs)
+        return self._ask_of_pairs(len(pairs), agent, persona, task, RelationVerdicts, prompt)
+
+    def _ask_of_pairs(
+        self, pairs: int, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str
+    ) -> JudgeResult[T]:
+        """Ask, and adapt `pairs_at_once`: a slow model, or one with a small context, answers fewer pairs in a call."""
+        began = time.monotonic()
+        try:
+            result = self._ask(agent, persona, task, reply_type, prompt)
+        except JudgeFailed as failed:
+            # A judge that is down is another matter.
+            if not isinstance(failed, JudgeUnavailable) or isinstance(failed.__cause__, EndpointTimeout):
+                self.pairs_at_once = max(1, pairs // 2) if pairs > 1 else self.pairs_at_once
+            self._quick_calls = 0
+            raise
+        if pairs == self.pairs_at_once < MAX_PAIRS and time.monotonic() - began < self._timeout / 3:
+            self._quick_calls += 1
+            if self._quick_calls == QUICK_CALLS:
+                self.pairs_at_once, self._quick_calls = pairs + 1, 0
+        return result
 
     def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
         return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))

@@ -14,7 +14,6 @@ from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import MIN_VERDICT_CONFIDENCE
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
-    MAX_PAIRS,
     Judge,
     JudgeFailed,
     JudgeResult,
@@ -73,7 +72,7 @@ def pairs_judge(
     It begins no call after ASK_WITHIN_SECONDS, and ends when the judge is unavailable. It does not raise JudgeFailed.
     """
     asked: PairVerdicts[Key] = PairVerdicts()
-    calls = list(_calls(pairs))
+    calls = list(_calls(pairs, judge.pairs_at_once))
     until = time.monotonic() + ASK_WITHIN_SECONDS
     for number, keys in enumerate(calls):
         if _may_ask(asked, until) or not number:
@@ -112,7 +111,7 @@ def _confirm(
         and found.value.confidence >= MIN_VERDICT_CONFIDENCE
     }
     second: PairVerdicts[Key] = PairVerdicts()
-    for keys in _calls(alone):
+    for keys in _calls(alone, judge.pairs_at_once):
         if _may_ask(asked, until):
             _ask(judge, agent, persona, {key: alone[key] for key in keys}, second)
     asked.tokens += second.tokens
@@ -130,7 +129,7 @@ def _not_confirmed(first: RelationVerdict, second: RelationVerdict) -> RelationV
     return first.model_copy(update={"relation": Relation.UNRELATED, "reason": reason})
 
 
-def _calls(pairs: Mapping[Key, FactPair]) -> Iterator[list[Key]]:
+def _calls(pairs: Mapping[Key, FactPair], at_once: int) -> Iterator[list[Key]]:
     """The keys of the pairs of each call."""
     by_trust: dict[str, list[Key]] = {}
     for key, pair in pairs.items():
@@ -140,7 +139,7 @@ def _calls(pairs: Mapping[Key, FactPair]) -> Iterator[list[Key]]:
         room = MAX_CALL_CHARACTERS
         for key in keys:
             size = pairs[key].characters
-            if call and (len(call) == MAX_PAIRS or size > room):
+            if call and (len(call) >= at_once or size > room):
                 yield call
                 call, room = [], MAX_CALL_CHARACTERS
             call.append(key)

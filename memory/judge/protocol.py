@@ -105,7 +105,9 @@ class JudgeResult(Generic[T]):
 
 class Judge(Protocol):
     """Safe to call from many threads. Every method raises JudgeFailed (or JudgeUnavailable), or RuntimeError when
-    called inside a transaction."""
+    called inside a transaction. `pairs_at_once`: how many pairs a call should have, at most MAX_PAIRS."""
+
+    pairs_at_once: int
 
     @property
     def name(self) -> str:

@@ -1,6 +1,8 @@
 """Several pairs of facts in one call of the judge, and the backlog, which waits for new facts and episodes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +14,8 @@ from django_q.signing import SignedPackage
 from identity.models import Agent
 from identity.principal import Principal
 from memory import tasks
-from memory.judge import JudgeFailed, pairs_judge
+from memory.comparison.fact_snapshot import FactSnapshot
+from memory.judge import FactPair, JudgeFailed, configured_judge, pairs_judge
 from memory.lifecycle.runner import job_run
 from memory.lifecycle.schedule_control import judgements_retry
 from memory.models import Fact, Job, JudgeCall, MemoryReview
@@ -120,13 +123,14 @@ def test_a_verdict_that_never_comes_leaves_its_review_to_people(server, ada, act
     assert judgements_retry() == 0
 
 
-def test_no_valid_verdict_fails_the_job_and_all_are_asked_again(server, ada, actor):
+def test_no_valid_verdict_fails_the_job_which_is_tried_again(server, ada, actor):
     job = job_of(waiting(ada, actor, 2)[0])
     server.always(Reply(input={"verdicts": []}))
     assert job_run(job.pk) == "failed"
-    server.always(verdicts(BOTH, BOTH))
+    # The next call has half as many pairs.
+    server.always(Reply(input=BOTH))
     assert job_run(job.pk) == "done"
-    assert undecided() == 0
+    assert undecided() == 1
 
 
 def test_calls_are_bounded_in_number_and_size(server, ada, actor):
@@ -283,6 +287,43 @@ def test_a_new_review_does_not_wait_for_older_ones_in_its_call(ada, actor):
         assert undecided() == 20
 
 
+def test_a_slow_model_is_asked_about_fewer_pairs(ada, actor):
+    waiting(ada, actor, 12, ago=timedelta(days=3))
+    jobs = [job_of(review) for review in MemoryReview.objects.order_by("created_at")]
+
+    class Slow(Answering):
+        def _take(self, body, headers):
+            reply = super()._take(body, headers)
+            return replace(reply, hold=held) if self.prompts[-1].count("<pair ") > 3 else reply
+
+    with Slow("openai") as server, server.configured(JUDGE_TIMEOUT_SECONDS=1):
+        held = server.hang()
+        states = [job_run(job.pk) for job in jobs]
+        assert states == ["failed"] * 2 + ["done"] * 10
+        assert [prompt.count("<pair ") for prompt in server.prompts] == [12, 6, 3, 3, 3, 3]
+        assert undecided() == 0
+
+
+def test_pairs_of_a_call_grow_again_after_quick_answers(server, ada):
+    judge = configured_judge()
+    facts = [(FactSnapshot(f"It is {number}."), FactSnapshot("It is late.")) for number in range(12)]
+
+    def asked(count: int) -> int:
+        with suppress(JudgeFailed):
+            if count > 1:
+                judge.relations(agent=ada, persona="actor", pairs=facts[:count])
+            else:
+                judge.relation(agent=ada, persona="actor", old=facts[0][0], new=facts[0][1])
+        return judge.pairs_at_once
+
+    server.fail(413).fail(413).fail(413).fail(413).fail(529)
+    assert [asked(count) for count in (12, 6, 3, 1, 1)] == [6, 3, 1, 1, 1]
+    server.always(Reply(input=BOTH))
+    assert [asked(1) for _ in range(6)] == [1, 1, 1, 1, 2, 2]
+    server.always(verdicts(BOTH, BOTH))
+    assert [asked(2) for _ in range(6)] == [2, 2, 2, 2, 3, 3]
+
+
 def test_a_review_whose_job_found_no_judge_is_judged_by_the_first_one(ada, actor):
     (review,) = waiting(ada, actor, 1)
     job = job_of(review)
@@ -333,9 +374,6 @@ def test_a_down_judge_is_not_asked_about_the_rest_of_the_backlog(ada, actor):
 
 
 def test_pairs_judge_names_its_error_only_if_pairs_are_left(server, ada):
-    from memory.comparison.fact_snapshot import FactSnapshot
-    from memory.judge import FactPair, configured_judge
-
     pairs = {
         number: FactPair(FactSnapshot(f"It is {number}."), FactSnapshot("It is late."), "agent") for number in range(3)
     }

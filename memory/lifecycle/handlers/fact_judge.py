@@ -13,7 +13,6 @@ from django.db import transaction
 
 from identity.principal import Principal
 from memory.judge import (
-    MAX_PAIRS,
     FactPair,
     JudgeResult,
     JudgeUnavailable,
@@ -49,7 +48,9 @@ def _prepare(job: Job) -> PreparedVerdicts:
     judge = configured_judge()
     if judge is None:
         return PreparedVerdicts(judge=NO_JUDGE)
-    pairs = {each.pk: pair for each in _with_others(review, _reviews(job)) if (pair := _pair(each))}
+    pairs = {
+        each.pk: pair for each in _with_others(review, _reviews(job), judge.pairs_at_once) if (pair := _pair(each))
+    }
     asked = pairs_judge(judge, agent=review.agent, persona=review.persona, pairs=pairs)
     job.tokens += asked.tokens
     error = asked.error
@@ -66,12 +67,12 @@ def _reviews(job: Job) -> MemoryReviewQuerySet:
     return MemoryReview.objects.select_related("old", "new", "agent").filter(agent=job.agent_id)
 
 
-def _with_others(review: MemoryReview, reviews: MemoryReviewQuerySet) -> list[MemoryReview]:
+def _with_others(review: MemoryReview, reviews: MemoryReviewQuerySet, at_once: int) -> list[MemoryReview]:
     """A review, and others that wait for the judge as it does. New ones never wait for older ones."""
     before = clock.now() - OLDER_THAN
     age = {"created_at__lt": before} if review.created_at < before else {"created_at__gte": before}
     keys = judgeable(reviews.filter(persona=review.persona, **age).exclude(pk=review.pk), queued=True)
-    return [review, *reviews.filter(pk__in=keys[: MAX_PAIRS - 1]).order_by("created_at", "id")]
+    return [review, *reviews.filter(pk__in=keys[: at_once - 1]).order_by("created_at", "id")]
 
 
 def _pair(review: MemoryReview) -> FactPair | None:
