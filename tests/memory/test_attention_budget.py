@@ -26,7 +26,7 @@ from nousweb.lib.errors import Conflict, NotAllowed
 from tests.factories import make_facts, make_principal
 from tests.judge_server import JudgeServer
 from tests.memory.test_import_memory import run  # noqa: F401
-from tests.memory.test_learning import learn  # noqa: F401
+from tests.memory.test_learning import learn, no_embedder  # noqa: F401
 
 AGENT = {"agent": "ada"}
 THINGS = ("twin", "spotter", "understudy", "substrate", "counterpart", "lookalike", "spirit animal", "patron saint")
@@ -163,6 +163,18 @@ def test_facts_learned_together_share_the_budget(ada, run):  # noqa: F811
     assert MemoryReview.objects.filter(kind="attribute").count() == 5
     assert pending() == 3
     assert Fact.objects.filter(contradiction_of__isnull=False).count() == 3
+
+
+def test_later_check_of_a_fact_is_within_the_budget(learn, no_embedder):  # noqa: F811
+    budget(per_day=0)
+    learn("Tim enjoys drinking green tea in the morning.", subject="Tim")
+    told = learn("Tim likes to drink green tea in the mornings.", subject="Tim")
+    assert told["action"] == "stored"
+    no_embedder.undo()
+    for job in Job.objects.filter(handler="fact_check").order_by("pk"):
+        assert job_run(job.pk) == "done"
+    assert MemoryReview.objects.values_list("kind", "status").get() == ("duplicate", "undecided")
+    assert [job.result["asked"] for job in Job.objects.filter(handler="fact_check")] == [0, 0]
 
 
 class TestLater:

@@ -19,6 +19,7 @@ from memory.services.reviews.attention import review_ask
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.undo import supersession_undo
+from memory.tasks import expire_reviews
 from nousweb.lib.errors import Conflict
 from tests.factories import make_principal
 from tests.http import browser, markup
@@ -194,6 +195,29 @@ def test_sample_of_undecided_facts_comes_with_the_budget(all_sampled, differ, an
     answer(question, "replace")
     assert len(active()) == 1
     assert question.details["blind"]["agrees"] is False
+
+
+def test_later_value_of_a_sampled_attribute_stays_undecided(all_sampled, differ, learn):  # noqa: F811
+    budget(per_day=0)
+    differ(0)
+    budget(per_day=10)
+    undecided_sample()
+    told = learn("Tim has a twin called Cem.", subject="Tim", attribute="twin", value="Cem")
+    assert (told["action"], told["review"]) == ("stored", None)
+    pairs = MemoryReview.objects.filter(kind="contradiction")
+    assert set(pairs.values_list("status", flat=True)) == {"undecided"}
+
+
+def test_sample_of_undecided_facts_is_taken_by_the_schedule(all_sampled, learn, answer):  # noqa: F811
+    budget(per_day=0)
+    for content in ("Tim enjoys drinking green tea in the morning.", TEA):
+        learn(content, subject="Tim")
+    budget(per_day=1)
+    assert expire_reviews() == 0
+    review = MemoryReview.objects.pending().get()
+    answer(review, "both")
+    assert review.details["blind"]["agrees"] is True
+    assert Fact.objects.active().count() == 2
 
 
 def test_sample_ends_with_the_decision(replaced, reviewer, system):

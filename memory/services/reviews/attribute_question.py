@@ -41,7 +41,7 @@ def attribute_questions_open(drafts: Sequence[PairReviewDraft], *, by: Principal
     for draft in drafts:
         if (review := _question(draft, by)) is not None:
             pair_reviews_open([draft], by=by, question=review)
-            if review.status != MemoryReview.Status.UNDECIDED:
+            if "undecided" not in review.details:
                 found[review.pk] = review
     return list(found.values())
 

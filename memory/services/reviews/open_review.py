@@ -105,7 +105,7 @@ def _pair_draft(about: str, draft: PairReviewDraft, by: Principal, question: Mem
         verdict=verdict_of(judge_result),
         judge_call_id=judge_result.call_id if judge_result else None,
     )
-    if question is not None and question.status == Status.UNDECIDED:
+    if question is not None and "undecided" in question.details:
         undecided_mark(review, by)
     return review
 
