@@ -17,7 +17,7 @@ from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
 from tests.e2e.conftest import press_key
-from tests.factories import EXPORT, make_fact, make_facts, make_run
+from tests.factories import EXPORT, make_fact, make_facts, make_run, pair_review
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -177,6 +177,7 @@ def test_impact_of_each_resolution_of_a_review(
     asked = fact_learn(
         agent=ada, content=text, subject="nightly job", category="technical", importance=0.8, by=system
     ).review
+    asked = pair_review(asked).pk
     make_run(ada, actor, "Does the nightly job touch the archive?")
     page = log_in(bob)
     page.goto(reverse("memory_review_detail", args=[asked]))
@@ -234,6 +235,7 @@ def test_impact_of_a_selection_is_one_replay(
 ) -> None:
     make_fact(ada, "The nightly job's twin is the archive of Graz.", system, subject="nightly job")
     make_fact(ada, "The nightly job's twin is the archive of Linz.", system, subject="nightly job")
+    pair_review(MemoryReview.objects.pending().get().pk)
     for text in ("hello", "Does the nightly job touch the archive?"):
         make_run(ada, actor, text)
     for section, text in (("values", "Truth first."), ("protocols", "Check twice.")):

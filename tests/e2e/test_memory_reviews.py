@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from memory.models import Fact, MemoryReview
 from tests.e2e.conftest import press_key
+from tests.factories import pair_review
 from tests.http import ApiClient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -23,6 +24,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     for content in (OLD, NEW):
         told = json.loads(agent.post("/facts", {"content": content, "subject": "nightly job"}).content)
     assert told["action"] == "queued"
+    pair_review(told["review"])
 
     page = log_in(bob)
     page.goto("/review/memory/")
@@ -65,7 +67,8 @@ def test_review_resolutions_advance_and_are_undone_by_key(
     agent = ApiClient().as_token(actor_token)
     for thing in ("archive", "ledger"):
         for town in ("Graz", "Linz"):
-            agent.post("/facts", {"content": f"The {thing} job's twin is in {town}.", "subject": f"{thing} job"})
+            told = agent.post("/facts", {"content": f"The {thing} job's twin is in {town}.", "subject": f"{thing} job"})
+        pair_review(told.json()["review"])
     assert MemoryReview.objects.pending().count() == 2
     page = log_in(bob)
     page.goto("/review/memory/")

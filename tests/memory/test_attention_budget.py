@@ -21,6 +21,7 @@ from memory.services.facts import fact_learn
 from memory.services.reviews.attention import review_ask
 from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.records import REVIEW
+from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.factories import make_facts, make_principal
@@ -171,6 +172,7 @@ def test_later_check_of_a_fact_is_within_the_budget(learn, no_embedder):  # noqa
     told = learn("Tim likes to drink green tea in the mornings.", subject="Tim")
     assert told["action"] == "stored"
     no_embedder.undo()
+    embed_pending_rows()
     for job in Job.objects.filter(handler="fact_check").order_by("pk"):
         assert job_run(job.pk) == "done"
     assert MemoryReview.objects.values_list("kind", "status").get() == ("duplicate", "undecided")
