@@ -14,7 +14,7 @@ from memory.comparison import lexicon as w
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.reversals import GAP, changed_number, exclusive_states, reversed_sentence
 from memory.comparison.slots import Slot, common_slots, is_refined, singular
-from memory.comparison.tokenizer import Token, base_form, number_free
+from memory.comparison.tokenizer import VERBS, Token, base_form, number_free
 from memory.embedding.thresholds import Thresholds
 from memory.policy.attributes import Cardinality
 from memory.subjects.sentence_subjects import subjects_clash
@@ -49,6 +49,7 @@ class Comparison:
 
     `attribute`, `old_value`, `new_value`: for `changed` and `differs` only. `overlap`: share of common content words,
     0 to 1. `later`: the new fact certainly has a later time. `same_subject`: both facts have a subject, and it is one.
+    `same_topic`: they share a word that is neither a verb nor of their subject.
     `about`: what both are about, in words: a subject, with its attribute if they state one.
     """
 
@@ -62,6 +63,7 @@ class Comparison:
     later: bool = False
     same_subject: bool = False
     about: str = ""
+    same_topic: bool = False
 
     def words(self, reason: Reason) -> str:
         """A reason as a sentence for people."""
@@ -123,14 +125,15 @@ def compare_facts(old: FactSnapshot, new: FactSnapshot, cosine: float, threshold
     common = [] if clash else common_slots(old.slots, new.slots, old.subject_name, new.subject_name)
     same = (equal and old.texts != ()) or _is_same_value(old, new, common)
     found = _differences(old, new, same=same)
-    shared, either = len(old.content_words & new.content_words), len(old.content_words | new.content_words)
-    overlap = shared / either if either else 0.0
+    shared, either = old.content_words & new.content_words, len(old.content_words | new.content_words)
+    overlap = len(shared) / either if either else 0.0
+    same_topic = bool(shared - old.subject_words - new.subject_words - VERBS)
 
     def result(kind: Kind, changed: Change | None = None) -> Comparison:
         reasons = (Reason(changed.code, changed.old, changed.new),) if changed else tuple(found)
         quoted = (changed.attribute, changed.old, changed.new) if changed else ("", "", "")
         about = _about(old, new, common, changed)
-        return Comparison(kind, cosine, overlap, reasons, *quoted, later, one_subject, about)
+        return Comparison(kind, cosine, overlap, reasons, *quoted, later, one_subject, about, same_topic)
 
     if same and not found and old.indented == new.indented:
         about = _about(old, new, common)

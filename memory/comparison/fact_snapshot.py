@@ -90,6 +90,11 @@ class FactSnapshot:
         return frozenset(map(base_form, self.texts)) - _SMALL_WORDS
 
     @cached_property
+    def subject_words(self) -> frozenset[str]:
+        """The content words of the subject's name."""
+        return frozenset(base_form(token.text) for token in tokens_of(self.subject_name))
+
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """What the writer states, then what the sentence says of other attributes."""
         derived = slots_of(self.tokens)

@@ -15,6 +15,8 @@ MAX_REVIEWS = 5
 """Maximum number of old facts that are replaced by or reviewed with one new fact. Source: seed 009.1, "limit=5"."""
 MIN_VERDICT_CONFIDENCE = 0.7
 """Minimum confidence at which a judge's verdict is applied; others are only shown to the reviewer."""
+MIN_TOPIC_OVERLAP = 0.3
+"""Minimum share of common content words, 0 to 1, of a fact that a judge alone sees replaced by another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,10 @@ def auto_resolution(comparison: Comparison, verdict: RelationOpinion | None) -> 
     if verdict.relation is Relation.DUPLICATE:
         return None if NEVER_SAME & {reason.code for reason in comparison.reasons} else Kind.SAME
     if verdict.relation is Relation.UPDATE:
-        return Kind.CHANGED if comparison.later else None
+        # Nothing in the words of two facts about different topics bears the judge out: people decide.
+        same_topic = comparison.same_topic and comparison.overlap >= MIN_TOPIC_OVERLAP
+        is_borne_out = comparison.kind is not Kind.UNRELATED or same_topic
+        return Kind.CHANGED if comparison.later and is_borne_out else None
     return Kind.UNRELATED if verdict.relation in (Relation.REFINEMENT, Relation.UNRELATED) else None
 
 

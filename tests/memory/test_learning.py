@@ -284,3 +284,9 @@ def test_learning_a_chain_keeps_valid_and_recorded_time(learn):
     facts = list(Fact.objects.order_by("recorded_at"))
     assert [fact.active for fact in facts] == [False, False, True]
     assert Fact.objects.as_of(facts[1].recorded_at).get() == facts[1]
+
+
+def test_learning_asks_people_about_an_update_that_nothing_in_the_words_bears_out(learn, server):
+    learn("Tim never smokes after lunch.", subject="Tim")
+    server.reply(relation="update", confidence=0.9, reason="So it is.")
+    assert learn("Tim met Ann in a museum of clocks.", subject="Tim")["action"] == "queued"
