@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, TypeVar
 
 from django.utils import timezone
@@ -26,6 +27,7 @@ from memory.judge.endpoint import (
 from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
+    MAX_CALL_SECONDS,
     MAX_PAIRS,
     EpisodeSummary,
     JudgeFailed,
@@ -40,9 +42,6 @@ from nousweb.lib.tracing import Value, span
 
 MAX_RETRY_AFTER_SECONDS = 10.0
 BACKOFF_INITIAL_SECONDS = 0.5
-MAX_CALL_SECONDS = 100.0
-"""No attempt begins that could end later: tasks of the worker are stopped after 120 seconds."""
-
 MAX_CONSECUTIVE_FAILURES = 3
 COOLDOWN_SECONDS = 60.0
 """After MAX_CONSECUTIVE_FAILURES calls without a reply, no call is made for this time, since requests and tasks of
@@ -68,7 +67,7 @@ class ModelJudge:
     ) -> None:
         self.model = model
         self._endpoint = endpoint
-        self._timeout = timeout
+        self.timeout = timeout
         self._retries = retries
         self._backoff_initial = backoff_initial
         self._consecutive_failures = 0
@@ -81,31 +80,31 @@ class ModelJudge:
         return f"{self._endpoint.kind}:{self.model}"
 
     def relation(
-        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot, ends: float = inf
     ) -> JudgeResult[RelationVerdict]:
         prompt = prompts.relation_prompt(old, new)
-        return self._ask_of_pairs(1, agent, persona, prompts.RELATION_TASK, RelationVerdict, prompt)
+        return self._ask_of_pairs(1, agent, persona, prompts.RELATION_TASK, RelationVerdict, prompt, ends)
 
     def relations(
-        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]
+        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]], ends: float = inf
     ) -> JudgeResult[RelationVerdicts]:
         task, prompt = prompts.relations_task(len(pairs)), prompts.relations_prompt(pairs)
-        return self._ask_of_pairs(len(pairs), agent, persona, task, RelationVerdicts, prompt)
+        return self._ask_of_pairs(len(pairs), agent, persona, task, RelationVerdicts, prompt, ends)
 
     def _ask_of_pairs(
-        self, pairs: int, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str
+        self, pairs: int, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str, ends: float
     ) -> JudgeResult[T]:
         """Ask, and adapt `pairs_at_once`: a slow model, or one with a small context, answers fewer pairs in a call."""
         began = time.monotonic()
         try:
-            result = self._ask(agent, persona, task, reply_type, prompt)
+            result = self._ask(agent, persona, task, reply_type, prompt, ends)
         except JudgeFailed as failed:
             # A judge that is down is another matter.
             if not isinstance(failed, JudgeUnavailable) or isinstance(failed.__cause__, EndpointTimeout):
                 self.pairs_at_once = max(1, pairs // 2) if pairs > 1 else self.pairs_at_once
             self._quick_calls = 0
             raise
-        if pairs == self.pairs_at_once < MAX_PAIRS and time.monotonic() - began < self._timeout / 3:
+        if pairs == self.pairs_at_once < MAX_PAIRS and time.monotonic() - began < self.timeout / 3:
             self._quick_calls += 1
             if self._quick_calls == QUICK_CALLS:
                 self.pairs_at_once, self._quick_calls = pairs + 1, 0
@@ -123,13 +122,16 @@ class ModelJudge:
     def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
         return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
 
-    def _ask(self, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str) -> JudgeResult[T]:
+    def _ask(
+        self, agent: Agent, persona: str, task: Task, reply_type: type[T], prompt: str, ends: float = inf
+    ) -> JudgeResult[T]:
         """Call the model until it gives a valid reply, within the retries, and record the call in any case."""
         budget_check()
         rest = self._cooldown_until - time.monotonic()
         if rest > 0:
             raise JudgeUnavailable("The judge did not answer lately, and is given a rest.", retry_at=_in(rest))
-        call_state = _Call(max_tokens=task.max_tokens, began=time.monotonic())
+        began = time.monotonic()
+        call_state = _Call(max_tokens=task.max_tokens, began=began, ends=min(ends, began + MAX_CALL_SECONDS))
         value: T | None = None
         error = ""
         try:
@@ -184,8 +186,7 @@ class ModelJudge:
                     raise JudgeFailed(str(unusable), retryable=True) from unusable
 
     def _may_retry(self, call_state: "_Call", delay: float = 0.0) -> bool:
-        ends = time.monotonic() - call_state.began + delay + self._timeout
-        return call_state.attempts <= self._retries and ends <= MAX_CALL_SECONDS
+        return call_state.attempts <= self._retries and time.monotonic() + delay + self.timeout <= call_state.ends
 
     def _send(self, call_state: "_Call", task: Task, prompt: str) -> ModelReply:
         call_state.attempts += 1
@@ -197,7 +198,7 @@ class ModelJudge:
             "nous.judge.task": task.name,
             "nous.judge.attempt": call_state.attempts,
         }
-        request = ModelRequest(self.model, SYSTEM, [("user", prompt)], call_state.max_tokens, self._timeout, task=task)
+        request = ModelRequest(self.model, SYSTEM, [("user", prompt)], call_state.max_tokens, self.timeout, task=task)
         try:
             with span(f"chat {self.model}", about, kind="client") as within:
                 reply = self._endpoint.send(request)
@@ -215,6 +216,7 @@ class _Call:
 
     max_tokens: int
     began: float
+    ends: float
     attempts: int = 0
     tokens_in: int = 0
     tokens_out: int = 0

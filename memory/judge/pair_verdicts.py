@@ -14,6 +14,7 @@ from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import MIN_VERDICT_CONFIDENCE
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
+    MAX_CALL_SECONDS,
     Judge,
     JudgeFailed,
     JudgeResult,
@@ -69,19 +70,21 @@ def pairs_judge(
 ) -> PairVerdicts[Key]:
     """Ask about `pairs` in as few calls as their number, size and trust allow, and `again` about each that is left.
 
-    It begins no call after ASK_WITHIN_SECONDS, and ends when the judge is unavailable. It does not raise JudgeFailed.
+    It takes MAX_CALL_SECONDS at most, or without `again` a little more than ASK_WITHIN_SECONDS, and ends when the judge
+    is unavailable. It does not raise JudgeFailed.
     """
     asked: PairVerdicts[Key] = PairVerdicts()
     calls = list(_calls(pairs, judge.pairs_at_once))
-    until = time.monotonic() + ASK_WITHIN_SECONDS
+    began = time.monotonic()
+    ends = began + (MAX_CALL_SECONDS if again else ASK_WITHIN_SECONDS + judge.timeout)
     for number, keys in enumerate(calls):
-        if _may_ask(asked, until) or not number:
-            _ask(judge, agent, persona, {key: pairs[key] for key in keys}, asked)
+        if _may_ask(judge, asked, ends) or not number:
+            _ask(judge, agent, persona, {key: pairs[key] for key in keys}, asked, ends)
     if again:
         for key in [key for keys in calls if len(keys) > 1 for key in keys if key not in asked.verdicts]:
-            if _may_ask(asked, until):
-                _ask(judge, agent, persona, {key: pairs[key]}, asked)
-    _confirm(judge, agent, persona, pairs, asked, until)
+            if _may_ask(judge, asked, ends) and time.monotonic() - began < ASK_WITHIN_SECONDS:
+                _ask(judge, agent, persona, {key: pairs[key]}, asked, ends)
+    _confirm(judge, agent, persona, pairs, asked, ends)
     if len(asked.verdicts) == len(pairs):
         asked.error = None
     elif asked.error is None:
@@ -89,8 +92,8 @@ def pairs_judge(
     return asked
 
 
-def _may_ask(asked: PairVerdicts[Key], until: float) -> bool:
-    return time.monotonic() < until and not isinstance(asked.error, JudgeUnavailable)
+def _may_ask(judge: Judge, asked: PairVerdicts[Key], ends: float) -> bool:
+    return time.monotonic() + judge.timeout <= ends and not isinstance(asked.error, JudgeUnavailable)
 
 
 def _confirm(
@@ -99,7 +102,7 @@ def _confirm(
     persona: str,
     pairs: Mapping[Key, FactPair],
     asked: PairVerdicts[Key],
-    until: float,
+    ends: float,
 ) -> None:
     """Ask a second time about the pairs of which only the judge says that one of them ends. A verdict that is not
     confirmed becomes "unrelated"; one whose second could not be had is dropped, to be asked for later."""
@@ -112,8 +115,8 @@ def _confirm(
     }
     second: PairVerdicts[Key] = PairVerdicts()
     for keys in _calls(alone, judge.pairs_at_once):
-        if _may_ask(asked, until):
-            _ask(judge, agent, persona, {key: alone[key] for key in keys}, second)
+        if _may_ask(judge, asked, ends):
+            _ask(judge, agent, persona, {key: alone[key] for key in keys}, second, ends)
     asked.tokens += second.tokens
     asked.error = asked.error or second.error
     for key in alone:
@@ -147,17 +150,19 @@ def _calls(pairs: Mapping[Key, FactPair], at_once: int) -> Iterator[list[Key]]:
         yield call
 
 
-def _ask(judge: Judge, agent: Agent, persona: str, pairs: Mapping[Key, FactPair], asked: PairVerdicts[Key]) -> None:
+def _ask(
+    judge: Judge, agent: Agent, persona: str, pairs: Mapping[Key, FactPair], asked: PairVerdicts[Key], ends: float
+) -> None:
     """Ask about `pairs` in one call; adds its verdicts, tokens or error to `asked`."""
     keys = list(pairs)
     both = [(pair.old, pair.new) for pair in pairs.values()]
     try:
         if len(both) == 1:
             ((old, new),) = both
-            asked.verdicts[keys[0]] = single = judge.relation(agent=agent, persona=persona, old=old, new=new)
+            asked.verdicts[keys[0]] = single = judge.relation(agent=agent, persona=persona, old=old, new=new, ends=ends)
             asked.tokens += single.tokens
             return
-        several = judge.relations(agent=agent, persona=persona, pairs=both)
+        several = judge.relations(agent=agent, persona=persona, pairs=both, ends=ends)
     except JudgeFailed as failed:
         asked.error = failed
         return

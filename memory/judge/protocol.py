@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -22,6 +23,10 @@ MAX_PAIRS = 12
 """Of facts in one call."""
 ASK_WITHIN_SECONDS = 15.0
 """After this time in one job, the judge is not called again: a call may take 100 s, and a task is stopped at 120 s."""
+
+
+MAX_CALL_SECONDS = 100.0
+"""No attempt begins that could end later: tasks of the worker are stopped after 120 seconds."""
 
 
 class JudgeFailed(Exception):
@@ -105,9 +110,11 @@ class JudgeResult(Generic[T]):
 
 class Judge(Protocol):
     """Safe to call from many threads. Every method raises JudgeFailed (or JudgeUnavailable), or RuntimeError when
-    called inside a transaction. `pairs_at_once`: how many pairs a call should have, at most MAX_PAIRS."""
+    called inside a transaction. `pairs_at_once`: how many pairs a call should have, at most MAX_PAIRS. `timeout`:
+    seconds of one attempt. `ends`: a moment of the monotonic clock, by which the last attempt must end."""
 
     pairs_at_once: int
+    timeout: float
 
     @property
     def name(self) -> str:
@@ -115,13 +122,13 @@ class Judge(Protocol):
         ...
 
     def relation(
-        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot
+        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot, ends: float = inf
     ) -> JudgeResult[RelationVerdict]:
         """Classify the relation of `new`, which was learned later, to `old`."""
         ...
 
     def relations(
-        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]]
+        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]], ends: float = inf
     ) -> JudgeResult[RelationVerdicts]:
         """Classify the relations of several pairs, each the older fact first, at most MAX_PAIRS, in one call."""
         ...

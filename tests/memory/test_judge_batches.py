@@ -1,5 +1,6 @@
 """Several pairs of facts in one call of the judge, and the backlog, which waits for new facts and episodes."""
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -285,6 +286,47 @@ def test_a_new_review_does_not_wait_for_older_ones_in_its_call(ada, actor):
         assert job_run(job_of(new[0]).pk) == "done"
         assert server.prompts[0].count("<pair ") == 2
         assert undecided() == 20
+
+
+def test_a_slow_model_is_asked_about_the_facts_of_an_episode_later(ada, actor, monkeypatch):
+    make_facts(ada, ["Tim plays chess on Mondays with Ann."], actor, subject="Tim")
+    fact = {
+        "subject": "Tim",
+        "content": "Tim plays cards on Mondays with Ann.",
+        "category": "person",
+        "confidence": 0.9,
+    }
+    monkeypatch.setattr("memory.lifecycle.handlers.episode_close.ASK_WITHIN_SECONDS", 0.5)
+
+    class Slow(JudgeServer):
+        def _take(self, body, headers):
+            time.sleep(0.6)
+            return super()._take(body, headers)
+
+    with Slow() as server, server.configured():
+        episode = episode_open(agent=ada, title="Games", detail="Tim plays cards now.", by=actor)
+        episode_close(episode=episode, summary="Tim plays cards.", by=actor)
+        server.reply(facts=[fact])
+        assert job_run(Job.objects.get(handler="episode_close").pk) == "done"
+        assert (len(server.requests), Fact.objects.filter(source_episode=episode).count()) == (1, 1)
+        server.reply(**BOTH)
+        assert job_run(Job.objects.get(handler="fact_check").pk) == "done"
+        assert "cards" in server.prompts[1]
+
+
+def test_a_slow_model_is_asked_a_second_time_in_the_same_job(server, ada, monkeypatch):
+    monkeypatch.setattr("memory.judge.pair_verdicts.ASK_WITHIN_SECONDS", 0)
+    pairs = {1: FactPair(FactSnapshot("It was early."), FactSnapshot("It is late."), "agent", related=False)}
+    update = BOTH | {"relation": "update"}
+    server.reply(**update)
+    asked = pairs_judge(configured_judge(), agent=ada, persona="actor", pairs=pairs)
+    assert (asked.verdicts[1].value.relation, asked.error, len(server.confirmations)) == ("update", None, 1)
+    with server.configured(JUDGE_TIMEOUT_SECONDS=60):
+        # Another attempt could end after the worker's time.
+        monkeypatch.setattr("memory.judge.pair_verdicts.MAX_CALL_SECONDS", 30)
+        server.reply(**update)
+        asked = pairs_judge(configured_judge(), agent=ada, persona="actor", pairs=pairs)
+        assert (asked.verdicts, len(server.requests), len(server.confirmations)) == ({}, 2, 1)
 
 
 def test_a_slow_model_is_asked_about_fewer_pairs(ada, actor):

@@ -21,6 +21,7 @@ from memory.services.decisions import decisions_link
 from memory.services.episode_texts import episode_transcript, episode_words
 from memory.services.episodes import episode_describe
 from memory.services.facts import Precheck, fact_learn, fact_precheck
+from memory.services.facts.precheck import MAX_VERDICTS
 from memory.services.reviews.open_review import review_open
 
 BY = Principal.of_system("lifecycle")
@@ -84,9 +85,11 @@ def _ask(judge: Judge, job: Job, episode: Episode, text: str, prepared: Prepared
                 agent=episode.agent, persona=episode.persona, summary=summary, transcript=text
             )
             job.tokens += extracted.tokens
-            prepared.facts = [
-                (each, fact_precheck(_draft(episode, each), waiting=False)) for each in extracted.value.facts
-            ]
+            for each in extracted.value.facts:
+                # What there is no time for is asked by the checks of the stored facts.
+                limit = MAX_VERDICTS if time.monotonic() - began < ASK_WITHIN_SECONDS else 0
+                precheck = fact_precheck(_draft(episode, each), waiting=False, limit=limit)
+                prepared.facts.append((each, precheck))
             job.tokens += sum(precheck.tokens for _, precheck in prepared.facts)
     except JudgeFailed as error:
         prepared.judge = PENDING if error.retryable else str(error)
