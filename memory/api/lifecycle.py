@@ -26,9 +26,9 @@ def lifecycle_get(
     cursor: PageCursor = "",
 ) -> Any:
     """Number of jobs in each state, and the jobs, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_job")
+    _, by, memory = caller(request, agent, "memory.view_job")
     counts = dict.fromkeys(Job.Status.values, 0)
     counts |= dict(memory.jobs.order_by().values_list("status").annotate(Count("pk")))
     runs = JobFilter.narrow(memory.jobs, status=status, handler=handler)
     page = list_page(runs, moment="queued_at", limit=limit, cursor=cursor, key="key")
-    return page | {"counts": counts, "waiting": memory.reviews.pending().count()}
+    return page | {"counts": counts, "waiting": memory.reviews.asked_of(by).pending().count()}

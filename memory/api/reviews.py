@@ -6,11 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from ninja import Router
 
-from identity.principal import Principal
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.models import MemoryReview
-from memory.models.reviews import MemoryReviewQuerySet
-from memory.persona import PersonaMemory
 from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
 from memory.selectors.filters import ReviewFilter
@@ -24,12 +20,6 @@ router = Router()
 VIEW = "memory.view_memoryreview"
 
 
-def _asked(memory: PersonaMemory, by: Principal) -> MemoryReviewQuerySet:
-    """The reviews without those about which nobody was asked, and for tokens without blind samples."""
-    reviews: MemoryReviewQuerySet = memory.reviews.exclude(status=MemoryReview.Status.UNDECIDED)
-    return reviews if by.is_person else reviews.exclude(details__has_key="blind")
-
-
 @router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List reviews of memories")
 def reviews_get(
     request: HttpRequest,
@@ -41,7 +31,7 @@ def reviews_get(
 ) -> Any:
     """Reviews of memories of the token's persona, latest first."""
     _, by, memory = caller(request, agent, VIEW)
-    reviews = _asked(memory, by).select_related("old", "new")
+    reviews = memory.reviews.asked_of(by).select_related("old", "new")
     reviews = ReviewFilter.narrow(reviews, status="" if status == "all" else status, kind=kind)
     page = list_page(reviews, moment="created_at", limit=limit, cursor=cursor)
     return page | {"items": [as_if_undecided(review) for review in page["items"]]}
@@ -51,7 +41,7 @@ def reviews_get(
 def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """One review with its facts and reasons, and its resolution once there is one."""
     _, by, memory = caller(request, agent, VIEW)
-    return as_if_undecided(row_of(_asked(memory, by).select_related("old", "new"), review_id, "review"))
+    return as_if_undecided(row_of(memory.reviews.asked_of(by).select_related("old", "new"), review_id, "review"))
 
 
 @router.post(
@@ -60,7 +50,7 @@ def review_get(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> 
 def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewResolveIn, agent: AgentSlug = "") -> Any:
     """Only for people: no token can resolve a review, whatever its scopes."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_resolve(review=row_of(_asked(memory, by), review_id, "review"), by=by, **payload.dict())
+    return review_resolve(review=row_of(memory.reviews.asked_of(by), review_id, "review"), by=by, **payload.dict())
 
 
 @router.post(
@@ -69,4 +59,4 @@ def review_resolve_post(request: HttpRequest, review_id: UUID, payload: ReviewRe
 def review_undo_post(request: HttpRequest, review_id: UUID, agent: AgentSlug = "") -> Any:
     """The facts are restored as new changes, and the review is pending again."""
     _, by, memory = caller(request, agent, REVIEW)
-    return review_undo(review=row_of(_asked(memory, by), review_id, "review"), by=by)
+    return review_undo(review=row_of(memory.reviews.asked_of(by), review_id, "review"), by=by)

@@ -13,11 +13,17 @@ from memory.models.censors import Censor
 from memory.models.facts import Fact
 from memory.models.judge_calls import JudgeCall
 from nousweb.lib import clock
+from nousweb.lib.permission_holder import PermissionHolder
 
 
 class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
     def pending(self) -> "MemoryReviewQuerySet":
         return self.filter(status=MemoryReview.Status.PENDING)
+
+    def asked_of(self, by: PermissionHolder) -> "MemoryReviewQuerySet":
+        """Those that the API shows: no undecided ones, and blind samples to people alone."""
+        asked = self.exclude(status=MemoryReview.Status.UNDECIDED)
+        return asked if by.may("memory.review_memory") else asked.exclude(details__has_key="blind")
 
 
 class MemoryReview(AgentRow):

@@ -92,6 +92,7 @@ def test_sample_looks_undecided_to_reviewers_and_changes_nothing(api, bob, actor
     token = api.as_token(actor_token)
     assert token.get("/reviews", {"status": "all"}).json()["items"] == []
     assert token.get(f"/reviews/{replaced.pk}").status_code == 404
+    assert token.get("/lifecycle").json()["waiting"] == 0
     prompt = token.post("/context", {"session_id": "s", "input": "Where does Tim live?"}).json()["system_prompt"]
     assert LINZ in prompt
     assert GRAZ not in prompt
