@@ -106,7 +106,7 @@ def attribute_undecide(review: MemoryReview, by: Principal) -> None:
 
 def _joined(review: MemoryReview) -> list[MemoryReview]:
     """The pairs that wait for the answer to this review."""
-    pairs = joined_pairs(review).filter(new__in=review.facts).select_related("agent")
+    pairs = joined_pairs(review).select_related("agent")
     return list(pairs.select_for_update(of=("self",)).order_by("pk"))
 
 
