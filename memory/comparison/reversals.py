@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from memory.comparison import lexicon as w
-from memory.comparison.slots import clauses_of, singular
+from memory.comparison.clauses import clauses_of
+from memory.comparison.slots import singular
 from memory.comparison.tokenizer import VERBS, Token, number_free
 
 Texts = tuple[str, ...]

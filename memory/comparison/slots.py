@@ -10,6 +10,7 @@ from itertools import product
 
 from memory.comparison import lexicon as w
 from memory.comparison.attribute_names import same_attribute
+from memory.comparison.clauses import MAX_SUBJECT_WORDS, OPENINGS, clauses_of, joins_names
 from memory.comparison.tokenizer import VERBS, Token, number_free, tokens_of
 from memory.policy import slot_phrases
 from memory.policy.attributes import (
@@ -21,11 +22,9 @@ from memory.policy.attributes import (
     attribute_words,
 )
 
-_MAX_CLAUSE_WORDS, _MAX_SUBJECT_WORDS, _MAX_ATTRIBUTE_WORDS, _MAX_VALUE_WORDS = 24, 6, 4, 8
+_MAX_CLAUSE_WORDS, _MAX_ATTRIBUTE_WORDS, _MAX_VALUE_WORDS = 24, 4, 8
 _MAX_BARE_WORDS = 4
 _SELF = w.words("i me my mine we us our you your he his she her they their it its user users")
-_OPENINGS = w.words("actually now currently today meanwhile also so then well presently")
-_BORDERS = w.words("| , ; and but")
 _TAILS = (
     ("instead", "of"), ("rather", "than"), ("since",), ("as", "of"), ("by", "default"), ("because",), ("from", "now"),
     ("any", "more"), ("at", "the", "moment"), ("at", "moment"), ("now",), ("again",), ("these", "days"), ("for", "now"),
@@ -106,53 +105,8 @@ def slots_of(tokens: Sequence[Token]) -> tuple[Slot, ...]:
     return tuple(dict.fromkeys(replace(slot, whole=whole and slot.whole) for slot in found))
 
 
-def clauses_of(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
-    """The clauses of a fact; one without a subject of its own begins with that of the clause before."""
-    clauses: list[tuple[Token, ...]] = []
-    carried: tuple[Token, ...] = ()
-    for clause in _clauses(tokens):
-        texts = number_free(token.text for token in clause)
-        if clauses and texts[0] in VERBS and carried:
-            clause = (*carried, *clause)
-        begin = next((at for at, text in enumerate(texts) if at and text in VERBS), 0)
-        if texts[0] not in VERBS and 0 < begin <= _MAX_SUBJECT_WORDS and "'s" not in texts[:begin]:
-            carried = clause[:begin]
-        clauses.append(clause)
-    return clauses
-
-
-def _clauses(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """The clauses of a text, without articles, and without openings that say nothing. A list ("tea and coffee", "Ghent,
-    Belgium") is no border of clauses: a verb must follow; nor is an "and" inside a name ("the author of War and Peace
-    is ...")."""
-    clause: list[Token] = []
-    for place, token in enumerate(tokens):
-        inside = token.text == "and" and _joins_names(clause, tokens[place + 1 : place + 2])
-        if token.text in _BORDERS and (token.text in ("|", ";") or (_verb_follows(tokens, place + 1) and not inside)):
-            if clause:
-                yield tuple(clause)
-            clause = []
-        elif not (not clause and token.text in _OPENINGS | _BORDERS):
-            clause.append(token)
-    if clause:
-        yield tuple(clause)
-
-
-def _joins_names(before: Sequence[Token], after: Sequence[Token]) -> bool:
-    """Whether an "and" between these words joins two names in front of the verb of its clause."""
-    return (
-        not any(token.text in VERBS for token in before)
-        and all(token.raw[:1].isupper() for token in (*before[-1:], *after))
-        and bool(before and after)
-    )
-
-
-def _verb_follows(tokens: Sequence[Token], place: int) -> bool:
-    return any(token.text in VERBS for token in tokens[place : place + 7])
-
-
 def _read(clause: tuple[Token, ...], texts: tuple[str, ...]) -> Iterator[Slot]:
-    kept = [(token, text) for token, text in zip(clause, texts, strict=True) if text not in _OPENINGS or text == "so"]
+    kept = [(token, text) for token, text in zip(clause, texts, strict=True) if text not in OPENINGS or text == "so"]
     tokens, texts = [token for token, _ in kept], tuple(text for _, text in kept)
     yield from _copular(tokens, texts)
     plain = [(token, text) for token, text in kept if text not in w.ARTICLES]
@@ -161,7 +115,7 @@ def _read(clause: tuple[Token, ...], texts: tuple[str, ...]) -> Iterator[Slot]:
         if (slot := special(plain, texts_plain)) is not None:
             yield slot
             return
-    for place in range(1, min(len(texts_plain), _MAX_SUBJECT_WORDS + 1)):
+    for place in range(1, min(len(texts_plain), MAX_SUBJECT_WORDS + 1)):
         for size in range(min(_LONGEST, len(texts_plain) - place), 0, -1):
             phrase = PHRASES.get(texts_plain[place : place + size])
             if phrase is None:
@@ -317,7 +271,7 @@ def _bare(tokens: Sequence[Token]) -> str | None:
 
 def _is_bare_value(tokens: Sequence[Token], shape: ValueShape) -> bool:
     """Whether these words can only be the value of a bare attribute, not a predicate of a thing of this name."""
-    kept = [token for token in tokens if token.text not in w.ARTICLES | _OPENINGS]
+    kept = [token for token in tokens if token.text not in w.ARTICLES | OPENINGS]
     texts = [token.text for token in kept]
     if shape is ValueShape.NUMBER:
         return True
@@ -343,12 +297,12 @@ def _attribute_name(tokens: Sequence[Token]) -> str | None:
 def _subject(tokens: Sequence[Token], texts: Sequence[str]) -> frozenset[str] | None:
     """The words that name a subject: none for "I" and the like; None if it is no name of a thing."""
     words = [text for text in texts if text not in w.ARTICLES and text != "'s"]
-    if not words or len(words) > _MAX_SUBJECT_WORDS or "'s" in texts[:-1]:
+    if not words or len(words) > MAX_SUBJECT_WORDS or "'s" in texts[:-1]:
         return None
     if set(words) <= _SELF:
         return frozenset()
     unfit = (w.QUANTIFIERS | w.NEGATIONS | (w.MODALS - _NOUNS) | w.CLAUSE_WORDS | w.PRONOUNS) & set(words)
-    if unfit == {"and"} and all(_joins_names(tokens[:at], tokens[at + 1 : at + 2]) for at, text in enumerate(texts)
+    if unfit == {"and"} and all(joins_names(tokens[:at], tokens[at + 1 : at + 2]) for at, text in enumerate(texts)
                                 if text == "and"):  # fmt: skip
         unfit = frozenset()
     return None if unfit or any("+ed" in word or "+ing" in word for word in words[1:]) else frozenset(words)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from memory.comparison import lexicon as w
 from memory.comparison.attribute_names import same_attribute, stated_name
-from memory.comparison.slots import Slot, clauses_of
+from memory.comparison.clauses import clauses_of
+from memory.comparison.slots import Slot
 from memory.comparison.tokenizer import Token, base_form, number_free, tokens_of
 from memory.policy.attributes import attribute_rule
 
