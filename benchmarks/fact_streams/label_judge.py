@@ -83,7 +83,8 @@ def label_judge(labels: Labels) -> Iterator[tuple[dict[str, str], list[int]]]:
 
 def verdict(labels: Labels, pair: tuple[str, str]) -> dict[str, Any]:
     """The verdict on a pair; one in twenty says "unrelated" of a change, or "update" of what holds beside it."""
-    relation = labels.get(pair, "unrelated")
+    # Exchanged, the two facts of a pair are what they were.
+    relation = labels.get(pair) or labels.get(pair[::-1], "unrelated")
     chance = int.from_bytes(hashlib.sha256("\n".join(pair).encode()).digest()[:4]) / 2**32
     if chance < WRONG_SHARE:
         relation = "unrelated" if relation in ("update", "duplicate") else "update"
