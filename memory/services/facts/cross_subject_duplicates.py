@@ -11,6 +11,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, SubjectAlias
+from memory.services.facts.fields import FACT_FIELDS, TIME_FIELDS
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
@@ -19,22 +20,6 @@ Kind = MemoryReview.Kind
 Resolution = MemoryReview.Resolution
 MAX_REPEATED_REVIEWS = 5
 """Maximum number of reviews of one sentence and one other subject."""
-
-FACT_FIELDS = (
-    "subject",
-    "attribute",
-    "value",
-    "category",
-    "kind",
-    "scope",
-    "project",
-    "task",
-    "tags",
-    "confidence",
-    "importance",
-    "source",
-)
-TIME_FIELDS = ("valid_from", "valid_until")
 
 
 def cross_subject_review(*, fact: Fact, stored: Fact, by: Principal) -> MemoryReview | None:

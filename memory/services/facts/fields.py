@@ -20,6 +20,13 @@ from nousweb.lib.validation import (
     word_check,
 )
 
+FACT_FIELDS = (
+    "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance",
+    "source",
+)  # fmt: skip
+"""The fields that a writer may state beside the content, without those of its valid time."""
+TIME_FIELDS = ("valid_from", "valid_until")
+
 
 def fact_fields_check(
     *,
