@@ -46,6 +46,10 @@ def label_judge(labels: Labels) -> Iterator[tuple[dict[str, str], list[int]]]:
             text = "\n".join(message["content"] for message in asked["messages"])
             told = [(which, html.unescape(words)) for which, words in _MEMORY.findall(text)]
             pairs = [(old, new) for (_, old), (_, new) in zip(told[::2], told[1::2], strict=True)]
+            if not pairs:
+                # It merges and summarises nothing.
+                self.send_error(400)
+                return
             calls.append(len(pairs))
             verdicts = [verdict(labels, pair) for pair in pairs]
             numbered = {"verdicts": [{"pair": number, **each} for number, each in enumerate(verdicts, 1)]}
