@@ -1,7 +1,7 @@
 """The change feed: record a change in its own transaction, and read changes in order.
 
 A stream contains the changes of one persona of one agent. The database numbers them after the commit without gaps
-(`CHANGE_FEED` in identity/migrations/0001_squashed_0026_labels.py), so reading never waits for a writer and never
+(`CHANGE_FEED` in identity/migrations/0001_initial.py), so reading never waits for a writer and never
 misses one.
 """
 

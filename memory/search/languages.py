@@ -1,7 +1,7 @@
 """The languages of lexical search, and the tokenizer of texts and queries: PostgreSQL's own dictionaries.
 
 A language for which PostgreSQL has none is read as it is, without stemming. Scripts without spaces are read in
-overlapping pieces whatever the language (`nous_terms`, memory/migrations/0001_squashed_0045_labels.py).
+overlapping pieces whatever the language (`nous_terms`, memory/migrations/0001_initial.py).
 """
 
 from dataclasses import dataclass

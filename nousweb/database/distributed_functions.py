@@ -2,7 +2,7 @@
 
 A setting of the transaction reaches the servers of a table by `SET LOCAL`, not by `set_config`. A trigger on a part of
 a table sees no other table, so the functions themselves record the sealed rows that they delete: elsewhere triggers do
-that (`HOLES` in memory/migrations/0001_squashed_0045_labels.py). Derived from the functions' own text, so that nothing
+that (`HOLES` in memory/migrations/0001_initial.py). Derived from the functions' own text, so that nothing
 is duplicated.
 """
 

@@ -45,7 +45,7 @@ SEALED = {
     "memory_judgecall": "judgecall",
 }
 """Distributed tables whose rows are sealed, and how seals call them (`HOLES` in
-memory/migrations/0001_squashed_0045_labels.py)."""
+memory/migrations/0001_initial.py)."""
 
 SETTINGS = {
     "citus.enable_unsafe_triggers": "on",

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import random
 import re
 from datetime import timedelta
@@ -294,6 +295,27 @@ def test_transfer_of_an_incomplete_or_wrong_file_stores_nothing(lines, tmp_path,
     with pytest.raises(CommandError, match=why):
         import_agent(path, slug="copy")
     assert {model: model._default_manager.count() for model in before} == before
+
+
+def test_export_from_before_the_first_release_imports_whole(system, tmp_path):
+    exported = Path(__file__).parents[1] / "fixtures" / "agent_before_0.1.0.jsonl.xz"
+    path = tmp_path / "marlow.jsonl"
+    path.write_bytes(lzma.decompress(exported.read_bytes()))
+    rows = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "table" in line]
+    import_agent(path)
+    agent = Agent.objects.get(slug="marlow")
+    again = [json.loads(line) for line in agent_export(agent=agent, by=system)]
+    for table, column in (
+        ("identityversion", "content"), ("fact", "content"), ("event", "content"), ("episode", "summary"),
+        ("decision", "description"), ("procedure", "name"), ("censor", "pattern"), ("factchange", "action"),
+    ):  # fmt: skip
+        before, after = (
+            sorted(str(line["row"][column]) for line in of if line.get("table") == table) for of in (rows, again)
+        )
+        assert before, table
+        assert after == before, table
+    active = {row["row"]["id"]: row["row"]["active"] for row in rows if row["table"] == "fact"}
+    assert {str(key): kept for key, kept in Fact.objects.values_list("id", "active")} == active
 
 
 def test_transfer_slug_taken_or_missing_is_refused(full, exported):

@@ -1,4 +1,4 @@
-"""Drills: a backup that is taken while agents write, restored elsewhere; and the state of an old version, upgraded."""
+"""Drills: a backup that is taken while agents write, restored elsewhere; and the state of a release, upgraded."""
 
 import json
 import lzma
@@ -26,8 +26,9 @@ from tests.database import DATABASE
 from tests.factories import make_events, make_fact
 from tests.product import PATIENCE, PROJECT
 
-OLD = PROJECT / "tests" / "fixtures" / "demo_of_8dedd86.dump.xz"
-OLD_TOKEN = "nous_bcVo-4RiPGvVGTG8ZG_rb79EpLbpbSkbCwBFmlcXUpg"
+FIXTURES = PROJECT / "tests" / "fixtures"
+RELEASE = FIXTURES / "demo_of_0.1.0.dump.xz"
+RELEASE_TOKEN = "nous_MxB11YPRjvozYBCENKjfLu9GFrV47P_XoSaPlkEbn5Y"
 """The demo's token of that database, whose agent is there and nowhere else."""
 OWN_TABLES = ("identity_", "memory_", "context_", "auth_user", "auth_group")
 MADE_AGAIN = ("memory_searchitem", "memory_searchstatistics", "auth_group_permissions")
@@ -116,27 +117,28 @@ def test_backup_while_writing_goes_on_is_whole_elsewhere(ada, actor, folder, pyt
 
 
 @pytest.mark.django_db
-def test_state_of_an_old_version_is_intact_after_its_upgrade(folder, pytestconfig):
+def test_state_of_a_release_is_intact_after_its_upgrade(folder, pytestconfig):
     owner = pytestconfig.stash[DATABASE].owner_url
-    name = f"old_{os.getpid()}"
+    name = f"release_{os.getpid()}"
     with psycopg.connect(owner, autocommit=True) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     try:
-        (folder / "old.dump").write_bytes(lzma.decompress(OLD.read_bytes()))
+        (folder / "release.dump").write_bytes(lzma.decompress(RELEASE.read_bytes()))
         of_owner, data = database_url(pytestconfig, name), folder / "data"
         data.mkdir()
-        backup_restore(folder / "old.dump", url=of_owner, data_folder=data, keep_secret=True)
+        backup_restore(folder / "release.dump", url=of_owner, data_folder=data, keep_secret=True)
         before = rows_of(of_owner)
         assert {table: len(before[table]) for table in ("memory_fact", "memory_event", "identity_identityversion")} == {
-            "memory_fact": 20, "memory_event": 45, "identity_identityversion": 12,
+            "memory_fact": 22, "memory_event": 45, "identity_identityversion": 12,
         }  # fmt: skip
         product = urlsplit(pytestconfig.stash[DATABASE].url)._replace(path=f"/{name}").geturl()
-        answer = json.loads(
-            program_run(
-                UPGRADE, OLD_TOKEN, DATABASE_URL=product, DATABASE_OWNER_URL=of_owner, NOUS_DATA_DIR=str(data)
-            ).splitlines()[-1]
-        )
+        addresses = {"DATABASE_URL": product, "DATABASE_OWNER_URL": of_owner, "NOUS_DATA_DIR": str(data)}
+        answer = json.loads(program_run(MIGRATE + UPGRADE, RELEASE_TOKEN, **addresses).splitlines()[-1])
         after, schema = rows_of(of_owner), schema_of(of_owner)
+        with psycopg.connect(of_owner, autocommit=True) as there:
+            there.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('identity', '0002_other', now())")
+        with pytest.raises(AssertionError, match=r"migration identity\.0002_other, which this version does not have"):
+            program_run(MIGRATE, **addresses)
     finally:
         with psycopg.connect(owner, autocommit=True) as server:
             server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -153,10 +155,12 @@ def test_state_of_an_old_version_is_intact_after_its_upgrade(folder, pytestconfi
     assert answer["memories"] > 0
 
 
-UPGRADE = """
-import json, os, sys
+MIGRATE = """
 from nousweb.runtime.command_line import main
 main(["nous", "migrate", "--verbosity", "0"])
+"""
+UPGRADE = """
+import json, sys
 from django.test import Client
 asked = {"session_id": "s", "input": "Who is on call in even weeks?", "explain": True}
 headers = {"Authorization": f"Bearer {sys.argv[1]}"}

@@ -5,5 +5,5 @@ rows of one persona of an agent). Their positions are assigned after the commit,
 sealed range. A row is a leaf of a Merkle tree (RFC 9162); a seal contains its root and the hash of the seal before.
 
 An erasure deletes sealed rows. The database then keeps the hash of each row, sets its salt to zero, and records a
-tombstone with the erasure's receipt (`HOLES` in memory/migrations/0001_squashed_0045_labels.py).
+tombstone with the erasure's receipt (`HOLES` in memory/migrations/0001_initial.py).
 """

@@ -22,7 +22,7 @@ from nousweb.lib.merkle_tree import tree_root
 
 LOCK = "nous.log"
 """Advisory lock of a transaction: the sealer has it for itself, erasures share it (`HOLES` in
-memory/migrations/0001_squashed_0045_labels.py)."""
+memory/migrations/0001_initial.py)."""
 HASHED = (
     "format", "serial", "kind", "agent_id", "agent_slug", "persona", "number", "first", "count", "floor", "since",
     "sealed_at", "root", "chain_previous", "previous",

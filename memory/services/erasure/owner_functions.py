@@ -1,6 +1,6 @@
 """Steps of an erasure that only the owner of the tables may do, by database functions.
 
-memory/migrations/0001_squashed_0045_labels.py defines them. They decide themselves which rows go, and write the
+memory/migrations/0001_initial.py defines them. They decide themselves which rows go, and write the
 receipt: this side tells who erases and why, and what it has erased of ordinary tables.
 """
 
