@@ -16,9 +16,6 @@ OWN_SERVER = "starts a PostgreSQL of its own"
 ANALYZED = "runs ANALYZE, after which Citus reads no copied table in the same transaction"
 
 EXCEPTIONS = {
-    "tests/context/test_as_of.py::test_retired_at_migration": (
-        "runs a migration's statement, which belongs before the distribution"
-    ),
     "tests/memory/test_many_subjects.py::test_no_statement_about_a_subject_reads_all_of_them": ANALYZED,
     "tests/memory/test_project_erasure.py::test_lists_of_a_project_read_its_index": ANALYZED,
     "tests/memory/test_lock_order.py::test_deadlock_is_retried": (
@@ -26,9 +23,6 @@ EXCEPTIONS = {
     ),
     "tests/memory/test_profile_api.py::test_first_of_core_memory_is_found_by_an_index_in_its_order": (
         "reads a plan under settings of its transaction, which the servers of the parts do not get"
-    ),
-    "tests/security/test_peoples_memories.py::test_memory_migration_finds_peoples_changes_in_the_trail": (
-        "runs a migration's statement, which belongs before the distribution"
     ),
     "tests/security/test_seals.py::test_commits_in_another_order_than_they_began_are_no_edits": (
         "the horizon of the log waits for each transaction of the server, those of other tests' databases too"

@@ -1,6 +1,5 @@
 """A context as of a moment is made of what was known, and in force, then: texts, filing, pins, censors, settings."""
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -601,24 +600,3 @@ def _shown(agent, episode):
         return None
     row = Episode.objects.get(pk=episode.pk)
     return (*loaded, row.tags, row.importance)
-
-
-@pytest.mark.parametrize("name", ["decision", "procedure", "episode"])
-def test_retired_at_migration_finds_when_a_memory_was_retired(old_ada, system, name):
-    migration = importlib.import_module("memory.migrations.0011_retired_at")
-    kind = KINDS[name]
-    rows = [kind.make(old_ada, system) for _ in range(3)]
-    with clock.at(ago(10)):
-        kind.retire(rows[0], system)
-    # This one was retired before there was a trail.
-    type(rows[1]).objects.filter(pk=rows[1].pk).update(active=False)
-    moments = type(rows[0]).objects.order_by("pk").values_list("pk", "retired_at")
-    before = dict(moments)
-    assert before[rows[0].pk] == ago(10)
-    type(rows[0]).objects.update(retired_at=None)
-    SearchItem.objects.update(retired_at=None)
-    with connection.cursor() as cursor:
-        cursor.execute(migration.BACKFILL)
-    assert dict(moments) == before
-    assert SearchItem.objects.get(item_id=str(rows[0].pk)).retired_at == ago(10)
-    assert SearchItem.objects.exclude(item_id=str(rows[0].pk)).filter(retired_at__isnull=False).count() == 0

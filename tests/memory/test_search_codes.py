@@ -1,19 +1,15 @@
 """Numbers, identifiers, paths and addresses: the memory that has exactly this one comes first, over HTTP."""
 
-import importlib
-
 import pytest
 from django.db import connection
 from django.utils import timezone
 
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from memory.models import SearchItem
 from memory.persona import ActorMemory
 from memory.search.codes import MAX_CODES, codes_of
 from memory.search.query_word_counts import counts_read
 from memory.services.search_index.row_embedding import embed_pending_rows
-from tests.database import as_the_owner
 from tests.factories import make_events, make_facts, make_principal, make_token
 from tests.http import ApiClient, browser
 
@@ -258,15 +254,3 @@ def test_words_of_a_text(text, found):
     with connection.cursor() as cursor:
         cursor.execute("SELECT tsvector_to_array(nous_terms('english', %s))", [text])
         assert set(cursor.fetchone()[0]) == found
-
-
-def test_upgrade_reads_what_was_stored_before(api, actor_token, ada, actor):
-    migration = importlib.import_module("memory.migrations.0048_parts_of_words")
-    with as_the_owner(), connection.cursor() as cursor:
-        cursor.execute(migration.NO_FUNCTIONS)
-        make_facts(ada, [LOG, "The sun shines."], actor, subject="PUMP-44")
-        assert "'error'" not in SearchItem.objects.get(agent=ada, text=LOG).terms
-        cursor.execute(migration.FUNCTIONS)
-        cursor.execute(migration.READ_AGAIN)
-    assert "'error'" in SearchItem.objects.get(agent=ada, text=LOG).terms
-    assert recalled(actor_token, "error.log")[0][0] == LOG

@@ -1,13 +1,10 @@
 """An agent that tries to rewrite the procedures, decisions and episodes that people wrote or decided."""
 
-import importlib
-
 import pytest
-from django.db import connection
 
 from identity.principal import Principal
 from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
-from memory.models import Decision, Episode, Job, Procedure
+from memory.models import Job, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem
@@ -126,22 +123,3 @@ def test_memory_used_or_saved_unchanged_is_not_endorsed(agent, person):
     assert call(person, "PATCH", path, PROCEDURE[1], AGENT).status_code == 200
     assert not Procedure.objects.get().endorsed
     assert call(agent, "PATCH", path, {"steps": ["Deploy."]}).status_code == 200
-
-
-def test_memory_migration_finds_peoples_changes_in_the_trail(agent, person):
-    migration = importlib.import_module("memory.migrations.0017_endorsed_memories")
-    for what in (PROCEDURE, DECISION, EPISODE):
-        made(person, what, AGENT)
-        made(agent, what)
-    person.post(made(agent, DECISION) + "/review", {"outcome": "failure"}, AGENT)
-    person.post(made(agent, EPISODE) + "/close", {}, AGENT)
-    person.post(made(agent, PROCEDURE) + "/activate", {}, AGENT)
-    models = (Procedure, Decision, Episode)
-    held = [sorted(model.objects.values_list("pk", "endorsed")) for model in models]
-    assert [sum(endorsed for _, endorsed in rows) for rows in held] == [1, 2, 2]
-    for model in models:
-        model.objects.update(endorsed=False)
-    with connection.cursor() as cursor:
-        for name, actions in migration.ACTIONS.items():
-            cursor.execute(migration.BACKFILL.format(name=name, actions=actions))
-    assert [sorted(model.objects.values_list("pk", "endorsed")) for model in models] == held
