@@ -1,32 +1,27 @@
 """pytest plugin: a throw-away PostgreSQL for the whole run, created before Django reads its settings.
 
-TEST_DATABASE_URL names a server to use instead; its user needs the privilege to create databases. TEST_CITUS_URL names
-a database of a Citus cluster instead, beside which each process makes one of its own (tests/cluster.py). All files of
-the run go into a temporary folder, which is removed at its end. Folders of killed runs are removed by the next run.
+TEST_DATABASE_URL names a server to use instead, whose user needs the privilege to create databases; the tests have that
+one role then. TEST_CITUS_URL names a database of a Citus cluster instead, beside which each process makes its own
+(tests/cluster.py). All files of the run go into a temporary folder, which is removed at its end. Folders of killed runs
+are removed by the next run.
 
 Tests have no more privileges in it than the running product: the owner of the tables creates and migrates the test
 database, and then its connections step down to the product's role (`SET ROLE`). Tests change tables themselves through
-`as_the_owner`. A given server whose user may not create roles is used with one role.
+`as_the_owner`.
 """
 
 import atexit
-import contextlib
 import fcntl
 import gc
 import os
-import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 from psycopg import sql
 
@@ -40,10 +35,6 @@ atexit.register(gc.freeze)
 
 FOLDER_PREFIX = "nous-test-"
 SECRET_KEY = "only-for-tests-" + "x" * 50
-MIGRATED = "migrated"
-"""Database of a copied cluster of which the test database is a copy."""
-
-
 DATABASE = pytest.StashKey["ThrowAwayDatabase"]()
 COMPILE_LOCK = pytest.StashKey[int]()
 """Held by the process that compiles, until it has collected the tests."""
@@ -52,7 +43,7 @@ COMPILE_LOCK = pytest.StashKey[int]()
 class ThrowAwayDatabase:
     """The folder and, unless a URL was given, the server of one test process.
 
-    A process that only distributes tests uses no server; it creates the template for the servers of the others.
+    A process that only distributes tests (`asks` is False) uses no server.
     """
 
     def __init__(self, given_url: str, *, asks: bool) -> None:
@@ -64,126 +55,29 @@ class ThrowAwayDatabase:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._server: EmbeddedServer | None = None
-        self._migrated: MigratedCluster | None = None
-        self._role: tuple[str, str] | None = None
         self._of_cluster: ClusterDatabase | None = None
         self._pid = os.getpid()
-        # The server of a process that was handed tests out begins with a copy, when it has collected them.
-        self.copied = not given_url and "PYTEST_XDIST_WORKER" in os.environ
+        self.owner_url = self.url = given_url
         if given_url and given_url == CITUS_URL:
-            # With one role, as the product has there.
             if asks:
                 self._of_cluster = ClusterDatabase(given_url)
-            self.owner_url = self.url = self._of_cluster.url if self._of_cluster else given_url
+                self.owner_url = self.url = self._of_cluster.url
         elif given_url:
             check_requirements(given_url)
-            self.owner_url = given_url
-            self._role = _role_make(given_url) if asks else None
-            self.url = _as_user(given_url, *self._role) if self._role else given_url
         else:
             self._server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
-            self.owner_url = self._server.owner_url
-            self.url = self._server.url
-            if not asks:
-                self._migrated = MigratedCluster(self.folder)
-                self._migrated.make()
-            elif not self.copied:
+            self.owner_url, self.url = self._server.owner_url, self._server.url
+            if asks:
                 self._server.start()
-
-    def start_copied(self) -> None:
-        """Start the server that begins with a copy, once there is a cluster to copy; do nothing with any other."""
-        if self.copied and self._server is not None:
-            MigratedCluster(Path(os.environ["TEST_RUN_FOLDER"])).copy_to(self._server)
-            self._server.start()
 
     def remove(self) -> None:
         """Stop the server and delete the folder; a forked child does neither."""
         if os.getpid() == self._pid:
-            if self._migrated is not None:
-                self._migrated.wait()
             if self._server is not None:
                 self._server.destroy()
             if self._of_cluster is not None:
                 self._of_cluster.remove()
-            if self._role is not None:
-                # Kept where a test database was kept, in which it has rights.
-                with contextlib.suppress(psycopg.Error), psycopg.connect(self.owner_url) as connection:
-                    connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(self._role[0])))
             _folder_remove(self.folder)
-
-
-class MigratedCluster:
-    """The stopped server of which every server of a run in several processes begins with a copy.
-
-    It has the database MIGRATED, as `migrate` leaves it. It is made while the processes import and collect.
-    """
-
-    def __init__(self, run_folder: Path) -> None:
-        self.folder = run_folder / "migrated"
-        self._lock = run_folder / "migrated.lock"
-        self._maker: threading.Thread | None = None
-
-    def exists(self) -> bool:
-        """Whether this run has one, be it not finished yet."""
-        return self.folder.exists()
-
-    def make(self) -> None:
-        """Begin to create it; users wait until it is ready."""
-        self.folder.mkdir()
-        self.folder.chmod(0o755)
-        lock = self._lock.open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        self._maker = threading.Thread(target=self._make, args=[lock])
-        self._maker.start()
-
-    def wait(self) -> None:
-        """Wait until the creation has ended."""
-        if self._maker is not None:
-            self._maker.join()
-
-    def copy_to(self, server: EmbeddedServer) -> None:
-        """Give `server`, which has no cluster yet, a copy of this one."""
-        with self._lock.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        if not (self.folder / "done").exists():
-            raise PostgresProblem(f"The cluster of the tests was not made: {(self.folder / 'problem').read_text()}")
-        cluster_copy(EmbeddedServer(self.folder), server)
-
-    def _make(self, lock: TextIO) -> None:
-        server = EmbeddedServer(self.folder, fast_unsafe=True, say=lambda line: None)
-        try:
-            server.start()
-            try:
-                with psycopg.connect(server.owner_url, autocommit=True) as connection:
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(MIGRATED)))
-                kept = {name: value for name, value in os.environ.items() if not name.startswith("NOUS_")}
-                subprocess.run(
-                    [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-                    cwd=Path(__file__).parent.parent,
-                    env=kept
-                    | {
-                        "DATABASE_URL": _of_database(server.url, MIGRATED),
-                        "DATABASE_OWNER_URL": _of_database(server.owner_url, MIGRATED),
-                        "NOUS_DATA_DIR": str(self.folder),
-                        "NOUS_SECRET_KEY": SECRET_KEY,
-                    },
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                )
-            finally:
-                server.stop()
-            (self.folder / "done").touch()
-        except (PostgresProblem, psycopg.Error, subprocess.CalledProcessError) as problem:
-            (self.folder / "problem").write_text(f"{problem}\n{getattr(problem, 'stderr', '')}")
-        finally:
-            lock.close()
-
-
-def cluster_copy(source: EmbeddedServer, target: EmbeddedServer) -> None:
-    """Give `target`, which has no cluster yet, a copy of that of `source`, which does not run."""
-    # Unlike shutil's, this copy keeps the owner, which PostgreSQL insists on.
-    subprocess.run(["cp", "-a", source.paths.cluster, target.paths.cluster], check=True)
 
 
 def prepared_folder(run_folder: Path) -> Path:
@@ -192,34 +86,11 @@ def prepared_folder(run_folder: Path) -> Path:
 
 
 def _folder_remove(folder: Path) -> None:
-    for made in (prepared_folder(folder), folder / "migrated"):
-        if made.exists():
-            # Its cluster may lie elsewhere.
-            EmbeddedServer(made).destroy()
+    prepared = prepared_folder(folder)
+    if prepared.exists():
+        # Its cluster may lie elsewhere.
+        EmbeddedServer(prepared).destroy()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _role_make(given_url: str) -> tuple[str, str] | None:
-    """Make a role for the product on a given server; its name and password, or None where the user may not."""
-    name, password = f"nous_test_{secrets.token_hex(4)}", secrets.token_hex(16)
-    role = sql.Identifier(name)
-    try:
-        with psycopg.connect(given_url) as connection:
-            connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(password)))
-            connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(role))
-            connection.execute(sql.SQL("SET ROLE {}").format(role))
-    except psycopg.Error:
-        return None
-    return name, password
-
-
-def _as_user(url: str, user: str, password: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=f"{user}:{quote(password)}@{parts.netloc.rpartition('@')[2]}").geturl()
-
-
-def _of_database(url: str, name: str) -> str:
-    return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
 def _remove_abandoned() -> None:
@@ -309,23 +180,11 @@ def pytest_configure(config: pytest.Config) -> None:
         name = settings.DATABASES["default"]["NAME"].removesuffix(PROCESS)
         settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = name
         config.option.reuse_db = True
-    if config.stash[DATABASE].copied:
-        settings.DATABASES["default"].setdefault("TEST", {})["TEMPLATE"] = MIGRATED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what a cluster cannot do."""
     exceptions_mark(items)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
-    """Start the server, if it has not been: a copy of a cluster that was made while the tests were collected."""
-    try:
-        session.config.stash[DATABASE].start_copied()
-    except PostgresProblem as problem:
-        raise pytest.UsageError(str(problem)) from problem
-    return (yield)
 
 
 @contextmanager

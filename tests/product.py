@@ -16,11 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
 
 from nousweb.runtime.postgres import EmbeddedServer
-from nousweb.runtime.postgres.server import DATABASE, OWNER, ROLE
-from tests.database import MIGRATED, MigratedCluster, cluster_copy, prepared_folder
+from tests.database import prepared_folder
 from tests.memory.embedders import Endpoint, endpoint
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -169,26 +167,21 @@ def prepared_cluster_copy(server: EmbeddedServer) -> str:
     Migrating is the dearest part of a product's start and always has the same result, so that one product of a run
     (of all its processes) does it for all.
     """
-    run_folder = Path(os.environ["TEST_RUN_FOLDER"])
-    folder = prepared_folder(run_folder)
+    folder = prepared_folder(Path(os.environ["TEST_RUN_FOLDER"]))
     said = folder / "token"
     prepared = EmbeddedServer(folder, say=lambda line: None)
     with (folder.parent / "prepared.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not said.exists():
-            migrated = MigratedCluster(run_folder)
-            if migrated.exists():
-                migrated.copy_to(prepared)
             prepared.start()
             try:
-                if migrated.exists():
-                    _tests_rights_remove(prepared)
                 environment = _environment(prepared) | {"DATABASE_OWNER_URL": prepared.owner_url}
                 token = _run(environment | {"NOUS_EMBED_BASE_URL": "http://127.0.0.1:1/v1"}, "-c", PREPARE)
             finally:
                 prepared.stop()
             said.write_text(token.strip())
-    cluster_copy(prepared, server)
+    # Unlike shutil's, this copy keeps the owner, which PostgreSQL insists on.
+    subprocess.run(["cp", "-a", prepared.paths.cluster, server.paths.cluster], check=True)
     return said.read_text()
 
 
@@ -200,17 +193,6 @@ def _compressed_files_share(folder: Path) -> None:
     shared = Path(os.environ["TEST_RUN_FOLDER"]) / "static-compressed"
     shared.mkdir(exist_ok=True)
     (folder / "static-compressed").symlink_to(shared, target_is_directory=True)
-
-
-def _tests_rights_remove(server: EmbeddedServer) -> None:
-    """Remove the tests' privileges from a copy of the tests' cluster, as if the product's own `start` and `migrate` had
-    made it."""
-    database, migrated, owner, role = map(sql.Identifier, (DATABASE, MIGRATED, OWNER, ROLE))
-    with server._connected() as superuser:
-        superuser.execute(sql.SQL("DROP DATABASE {}").format(database))
-        superuser.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(migrated, database))
-        superuser.execute(sql.SQL("ALTER ROLE {} NOCREATEDB").format(owner))
-        superuser.execute(sql.SQL("REVOKE {} FROM {}").format(role, owner))
 
 
 @contextlib.contextmanager
