@@ -20,7 +20,6 @@ from django.test import TransactionTestCase, client, override_settings
 from django.test.client import ClientHandler
 from django.utils import timezone
 from pytest_django.plugin import DjangoDbBlocker
-from whitenoise.middleware import WhiteNoiseMiddleware
 
 from identity.models import Agent, ApiToken
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
@@ -75,24 +74,6 @@ def _threads_of_a_worker_have_ended() -> Iterator[None]:
         if thread.name in ("webhooks", "job-requeuer"):
             thread.join(10)
             assert not thread.is_alive(), f"This test leaves the thread {thread.name!r} behind."
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _static_files_are_listed_once() -> Iterator[None]:
-    """Every test client has middleware of its own; listing 190 files for each takes ten times as long as a request."""
-    listed: dict[str, dict[str, Any]] = {}
-    ordinary = WhiteNoiseMiddleware.add_files_from_finders
-
-    def once(self: WhiteNoiseMiddleware) -> None:
-        if self.static_prefix not in listed:
-            others, self.files = self.files, {}
-            ordinary(self)
-            listed[self.static_prefix], self.files = self.files, others
-        self.files.update(listed[self.static_prefix])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", once)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
