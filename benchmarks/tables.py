@@ -135,24 +135,21 @@ PEERS = {"mem0": "mem0", "langgraph": "LangGraph PostgresStore"}
 
 
 def left_out_table(found: dict[str, Any]) -> str:
-    """By corpus: simple scores, and fits without the measured data; the last also by kind of question."""
+    """By corpus: simple scores, and fits without the measured data."""
     columns = ("@10", "@20", "@50", "kept@10", "precision@10")
     rows = []
     for label, of in found["scores"].items():
         for group, values in of.items():
             cells = {name: value for name, value in zip(found["measures"], values, strict=False) if value == value}
-            if "@10" in cells and (":" not in group or label == BY_KIND):
+            if "@10" in cells and ":" not in group:
                 rows.append([label, group, *(share(cells.get(column)) for column in columns)])
     return lines_of(["", "", "recall@10", "recall@20", "recall@50", "above the threshold@10", "precision@10"], rows)
-
-
-BY_KIND = "without the conversation"
 
 
 def languages_table(found: dict[str, Any]) -> str:
     """For each way of searching and language: the first hit, and the evidence among five."""
     rows = []
-    for way in dict.fromkeys(way for of in found.values() for way in of if way != "detected"):
+    for way in _ways(found):
         cells = [
             f"{share(of[way]['hit@1'])} / {share(of[way]['recall@5'])}" if way in of else "–" for of in found.values()
         ]
@@ -160,10 +157,16 @@ def languages_table(found: dict[str, Any]) -> str:
     return lines_of(["first hit / recall@5", *(LANGUAGES[code] for code in found)], rows)
 
 
+def _ways(found: dict[str, Any]) -> list[str]:
+    """The ways of searching, without those that read every language by the English dictionary."""
+    ways = dict.fromkeys(way for of in found.values() for way in of)
+    return [way for way in ways if way != "detected" and not way.endswith("English dictionary")]
+
+
 def language_thresholds_table(found: dict[str, Any]) -> str:
     """For each search and language: the items above the threshold, and false contexts."""
     rows = []
-    for way in dict.fromkeys(way for of in found.values() for way in of if way.startswith("search")):
+    for way in (way for way in _ways(found) if way.startswith("search")):
         cells = []
         for of in found.values():
             one = of.get(way)

@@ -69,7 +69,6 @@ def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
     latency |= {"mem0": {"p50_ms": 5.0, "p95_ms": 7.0}, "langgraph": {"skipped": "no environment"}}
     scores = {
         "cosine": {"beam": [0.5, 0.6, 0.7, 0.8], "beam: ordering": [0.1, 0.2, 0.3, 0.4]},
-        "without the conversation": {"beam: ordering": [0.1, 0.2, 0.3, 0.4], "beam: abstention": [float("nan")] * 4},
     }
     left_out = {"measures": ["@5", "@10", "@20", "@50"], "scores": scores}
     for file, found in (("fact-pairs", pairs), ("latency", {"10000": latency}), ("left-out", left_out)):
@@ -82,6 +81,4 @@ def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
     assert "| mem0, in process | 5.0 ms | 7.0 ms |  |" in document
     assert "LangGraph" not in document
     assert "| cosine | beam | .600 | .700 | .800 | – | – |" in document
-    assert "| without the conversation | beam: ordering | .200 | .300 | .400 | – | – |" in document
-    assert "abstention" not in document
-    assert document.count("beam: ordering") == 1
+    assert "beam: ordering" not in document
