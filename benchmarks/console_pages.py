@@ -54,10 +54,7 @@ def addresses() -> dict[str, str]:
         " agent_context_fingerprints agent_context_settings agent_context_pins agent_expectations agent_playground"
         " agent_context agent_search"
     )
-    plain = (
-        "home inbox notifications review memory_review lifecycle audit integrity agents people account"
-        " context_profiles api_reference"
-    )
+    plain = "home inbox notifications lifecycle audit integrity agents people account context_profiles api_reference"
     found = {name: reverse(name) for name in plain.split()}
     found |= {name: reverse(name, args=["marlow"]) for name in of_agent.split()}
 
@@ -75,9 +72,11 @@ def addresses() -> dict[str, str]:
         ("snoozed", "view=snoozed"),
     ):
         more("inbox", label, query)
-    more("review", "decided", "status=decided")
-    more("memory_review", "duplicates", "kind=duplicate")
-    more("memory_review", "answered", "status=decided")
+    more("inbox", "identity", "view=identity")
+    more("inbox", "identity, decided", "view=identity&status=decided")
+    more("inbox", "reviews", "view=questions")
+    more("inbox", "duplicates", "view=questions&kind=duplicate")
+    more("inbox", "reviews, answered", "view=questions&status=decided")
     more("audit", "one action", "action=fact.store")
     more("audit", "a word", "q=harbour")
     more("agent_facts", "a word", "q=harbour")

@@ -9,7 +9,6 @@ from django.db.models import Q, QuerySet
 
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 
 
@@ -38,40 +37,6 @@ def audit_actions(by: Principal) -> list[str]:
             """  # noqa: S608
         )
         return [action for (action,) in cursor.fetchall()]
-
-
-SORTS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
-"""Orders of the inbox."""
-STATUSES = {"pending": "Pending", "applied": "Applied, to look over", "decided": "Decided"}
-"""Filters of the list of proposals by status."""
-
-
-class QueueForm(forms.Form):
-    """The choices of the review queue, which QueueFilter reads."""
-
-    agent = forms.CharField(required=False)
-    risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
-    section = forms.ChoiceField(choices=[("", "Any section"), *Section.choices], required=False)
-    sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
-    status = forms.ChoiceField(choices=list(STATUSES.items()), required=False)
-
-    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # A list, because a callable is called each time that the field is drawn.
-        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices(by)], required=False)
-
-
-class InboxForm(forms.Form):
-    """The choices of the inbox over all kinds, which InboxFilter reads."""
-
-    agent = forms.CharField(required=False)
-    risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
-    sort = forms.ChoiceField(choices=list(SORTS.items()), required=False, label="Order")
-    view = forms.CharField(widget=forms.HiddenInput, required=False)
-
-    def __init__(self, *args: Any, by: Principal, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["agent"] = forms.ChoiceField(choices=[("", "Any agent"), *agent_choices(by)], required=False)
 
 
 class DateInput(forms.DateInput):

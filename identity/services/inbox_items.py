@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from identity.models import Agent, ItemAssignment, ItemComment, ItemSnooze, Notification, Persona, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
@@ -104,3 +105,10 @@ def item_rows_erase(keys: list[UUID]) -> int:
     which audits it."""
     models_of_items = (ItemAssignment, ItemSnooze, ItemComment, SecondOpinion, Notification)
     return sum(model._default_manager.filter(item_id__in=keys).delete()[0] for model in models_of_items)
+
+
+def not_snoozed(person: int) -> Q:
+    """Condition on pending proposals or reviews: this person has not snoozed the item."""
+    # Uncorrelated: a cluster does not join its local tables with others.
+    snoozes = ItemSnooze.objects.filter(person=person, ended_at=None)
+    return ~Q(pk__in=snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by().values("item_id"))

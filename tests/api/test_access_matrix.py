@@ -239,6 +239,7 @@ GET    api_reference         in    in    in    in    in    in    in    in    in
 GET    api_operation         in    in    in    in    in    in    in    in    in
 GET    inbox                 login in    in    in    login login login login login
 POST   inbox_bulk            login no    in    in    login login login login login
+POST   inbox_undo            login no    in    in    login login login login login
 POST   inbox_filter_save     login in    in    in    login login login login login
 POST   inbox_filter_delete   login in    in    in    login login login login login
 POST   item_change           login no    in    in    login login login login login
@@ -354,11 +355,8 @@ POST   agent_index_retry     login no    in    in    login login login login log
 GET    memory_review         login in    in    in    login login login login login
 GET    memory_review_detail       login in    in    in    login login login login login
 POST   memory_review_detail  login no    in    in    login login login login login
-POST   memory_review_undo  login no    in    in    login login login login login
-POST   memory_review_bulk    login no    in    in    login login login login login
 GET    automatic_decisions   login in    in    in    login login login login login
 POST   automatic_decisions_undo login no in    in    login login login login login
-POST   memory_review_batch_undo login no in    in    login login login login login
 GET    agent_supersessions   login in    in    in    login login login login login
 POST   agent_supersession_undo login no  in    in    login login login login login
 GET    agent_subject         login in    in    in    login login login login login
@@ -412,12 +410,9 @@ GET    agent_webhook_delete  login no    no    in    login login login login log
 POST   agent_webhook_delete  login no    no    in    login login login login login
 GET    search                login in    in    in    login login login login login
 GET    review                login in    in    in    login login login login login
-POST   review_bulk           login no    in    in    login login login login login
-POST   review_batch_undo     login no    in    in    login login login login login
 GET    proposal              login in    in    in    login login login login login
 POST   proposal_preview      login in    in    in    login login login login login
 POST   proposal              login no    in    in    login login login login login
-POST   proposal_undo         login no    in    in    login login login login login
 GET    audit                 login in    in    in    login login login login login
 GET    audit_event           login in    in    in    login login login login login
 GET    integrity             login in    in    in    login login login login login
@@ -428,7 +423,6 @@ FORMS = {
     "agent_context_item": {"action": "pin"},
     "section_propose": {"content": "Care.", "base_version": "1"},
     "proposal": {"action": "approve"},
-    "review_bulk": {"action": "approve"},
     "agent_health_bulk": {"action": "invalidate"},
 }
 
@@ -563,7 +557,6 @@ class World:
             "api_operation": {"method": "POST", "path": "facts"},
             "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
-            "proposal_undo": {"pk": self.decided.pk},
             "inbox_filter_delete": {"pk": 1},
             "agent_health_list": {"finding": "stale"}, "agent_health_bulk": {"finding": "stale"},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},

@@ -368,7 +368,7 @@ def test_impact_of_proposals_approved_together_equals_what_happens(ada, asked, p
     assert len(refused) == 1
     impact = impact_of(agent=ada, overrides=overrides, by=reviewer)
     browser(bob).post(
-        reverse("review_bulk"),
+        reverse("inbox_bulk"),
         {"action": "approve", "selected": keys, "shown": [f"{row.pk}:{row.base_version}" for row in rows]},
     )
     assert ChangeProposal.objects.filter(pk__in=keys, status="approved").count() == 3
@@ -491,6 +491,6 @@ def test_impact_of_a_subconscious_review_is_hidden_without_the_permission(ada, q
 def test_impact_is_offered_in_queues_to_those_who_may_decide(ada, asked, question, proposals, alice, bob):
     for name, url_name in (("review", "context_blast_proposals"), ("memory_review", "context_blast_questions")):
         offer = f'formaction="{reverse(url_name)}"'
-        assert offer in markup(browser(bob).get(reverse(name)))
-        assert offer not in markup(browser(alice).get(reverse(name)))
-    assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}))
+        assert offer in markup(browser(bob).get(reverse(name), follow=True))
+        assert offer not in markup(browser(alice).get(reverse(name), follow=True))
+    assert 'formaction="' not in markup(browser(bob).get(reverse("review"), {"status": "applied"}, follow=True))

@@ -98,7 +98,7 @@ def test_who_wrote_reads_it_while_the_replica_is_behind(product):
 
 def test_pages_are_read_from_the_replica_and_what_writes_from_the_primary(product):
     session, _ = product.run("-c", PERSON).split()
-    pages = ("/", "/agents/", "/agents/ada/", "/review/", "/audit/", "/agents/ada/facts/", "/account/", "/lifecycle/")
+    pages = ("/", "/agents/", "/agents/ada/", "/inbox/", "/audit/", "/agents/ada/facts/", "/account/", "/lifecycle/")
     until("the replica answers", lambda: read_from(product, "/agents/", Cookie=f"sessionid={session}")[2])
     answers = {page: read_from(product, page, Cookie=f"sessionid={session}") for page in pages}
     found = {page: (status, replica) for page, (status, _, replica) in answers.items()}

@@ -103,7 +103,7 @@ def test_refused_page_fits_a_phone_and_restores_the_text(
             const form = document.createElement("form");
             form.id = "gone";
             form.method = "post";
-            form.setAttribute("action", `/review/memory/${crypto.randomUUID?.() ?? "0"}/undo/`);
+            form.setAttribute("action", `/inbox/memoryreview/${crypto.randomUUID?.() ?? "0"}/undo/`);
             form.append(document.querySelector("[name=csrfmiddlewaretoken]").cloneNode());
             form.insertAdjacentHTML("beforeend", "<input name=note aria-label=Note><button>Send it</button>");
             document.querySelector("main").prepend(form);

@@ -106,7 +106,7 @@ def test_refused_decision_stands_at_an_address_that_can_be_opened(
 
 @pytest.mark.parametrize(
     ("address", "page_of_it"),
-    [("/review/decide/?risk=high", "/review/?risk=high"), ("/review/memory/decide/", "/review/memory/")],
+    [("/inbox/change/?risk=high", "/inbox/?risk=high"), ("/review/automatic/undo/", "/review/automatic/")],
 )
 def test_address_of_a_form_opened_by_hand_leads_to_its_page(
     log_in: LogIn, bob: User, address: str, page_of_it: str

@@ -294,7 +294,9 @@ def test_page_of_an_attribute_asks_in_a_sentence_and_says_what_each_answer_chang
     assert "Can Tim have several spirit animals at once?" in page
     assert "3 of 5 facts end where a newer value begins." in page
     assert "Nothing changes: all 5 facts stay." in page
-    assert "Can Tim have several spirit animals at once?" in markup(browser(bob).get(reverse("memory_review")))
+    assert "Can Tim have several spirit animals at once?" in markup(
+        browser(bob).get(reverse("memory_review"), follow=True)
+    )
     blast = browser(bob).get(reverse("agent_context_blast", args=["ada"]), {"question": review.pk, "answer": "replace"})
     assert blast.status_code == 200
     done = browser(bob).post(review.get_absolute_url(), {"answer": "replace"})

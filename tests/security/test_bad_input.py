@@ -73,7 +73,7 @@ def test_idempotency_key_compares_numbers_of_any_size(api, actor_token, stored, 
 
 
 API_FORMS = ("/api/facts", "/api/events", "/api/context", "/api/identity/values", "/api/reinitiate")
-CONSOLE_FORMS = ("/review/decide/", "/login/", "/logout/", "/agents/ada/facts/add/", "/agents/new/", "/admin/login/")
+CONSOLE_FORMS = ("/inbox/change/", "/login/", "/logout/", "/agents/ada/facts/add/", "/agents/new/", "/admin/login/")
 BAD_FORMS = {
     "no boundary": ("multipart/form-data", b"x"),
     "an empty boundary": ("multipart/form-data; boundary=", b"x"),
@@ -243,7 +243,7 @@ def test_text_with_visible_parts_is_kept(api, actor_token):
         assert api.as_token(actor_token).post("/facts", {"content": said}).json()["fact"]["content"] == said
 
 
-PAGES = ("/", "/agents/", "/agents/ada/facts/", "/agents/ada/identity/", "/review/", "/audit/", "/nothing/", "/admin/")
+PAGES = ("/", "/agents/", "/agents/ada/facts/", "/agents/ada/identity/", "/inbox/", "/audit/", "/nothing/", "/admin/")
 CALLS = ("/api/identity", "/api/facts", "/api/events", "/api/facts/nothing", "/api/nothing", "/api/openapi.json")
 
 

@@ -65,7 +65,7 @@ class Alone:
                 self.decide(proposal, action, content="Mine.", base_version=now.version if now else 0)
         keys = [str(key) for key in ChangeProposal.objects.values_list("pk", flat=True)]
         for action in ("approve", "keep"):
-            self.post("review_bulk", action=action, selected=keys)
+            self.post("inbox_bulk", action=action, selected=keys)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_four_eyes_cover_own_tokens_proposals_edits_and_seeding(
     alone.approves_all()
     for proposal in ChangeProposal.objects.all():
         alone.decide(proposal, "reject")
-        alone.post("proposal_undo", proposal.pk)
+        alone.post("item_change", "changeproposal", proposal.pk, "undo")
     alone.approves_all()
     assert current() == before
     assert not Agent.objects.get(slug="eve").initiated_at
@@ -120,13 +120,13 @@ def test_four_eyes_undo_alone_restores_nothing(charlie_alone: Alone, bob: User, 
     charlie_alone.decide(made)
     approved = current()
     for person in (charlie_alone, Alone(bob, ada)):
-        person.post("proposal_undo", made.pk)
+        person.post("item_change", "changeproposal", made.pk, "undo")
         person.approves_all()
         assert current() == approved
         # Or the other one could agree to it.
         ChangeProposal.objects.pending().delete()
-    charlie_alone.post("proposal_undo", made.pk)
-    charlie_alone.post("proposal_undo", made.pk)
+    charlie_alone.post("item_change", "changeproposal", made.pk, "undo")
+    charlie_alone.post("item_change", "changeproposal", made.pk, "undo")
     restoring = ChangeProposal.objects.pending().get()
     assert (restoring.author_name, restoring.restores.version) == ("charlie", 1)  # type: ignore[union-attr]
     assert current() == approved

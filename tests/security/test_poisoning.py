@@ -192,7 +192,7 @@ def test_a_person_decides_by_one_key_and_undoes_it(caller, bob):
     answered = browser(bob).post(review.get_absolute_url(), {"answer": "allow"}, follow=True)
     assert answered.status_code == 200
     assert caller.get(path).status_code == 200
-    browser(bob).post(reverse("memory_review_undo", args=[review.pk]), follow=True)
+    browser(bob).post(reverse("item_change", args=["memoryreview", review.pk, "undo"]), follow=True)
     assert caller.get(path).status_code == 404
 
 

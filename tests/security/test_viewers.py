@@ -191,7 +191,7 @@ def test_viewers_decide_nothing_of_the_subconscious(
         client = signed_in(user)
         token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
         form: dict[str, str] = {"action": "approve", "selected": str(proposal.pk)} | token
-        client.post(reverse("review_bulk"), form)
+        client.post(reverse("inbox_bulk"), form)
         client.post(reverse("proposal", args=[proposal.pk]), form)
         proposal.refresh_from_db()
         assert proposal.status == status

@@ -17,11 +17,11 @@ from context.expectations.selectors import broken_results
 from identity.models import Agent, ChangeProposal, DemoTour, Notification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from identity.services.inbox_items import not_snoozed
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types
 from nousweb.console.common.demo_tour import tour_panel
-from nousweb.console.common.snooze_choices import not_snoozed
 from nousweb.lib.permission_holder import PermissionHolder
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -80,9 +80,7 @@ PARENT_PAGES = {
     "agent_webhook": "agent_webhooks",
     "agent_webhook_edit": "agent_webhooks",
     "agent_webhook_delete": "agent_webhooks",
-    "review": "inbox",
     "proposal": "inbox",
-    "memory_review": "inbox",
     "audit_event": "audit",
     "person": "people",
     "oauth_client_delete": "oauth_clients",

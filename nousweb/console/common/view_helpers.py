@@ -1,7 +1,7 @@
 """Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -16,6 +16,8 @@ from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 MAX_SELECTED = 200
 """Rows of a list that one bulk action takes."""
+NAMED = 5
+"""Refused rows that a message names for each reason."""
 
 
 def principal_of(request: HttpRequest) -> Principal:
@@ -71,3 +73,29 @@ def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
         return {}
     undoable = proposal.version.is_current and proposal.status == "approved"
     return {"applied": {"proposal": proposal, "undoable": undoable}}
+
+
+def uuids_of(values: Sequence[str]) -> list[uuid.UUID]:
+    """The values that are valid ids."""
+    keys = []
+    for value in values:
+        try:
+            keys.append(uuid.UUID(value))
+        except ValueError:
+            continue
+    return keys
+
+
+def refusals_summary(refused: Sequence[tuple[str, str]], *, undoing: bool = False) -> str:
+    """One message for all refused items: `refused` has each item and its reason. Items with the same reason are
+    grouped. `undoing`: their decisions were not undone, else they were not decided."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why in refused:
+        by_reason.setdefault(why, []).append(what)
+    parts = []
+    for why, whats in sorted(by_reason.items(), key=lambda reason: -len(reason[1])):
+        more = f" and {len(whats) - NAMED} more" if len(whats) > NAMED else ""
+        parts.append(f"{', '.join(whats[:NAMED])}{more}: {why}")
+    number = f"{len(refused)} were" if len(refused) > 1 else "1 was"
+    stay = "stay" if len(refused) > 1 else "stays"
+    return f"{number} not {'undone' if undoing else f'decided and {stay} pending'}. {' '.join(parts)}"

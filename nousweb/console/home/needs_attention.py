@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from django.db.models import Count, Min
 from django.urls import reverse
@@ -14,9 +13,9 @@ from context.models import ExpectationResult
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Risk
 from identity.principal import Principal
+from identity.services.inbox_items import not_snoozed
 from memory.models import IndexStatus, Job, MemoryReview, SearchItem
-from nousweb.console.common.snooze_choices import not_snoozed
-from nousweb.console.identity.review_queue import RISK_KINDS
+from nousweb.console.inbox.filter import RISK_KINDS, InboxFilter
 
 AGENTS_NAMED = 5
 """Maximum number of agents with failed rows that get a line of their own."""
@@ -44,9 +43,7 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
         (row["status"], row["risk"]): row
         for row in found.values("status", "risk").annotate(count=Count("pk"), oldest=Min("created_at"))
     }
-
-    def address(**filters: str) -> str:
-        return f"{reverse('review')}?{urlencode(filters | ({'agent': agent.slug} if agent else {}))}"
+    slug = agent.slug if agent else ""
 
     lines = [
         AttentionItem(
@@ -55,7 +52,7 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
             row["count"],
             "identity change pending" if row["count"] == 1 else "identity changes pending",
             row["oldest"],
-            address(risk=risk),
+            InboxFilter("identity", agent=slug, risk=risk).url(),
         )
         for risk in reversed(Risk)
         if (row := rows.get((ChangeProposal.Status.PENDING, risk)))
@@ -72,7 +69,7 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
                 if count == 1
                 else "identity changes applied by agents, to look over",
                 min(row["oldest"] for row in applied),
-                address(status="applied"),
+                InboxFilter("applied", agent=slug).url(),
             )
         )
     return lines
@@ -99,7 +96,7 @@ def pending_review_items(by: Principal, personas: tuple[str, ...], agent: Agent 
     if agent:
         found = found.filter(agent=agent)
     rows = {row["kind"]: row for row in found.values("kind").annotate(count=Count("pk"), oldest=Min("created_at"))}
-    own = {"agent": agent.slug} if agent else {}
+    slug = agent.slug if agent else ""
     return [
         AttentionItem(
             badge,
@@ -107,7 +104,7 @@ def pending_review_items(by: Principal, personas: tuple[str, ...], agent: Agent 
             row["count"],
             f"review of {one}" if row["count"] == 1 else f"reviews of {many}",
             row["oldest"],
-            f"{reverse('memory_review')}?{urlencode({'kind': kind.value} | own)}",
+            InboxFilter("questions", agent=slug, kind=kind.value).url(),
         )
         for kind, badge, one, many in REVIEWS
         if (row := rows.get(kind))

@@ -23,31 +23,3 @@ AUDIT = ListExport(
 )
 """Without the states before and after, which the list does not show either."""
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
-PROPOSALS = ListExport(
-    "Proposals",
-    (
-        ("id", lambda item: item.proposal.pk),
-        ("agent", lambda item: item.proposal.agent.slug),
-        *(
-            (name, lambda item, name=name: getattr(item.proposal, name))
-            for name in (
-                "persona",
-                "section",
-                "risk",
-                "status",
-                "base_version",
-                "content",
-                "reason",
-                "author_kind",
-                "author_name",
-                "reviewer_name",
-                "comment",
-                "edited",
-                "self_applied",
-                "created_at",
-                "decided_at",
-                "expires_at",
-            )
-        ),
-    ),
-)

@@ -7,7 +7,6 @@ from memory.selectors.filters import MemoryFilter
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export, model_columns
 from nousweb.console.common.memory_types import TYPE_PAGES
 from nousweb.console.memory.persona_scope import PersonaScope
-from nousweb.console.memory.review_queue import review_title
 
 TYPE_EXPORTS = {key: ListExport(one.label, model_columns(one.model)) for key, one in TYPE_PAGES.items()}
 """By type of memory."""
@@ -24,27 +23,6 @@ SUBJECTS = ListExport(
         ("names", lambda subject: [alias.spelling for alias in subject.aliases.all()]),
         "facts",
         "created_at",
-    ),
-)
-QUESTIONS = ListExport(
-    "Reviews",
-    (
-        "id",
-        ("agent", lambda review: review.agent.slug),
-        "persona",
-        "kind",
-        "status",
-        ("title", review_title),
-        "subject",
-        ("old", lambda review: review.old.content if review.old else ""),
-        ("new", lambda review: review.new.content if review.new else ""),
-        "score",
-        "resolution",
-        "comment",
-        "resolver_name",
-        "created_at",
-        "resolved_at",
-        "expires_at",
     ),
 )
 

@@ -3,7 +3,6 @@
 from django.urls import path
 
 from nousweb.console.memory.views import (
-    automatic_decisions,
     background_jobs,
     censors,
     decisions,
@@ -18,7 +17,6 @@ from nousweb.console.memory.views import (
     memory_health,
     memory_health_bulk,
     procedures,
-    reviews,
     search,
     search_index,
     subjects,
@@ -29,13 +27,6 @@ from nousweb.console.memory.views import (
 AGENT = "agents/<slug:slug>/"
 
 urlpatterns = [
-    path("review/memory/", reviews.memory_review, name="memory_review"),
-    path("review/memory/decide/", reviews.memory_review_bulk, name="memory_review_bulk"),
-    path("review/memory/undo/<uuid:batch>/", reviews.memory_review_batch_undo, name="memory_review_batch_undo"),
-    path("review/automatic/", automatic_decisions.automatic_decisions, name="automatic_decisions"),
-    path("review/automatic/undo/", automatic_decisions.automatic_decisions_undo, name="automatic_decisions_undo"),
-    path("review/memory/<uuid:pk>/", reviews.memory_review_detail, name="memory_review_detail"),
-    path("review/memory/<uuid:pk>/undo/", reviews.memory_review_undo, name="memory_review_undo"),
     path("lifecycle/", background_jobs.lifecycle, name="lifecycle"),
     path("lifecycle/runs/<int:pk>/retry/", background_jobs.lifecycle_retry, name="lifecycle_retry"),
     path("lifecycle/screening/", background_jobs.lifecycle_screening, name="lifecycle_screening"),

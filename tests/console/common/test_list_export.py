@@ -48,8 +48,8 @@ PAGES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "agent_expectations": ("", "id", lambda page: [str(row.one.pk) for row in page["rows"]]),
     "agent_webhook": ("", "number", lambda page: [str(row[0].number) for row in page["rows"]]),
     "inbox": ("", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
-    "review": ("", "id", lambda page: [str(item.proposal.pk) for item in page["items"]]),
-    "memory_review": ("", "id", lambda page: [str(one.pk) for one, *_ in page["items"]]),
+    "inbox identity": ("view=identity", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
+    "inbox reviews": ("view=questions", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "audit": ("action=proposal.create", "id", lambda page: [str(one.pk) for one in page["rows"]]),
     "people": ("", "username", lambda page: [one.username for one, _ in page["people"]]),
 }

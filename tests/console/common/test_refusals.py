@@ -14,7 +14,7 @@ PAGE = "/inbox/?sort=newest"
 
 
 def test_refused_form_leads_to_its_page(bob: User) -> None:
-    address = reverse("memory_review_undo", args=[uuid4()])
+    address = reverse("item_change", args=["memoryreview", uuid4(), "undo"])
     refused = browser(bob).post(address, headers={"Referer": f"http://testserver{PAGE}"})
     assert refused.status_code == 404
     text = refused.content.decode()

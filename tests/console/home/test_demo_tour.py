@@ -54,7 +54,7 @@ def test_steps_are_done_by_what_the_person_did(ada: Agent, actor: Principal, bob
     bobs.post(reverse("memory_review_detail", args=[review.pk]), {"answer": "both"})
     assert "4 of 4. Undo a decision" in panel(bobs)
     assert reverse("memory_review_detail", args=[review.pk]) in bobs.get("/").content.decode()
-    bobs.post(reverse("memory_review_undo", args=[review.pk]))
+    bobs.post(reverse("item_change", args=["memoryreview", review.pk, "undo"]))
     assert "All four steps are done" in panel(bobs)
     assert "1 of 4." in panel(charlies)  # what one person did is no step of another's
 

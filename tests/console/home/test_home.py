@@ -148,11 +148,11 @@ def test_inbox_item_has_its_age_and_links_to_its_page(ada: Agent, bruno: Agent, 
         identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
     shown = board(bob)
     assert [(line.word, line.count, line.oldest, line.url) for line in shown.waiting] == [
-        ("High risk", 1, ago(days=3), "/review/?risk=high"),
-        ("Applied", 1, ago(days=1), "/review/?status=applied"),
+        ("High risk", 1, ago(days=3), "/inbox/?view=identity&risk=high"),
+        ("Applied", 1, ago(days=1), "/inbox/?view=applied"),
     ]
     assert shown.count == 2
-    assert next(line.url for line in board(bob, agent="ada").waiting) == "/review/?risk=high&agent=ada"
+    assert next(line.url for line in board(bob, agent="ada").waiting) == "/inbox/?view=identity&agent=ada&risk=high"
     assert board(bob, agent="bruno").waiting == []
     assert browser(bob).get(shown.waiting[0].url).status_code == 200
 
@@ -190,11 +190,11 @@ def test_inbox_counts_reviews_by_kind_with_their_age(ada: Agent, bruno: Agent, a
     MemoryReview.objects.create(agent=ada, persona="actor", kind="duplicate", about="x", status="resolved",
                                 created_at=ago(days=50), expires_at=NOON)  # fmt: skip
     assert [(line.count, line.what, line.oldest, line.url) for line in board(bob).waiting][-2:] == [
-        (2, "reviews of possible contradictions", ago(days=9), "/review/memory/?kind=contradiction"),
-        (1, "review of a possible duplicate", ago(days=1), "/review/memory/?kind=duplicate"),
+        (2, "reviews of possible contradictions", ago(days=9), "/inbox/?view=questions&kind=contradiction"),
+        (1, "review of a possible duplicate", ago(days=1), "/inbox/?view=questions&kind=duplicate"),
     ]
     (line,) = board(bob, agent="bruno").waiting
-    assert line.url == "/review/memory/?kind=duplicate&agent=bruno"
+    assert line.url == "/inbox/?view=questions&agent=bruno&kind=duplicate"
     bob.user_permissions.add(Permission.objects.get(codename="view_subconscious"))
     assert "Censor escalated" in [line.word for line in board(User.objects.get(pk=bob.pk)).waiting]
     assert "reviews of possible contradictions" in browser(alice).get(reverse("home")).content.decode()
@@ -450,7 +450,7 @@ def test_home_shows_the_figures_with_links(ada: Agent, actor: Principal, bob: Us
     fact_learn(agent=ada, content="Likes tea.", by=Principal.of_system("tests"))
     page = browser(bob).get(reverse("home"), {"days": "1", "agent": "ada"}).content.decode()
     assert "identity change pending" in page
-    assert 'href="/review/?risk=high&amp;agent=ada"' in page
+    assert 'href="/inbox/?view=identity&amp;agent=ada&amp;risk=high"' in page
     assert "≈ 1,234" in page
     assert '<option value="ada" selected>' in page
     assert 'href="?days=30&amp;agent=ada"' in page

@@ -58,16 +58,22 @@ def test_review_queue_starts_on_pending_with_the_riskiest_first(ada: Agent, acto
     low = make_proposal(ada, actor, "protocols", "Ask first.")
     high = make_proposal(ada, actor, "values")
     done = applied(ada, actor)
-    page = browser(bob).get(reverse("review"))
-    assert [item.proposal.pk for item in page.context["items"]] == [high.pk, low.pk]
-    looked = browser(bob).get(reverse("review"), {"status": "applied"})
-    assert [item.proposal.pk for item in looked.context["items"]] == [done.pk]
-    narrow = browser(bob).get(reverse("review"), {"risk": "low", "agent": "ada", "section": "protocols"})
-    assert [item.proposal.pk for item in narrow.context["items"]] == [low.pk]
+    page = browser(bob).get(reverse("review"), follow=True)
+    assert [row.entry.id for row in page.context["rows"]] == [high.pk, low.pk]
+    looked = browser(bob).get(reverse("review"), {"status": "applied"}, follow=True)
+    assert [row.entry.id for row in looked.context["rows"]] == [done.pk]
+    narrow = browser(bob).get(reverse("review"), {"risk": "low", "agent": "ada", "section": "protocols"}, follow=True)
+    assert [row.entry.id for row in narrow.context["rows"]] == [low.pk]
+    decide(bob, high, "reject")
+    decided = browser(bob).get(reverse("review"), {"status": "decided"}, follow=True)
+    assert [row.entry.id for row in decided.context["rows"]] == [high.pk]
+    assert "Rejected" in decided.content.decode()
 
 
 def test_review_queue_reads_any_address(ada: Agent, bob: User) -> None:
-    page = browser(bob).get(reverse("review"), {"status": "odd", "risk": "x", "sort": "y", "page": "z", "done": "no"})
+    page = browser(bob).get(
+        reverse("review"), {"status": "odd", "risk": "x", "sort": "y", "page": "z", "done": "no"}, follow=True
+    )
     assert page.status_code == 200
 
 
@@ -76,14 +82,15 @@ def test_review_queue_number_of_queries_is_constant(
 ) -> None:
     first = make_proposal(ada, actor)
     client = browser(bob)
-    pages = (reverse("review"), reverse("proposal", args=[first.pk]))
+    pages = (f"{reverse('inbox')}?view=identity", reverse("proposal", args=[first.pk]))
     for url in pages:
         client.get(url)
     for number in (0, 200):
         many(ada, number)
         # Six of each are what the prompts of all agents hold, to say what an approval would leave out.
         # One counts what is in each part of the inbox, for its tabs; one reads who may be assigned what is ticked.
-        with django_assert_num_queries(19):
+        # Three are of what people did: saved filters, assignments, and numbers of comments.
+        with django_assert_num_queries(22):
             assert client.get(pages[0]).status_code == 200
         # Six of these are about people: whose it is, who may have it, what they said.
         with django_assert_num_queries(22):
@@ -97,9 +104,9 @@ def test_review_decision_is_refused_to_viewers(ada: Agent, actor: Principal, ali
     assert b'value="approve"' not in page.content
     for action in ("approve", "reject", "approve_edited", "withdraw"):
         assert decide(alice, proposal, action, content="x").status_code == 403
-    assert browser(alice).post(reverse("review_bulk"), {"approve": proposal.pk}).status_code == 403
-    assert browser(alice).post(reverse("proposal_undo", args=[proposal.pk])).status_code == 403
-    assert browser(alice).post(reverse("review_batch_undo", args=[uuid4()])).status_code == 403
+    assert browser(alice).post(reverse("inbox_bulk"), {"approve": proposal.pk}).status_code == 403
+    assert browser(alice).post(reverse("item_change", args=["changeproposal", proposal.pk, "undo"])).status_code == 403
+    assert browser(alice).post(reverse("inbox_undo", args=[uuid4()])).status_code == 403
     assert now(proposal).status == Status.PENDING
 
 
@@ -117,7 +124,7 @@ def test_review_approval_advances_to_the_next_and_offers_undo(ada: Agent, actor:
     page = browser(bob).get(answer.url)
     assert "Approved" in page.content.decode()
     assert "Values of Ada" in page.content.decode()
-    undone = browser(bob).post(reverse("proposal_undo", args=[first.pk]))
+    undone = browser(bob).post(reverse("item_change", args=["changeproposal", first.pk, "undo"]))
     assert undone.status_code == 302
     assert now(first).status == Status.PENDING
 
@@ -125,7 +132,7 @@ def test_review_approval_advances_to_the_next_and_offers_undo(ada: Agent, actor:
 def test_review_last_decision_leads_back_to_the_queue(ada: Agent, actor: Principal, bob: User) -> None:
     proposal = make_proposal(ada, actor)
     answer = decide(bob, proposal, "reject", comment="Not now.")
-    assert answer.url == f"{reverse('review')}?done={proposal.pk}"
+    assert answer.url == f"{reverse('inbox')}?done={proposal.pk}"
     assert (now(proposal).status, now(proposal).comment) == (Status.REJECTED, "Not now.")
     assert "Nothing is pending" in browser(bob).get(answer.url).content.decode()
 
@@ -183,7 +190,10 @@ def test_review_edit_beside_another_button_is_kept(ada: Agent, actor: Principal,
 def test_review_undo_of_an_earlier_decision_is_refused(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
     proposal = make_proposal(ada, actor)
     decide(bob, proposal, "reject")
-    undo, first = reverse("proposal_undo", args=[proposal.pk]), {"decided": now(proposal).decided_at}
+    undo, first = (
+        reverse("item_change", args=["changeproposal", proposal.pk, "undo"]),
+        {"decided": now(proposal).decided_at},
+    )
     browser(charlie).post(undo)
     decide(charlie, proposal, "reject")
     page = browser(bob).post(undo, first, follow=True).content.decode()
@@ -204,8 +214,8 @@ def test_review_edit_refused_as_stale_keeps_the_input(ada: Agent, actor: Princip
 def test_review_version_with_the_same_text_makes_nothing_stale(ada: Agent, actor: Principal, bob: User) -> None:
     first, second = (make_proposal(ada, actor, "protocols", content) for content in ("A.", "B."))
     decide(bob, first, "approve")
-    browser(bob).post(reverse("proposal_undo", args=[first.pk]))
-    answer = browser(bob).post(reverse("review_bulk"), {"approve": str(second.pk), "shown": f"{second.pk}:2"})
+    browser(bob).post(reverse("item_change", args=["changeproposal", first.pk, "undo"]))
+    answer = browser(bob).post(reverse("inbox_bulk"), {"approve": str(second.pk), "shown": f"{second.pk}:2"})
     assert answer.status_code == 302
     assert now(second).status == Status.APPROVED
 
@@ -223,7 +233,7 @@ def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
     chosen = [str(proposal.pk) for proposal in (*good, decided, expired, stale)]
     given = {"action": "approve", "selected": [*chosen, "odd"], "comment": "All."}
     given["shown"] = [f"{pk}:0" for pk in chosen[:4]] + [f"{stale.pk}:1", "odd", "odd:1"]
-    page = browser(bob).post(reverse("review_bulk"), given, follow=True)
+    page = browser(bob).post(reverse("inbox_bulk"), given, follow=True)
     text = page.content.decode()
     assert "2 proposals" in text
     for refusal in ("Environment of Ada", "already approved by charlie", "Protocols of Bruno", "has expired"):
@@ -234,7 +244,7 @@ def test_review_bulk_approval_names_each_refusal_and_is_undone_at_once(
     assert {now(proposal).comment for proposal in good} == {"All."}
     batch = now(good[0]).batch
     assert batch is not None
-    browser(bob).post(reverse("review_batch_undo", args=[batch]))
+    browser(bob).post(reverse("inbox_undo", args=[batch]))
     assert {now(proposal).status for proposal in good} == {Status.PENDING}
     assert now(decided).status == Status.APPROVED
 
@@ -243,10 +253,10 @@ def test_review_bulk_undo_names_what_it_could_not_revert(ada: Agent, actor: Prin
     proposals = [make_proposal(ada, actor, "preferences", "Tea."), make_proposal(ada, actor, "protocols", "Look.")]
     chosen = [str(proposal.pk) for proposal in proposals]
     given = {"action": "approve", "selected": chosen, "shown": [f"{pk}:0" for pk in chosen]}
-    browser(bob).post(reverse("review_bulk"), given)
+    browser(bob).post(reverse("inbox_bulk"), given)
     batch = now(proposals[0]).batch
     identity_propose(agent=ada, section="preferences", content="Later.", by=Principal.of_user(bob))
-    page = browser(bob).post(reverse("review_batch_undo", args=[batch]), follow=True)
+    page = browser(bob).post(reverse("inbox_undo", args=[batch]), follow=True)
     assert "Preferences of Ada: Preferences has changed since" in page.content.decode()
     assert now(proposals[1]).status == Status.PENDING
 
@@ -257,7 +267,7 @@ def test_review_applied_change_is_kept_or_reverted(ada: Agent, actor: Principal,
     assert b"Keep" in browser(bob).get(reverse("proposal", args=[kept.pk]) + query).content
     assert decide(bob, kept, "keep", query).status_code == 302
     assert now(kept).status == Status.APPROVED
-    browser(bob).post(reverse("proposal_undo", args=[kept.pk]))
+    browser(bob).post(reverse("item_change", args=["changeproposal", kept.pk, "undo"]))
     assert now(kept).status == Status.APPLIED
     assert decide(bob, kept, "revert", query).status_code == 302
     assert now(kept).status == Status.REVERTED

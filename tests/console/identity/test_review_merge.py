@@ -33,7 +33,7 @@ def bulk(user: User, proposals: Sequence[ChangeProposal], *, shown: int | None =
     given = {"action": "approve", "selected": [str(one.pk) for one in proposals], **data}
     if shown is not None:
         given["shown"] = [f"{one.pk}:{shown}" for one in proposals]
-    return browser(user).post(reverse("review_bulk"), given, follow=True).content.decode()
+    return browser(user).post(reverse("inbox_bulk"), given, follow=True).content.decode()
 
 
 def text_of(section: str) -> str:
@@ -53,7 +53,7 @@ def test_bulk_of_fifteen_appended_lines_keeps_all_and_is_undone_at_once(
     assert "notice-error" not in page
     assert "15 proposals" in page
     batch = ChangeProposal.objects.get(pk=proposals[0].pk).batch
-    browser(bob).post(reverse("review_batch_undo", args=[batch]))
+    browser(bob).post(reverse("inbox_undo", args=[batch]))
     assert set(statuses(proposals)) == {"pending"}
     assert text_of("protocols") == BASE
     assert "notice-error" not in bulk(
@@ -95,7 +95,7 @@ def test_list_approves_no_text_that_was_not_shown(ada: Agent, actor: Principal, 
     (proposal,) = appended(ada, actor, "protocols", 1)
     assert "Expand the proposal and read it" in bulk(bob, [proposal], shown=None)
     one = {"approve": str(proposal.pk)}
-    assert "Expand the proposal and read it" in browser(bob).post("/review/decide/", one, follow=True).content.decode()
+    assert "Expand the proposal and read it" in browser(bob).post("/inbox/change/", one, follow=True).content.decode()
     identity_propose(agent=ada, section="protocols", content=f"Zero.\n{BASE}", by=Principal.of_user(bob))
     assert "1 was not decided" in bulk(bob, [proposal], shown=1), "it was read beside another text than the current one"
     assert text_of("protocols") == f"Zero.\n{BASE}"

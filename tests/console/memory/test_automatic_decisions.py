@@ -59,8 +59,10 @@ def test_decisions_are_listed_those_with_most_at_stake_first(decided: dict[str, 
     for words in ("Can Tim have several twins at once?", "called Ann", "called Ben", "green tea", "Graz", "Linz"):
         assert words in page
     assert "Decided automatically" in markup(browser(bob).get(reverse("inbox")))
-    assert "No pending reviews" in markup(browser(bob).get(reverse("memory_review")))
-    assert "has been resolved yet" in markup(browser(bob).get(reverse("memory_review") + "?status=decided"))
+    assert "No pending reviews" in markup(browser(bob).get(reverse("memory_review"), follow=True))
+    assert "Nothing has been decided yet" in markup(
+        browser(bob).get(reverse("memory_review") + "?status=decided", follow=True)
+    )
 
 
 @pytest.mark.parametrize(

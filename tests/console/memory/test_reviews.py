@@ -28,7 +28,7 @@ def questions(ada, actor):
 
 def post(user, questions, answer):
     selected = [str(review.pk) for review in questions]
-    return browser(user).post(reverse("memory_review_bulk"), {"selected": selected, "answer": answer}, follow=True)
+    return browser(user).post(reverse("inbox_bulk"), {"selected": selected, "answer": answer}, follow=True)
 
 
 def active():
@@ -40,7 +40,7 @@ def test_reviews_resolved_together_are_undone_together(questions, bob):
     page = post(bob, questions, "replace").content.decode()
     assert active() == [f"Machine {place}'s twin is in Linz." for place in range(3)]
     assert {review.batch for review in MemoryReview.objects.all()} != {None}
-    undo = re.search(r'action="(/review/memory/undo/[^"]+)"', page)
+    undo = re.search(r'action="(/inbox/undo/[^"]+)"', page)
     assert undo, "there is one undo for all of them"
     answer = browser(bob).post(undo[1], follow=True)
     assert "3 resolutions were undone" in answer.content.decode()
@@ -74,11 +74,11 @@ def test_review_that_changed_since_it_was_shown_is_not_resolved(questions, ada, 
 
 
 def test_rows_that_changed_since_they_were_shown_are_named(questions, reviewer, bob):
-    listed = seen(browser(bob).get(reverse("memory_review")))
+    listed = seen(browser(bob).get(reverse("memory_review"), follow=True))
     assert len(listed) == 3
     endorsement_change(fact=questions[1].old, by=reviewer)
     given = {"selected": [str(one.pk) for one in questions], "answer": "both", "seen": listed}
-    page = browser(bob).post(reverse("memory_review_bulk"), given, follow=True).content.decode()
+    page = browser(bob).post(reverse("inbox_bulk"), given, follow=True).content.decode()
     assert "machine 1: What this review is about has changed since" in page
     assert [one.pk for one in MemoryReview.objects.pending()] == [questions[1].pk]
 
@@ -121,7 +121,10 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
 
 
 def test_buttons_that_preview_and_buttons_that_commit_have_different_words(questions, bob):
-    pages = ["/review/memory/", *(f"/review/memory/{question.pk}/" for question in MemoryReview.objects.all()[:3])]
+    pages = [
+        "/inbox/?view=questions",
+        *(f"/review/memory/{question.pk}/" for question in MemoryReview.objects.all()[:3]),
+    ]
     for address in pages:
         page = browser(bob).get(address).content.decode()
         words = {"preview": set(), "commit": set()}

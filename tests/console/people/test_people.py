@@ -53,7 +53,7 @@ def test_invited_person_makes_one_account_and_is_in(owner):
     dora = User.objects.get(username="dora")
     assert [group.name for group in dora.groups.all()] == ["Reviewer"]
     assert (dora.is_superuser, dora.is_staff) == (False, False)
-    assert guest.get("/review/").status_code == 200
+    assert guest.get("/inbox/").status_code == 200
     assert guest.get("/people/").status_code == 403
     assert Client().get(path).status_code == 404
     assert Client().post(path, {**NEW, "username": "dora2"}).status_code == 404
@@ -239,12 +239,12 @@ def test_person_kept_out_is_signed_out_at_once(owner):
     dora = make_person("dora", "Reviewer")
     guest = Client()
     guest.post("/login/", {"username": "dora", "password": PASSWORD})
-    assert guest.get("/review/").status_code == 200
+    assert guest.get("/inbox/").status_code == 200
     assert sessions_of(dora).count() == 1
     client = browser(owner)
     assert "Signed in" in markup(client.get(f"/people/{dora.pk}/"))
     client.post(f"/people/{dora.pk}/deactivate/")
-    assert guest.get("/review/").status_code == 302
+    assert guest.get("/inbox/").status_code == 302
     assert sessions_of(dora).count() == 0
     assert Client().post("/login/", {"username": "dora", "password": PASSWORD}).status_code == 200
     client.post(f"/people/{dora.pk}/reactivate/")

@@ -31,7 +31,7 @@ def owner(db):
 
 def answer_of_provider(client, subject):
     """The address to which the provider sends the browser of this subject back."""
-    away = client.get("/login/oidc/?next=/review/")["Location"]
+    away = client.get("/login/oidc/?next=/inbox/")["Location"]
     return requests.post(away, data={"sub": subject}, allow_redirects=False, timeout=10).headers["Location"]
 
 
@@ -40,12 +40,12 @@ def provider_login(client, subject):
 
 
 def is_in(client):
-    return client.get("/review/").status_code == 200
+    return client.get("/inbox/").status_code == 200
 
 
 def test_groups_make_an_account_and_let_nobody_in_who_is_kept_out(provider, owner):
     client = Client()
-    assert provider_login(client, "1")["Location"] == "/review/"
+    assert provider_login(client, "1")["Location"] == "/inbox/"
     assert is_in(client)
     rosa = User.objects.get(username="rosa")
     assert [group.name for group in rosa.groups.all()] == ["Reviewer"]

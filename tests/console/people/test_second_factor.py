@@ -69,7 +69,7 @@ def test_second_factor_is_asked_for_everywhere_and_a_code_holds_once(bob):
     code = code_at(secret)
     made = markup(client.post("/account/second-factor/", {"code": code}))
     assert "Your recovery codes" in made
-    assert client.get("/review/").status_code == 200, "the session that set it up goes on"
+    assert client.get("/inbox/").status_code == 200, "the session that set it up goes on"
     kept = str(list(SecondFactor.objects.values()) + list(RecoveryCode.objects.values()))
     assert secret not in kept
     assert not [word for word in made.split() if word.count("-") == 3 and word.replace("-", "") in kept]
@@ -77,13 +77,13 @@ def test_second_factor_is_asked_for_everywhere_and_a_code_holds_once(bob):
     for path in ("/login/", "/admin/login/"):
         guest = Client()
         assert guest.post(path, {"username": "bob", "password": PASSWORD})["Location"] == "/login/code/"
-        assert guest.get("/review/")["Location"].startswith("/login/")
+        assert guest.get("/inbox/")["Location"].startswith("/login/")
         assert guest.get("/api/identity?agent=ada").status_code == 401
         # The code that set it up was used by that.
         assert guest.post("/login/code/", {"code": code}).status_code == 422
-        assert guest.get("/review/")["Location"].startswith("/login/")
+        assert guest.get("/inbox/")["Location"].startswith("/login/")
     # Nor does a session from before.
-    assert browser(bob).get("/review/")["Location"].startswith("/login/")
+    assert browser(bob).get("/inbox/")["Location"].startswith("/login/")
     assert ApiClient().as_person(bob).get("/identity", {"agent": "ada"}).status_code == 401
     assert actions() == [("second_factor.enrol", "bob", "bob")]
 
@@ -129,17 +129,17 @@ def test_password_given_long_ago_or_changed_since_is_worth_nothing(bob):
 
 def test_role_that_requires_one_shows_nothing_else_before(owner, bob, ada):
     client, by = browser(bob), Principal.of_user(owner)
-    assert client.get("/review/").status_code == 200
+    assert client.get("/inbox/").status_code == 200
     page = browser(owner).post("/people/second-factor/", {"roles": ["Reviewer"]})
     assert page.status_code == 302
-    assert client.get("/review/")["Location"] == "/account/second-factor/"
+    assert client.get("/inbox/")["Location"] == "/account/second-factor/"
     assert client.get("/account/")["Location"] == "/account/second-factor/"
     assert ApiClient({}, client).get("/identity", {"agent": "ada"}).status_code == 401
     assert client.get("/login/")["Location"] == "/account/second-factor/"
     client.get("/account/second-factor/")
     secret = client.session["second_factor_secret"]
     client.post("/account/second-factor/", {"code": code_at(secret)})
-    assert client.get("/review/").status_code == 200
+    assert client.get("/inbox/").status_code == 200
     # Who must have one does not remove it.
     client.post("/account/second-factor/remove/")
     assert SecondFactor.objects.filter(person=bob).exists()

@@ -142,10 +142,15 @@ def selected_impact(request: HttpRequest, of: str) -> HttpResponse:
         )
         results.append({**_context(agent, scenario, query.urlencode()), "n": last, "result": impact})
     part = bool(request.htmx)  # type: ignore[attr-defined]
+    view = "identity" if name == "proposal" else "questions"
     return render(
         request,
         "context/_impact_selected.html" if part else "context/impact_selected.html",
-        {"results": results, "of": of, "back": reverse("review" if name == "proposal" else "memory_review")},
+        {
+            "results": results,
+            "of": of,
+            "back": f"{reverse('inbox')}?view={view}",
+        },
         status=200 if results else 422,
     )
 
@@ -160,7 +165,8 @@ def _selected(
         by.require("memory.view_memoryreview")
         if fields.get("answer", "") not in BULK_RESOLUTIONS:
             raise Invalid(f"answer is one of {', '.join(BULK_RESOLUTIONS)}.", field="answer")
-    keys = list(dict.fromkeys(fields.getlist("selected")))
+    # The inbox names the type before each key.
+    keys = list(dict.fromkeys(value.rpartition(":")[2] for value in fields.getlist("selected")))
     if len(keys) > MAX_SELECTED:
         raise Invalid(f"At most {MAX_SELECTED} can be selected at once.", field="selected")
     place = {_uuid(key, "selected"): number for number, key in enumerate(keys)}

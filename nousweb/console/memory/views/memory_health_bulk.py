@@ -12,10 +12,8 @@ from django.views.decorators.http import require_POST
 from context.feedback.health_findings import FINDINGS
 from context.models import VIEW_RUN
 from memory.models import Fact
-from nousweb.console.common.bulk_refusals import refusals_summary
-from nousweb.console.common.view_helpers import MAX_SELECTED
+from nousweb.console.common.view_helpers import MAX_SELECTED, refusals_summary, uuids_of
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory.review_queue import uuids_of
 from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib.errors import DomainError, NotFound
 

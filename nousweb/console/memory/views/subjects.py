@@ -24,10 +24,10 @@ from memory.services.subjects.registry import alias_find
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.console.common.pagination import request_page
+from nousweb.console.common.view_helpers import uuids_of
 from nousweb.console.memory.list_exports import SUBJECTS, memory_export
 from nousweb.console.memory.page_context import base_context, list_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.console.memory.review_queue import uuids_of
 from nousweb.console.memory.supersession_timeline import timeline_of
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound

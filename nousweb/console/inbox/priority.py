@@ -17,8 +17,14 @@ kind about the same words, ignoring case, spaces and punctuation.
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import connection, transaction
+
+from context.models import InboxRank
+from identity.models import ChangeProposal, Persona
 from identity.policy.sections import Risk
+from memory.models import MemoryReview
 from memory.policy.categories import PROFILE_CATEGORIES
+from nousweb.lib import clock
 
 RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}
 PROMPTS_SINCE = timedelta(days=7)
@@ -55,10 +61,52 @@ LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = 
 WHERE one.id = r.id AND one.agent_id = r.agent_id"""
 
 _WEIGHTS = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
-PRIORITY = f"(CASE risk {_WEIGHTS} END) * (1 + prompts)::bigint"
+PRIORITY = f"(CASE risk {_WEIGHTS} ELSE 0 END) * (1 + prompts)::bigint"
 """SQL of the priority, of `risk` and `prompts`."""
 
 
 def placing_values(now: datetime) -> dict[str, Any]:
     """Parameters of OF_PROPOSAL and OF_REVIEW, but for the personas whose prompts count."""
     return {"core": sorted(PROFILE_CATEGORIES), "since": now - PROMPTS_SINCE, "now": now}
+
+
+LONG_INBOX = 300
+"""From this number of items on, they are ranked in the background; fewer are ranked when the inbox is read."""
+
+_PLACED = f"""
+WITH {PROMPTS}
+SELECT p.id, p.agent_id, p.persona, own.risk, own.prompts, own.alike
+FROM identity_changeproposal p CROSS JOIN LATERAL ({OF_PROPOSAL}) own WHERE p.status = ANY (%(waiting)s)
+UNION ALL
+SELECT r.id, r.agent_id, r.persona, own.risk, own.prompts, own.alike
+FROM memory_memoryreview r CROSS JOIN LATERAL ({OF_REVIEW}) own WHERE r.status IN ('pending', 'undecided')
+"""  # noqa: S608
+_OF_ACTOR, _OF_BOTH = (_PLACED.replace("%(personas)s", f"%({name})s") for name in ("actor", "both"))
+_KEEP = f"""
+INSERT INTO context_inboxrank (item_id, agent_id, persona, risk, prompts, prompts_both, alike, at)
+SELECT id, one.agent_id, one.persona, one.risk, one.prompts, two.prompts, one.alike, %(now)s
+FROM ({_OF_ACTOR}) one JOIN ({_OF_BOTH}) two USING (id) ORDER BY id
+ON CONFLICT (item_id) DO UPDATE SET risk = excluded.risk, prompts = excluded.prompts,
+    prompts_both = excluded.prompts_both, alike = excluded.alike, at = excluded.at
+"""  # noqa: S608
+
+
+def inbox_ranks_refresh() -> int:
+    """Rank each pending or undecided item, if there are many, and delete ranks of other items; returns how many."""
+    now = clock.now()
+    waiting = ChangeProposal.objects.waiting().order_by()[:LONG_INBOX].count()
+    ranked = (MemoryReview.Status.PENDING, MemoryReview.Status.UNDECIDED)
+    waiting += MemoryReview.objects.filter(status__in=ranked).order_by()[:LONG_INBOX].count()
+    if waiting < LONG_INBOX:
+        InboxRank.objects.all().delete()
+        return 0
+    values = placing_values(now) | {
+        "waiting": list(ChangeProposal.WAITING),
+        "actor": [Persona.ACTOR.value],
+        "both": list(Persona.values),
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_KEEP, values)
+        placed = cursor.rowcount
+        InboxRank.objects.filter(at__lt=now).delete()
+    return placed

@@ -1,20 +1,34 @@
-"""What was decided about facts without people: which decisions there are, and their rows."""
+"""What was decided about facts without people, and undoing it, several at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib import messages
 from django.db.models import F, QuerySet
-from django.http import QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Agent, Persona
+from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
-from nousweb.console.common.inbox_query import QUEUE_LIMIT, REVIEW, InboxQuery
-from nousweb.console.memory.review_queue import review_title, reviews_of
+from memory.policy.autonomy import AutomaticDecision, Autonomy
+from memory.selectors import visible_reviews
+from memory.services.reviews.attention import review_ask
+from memory.services.reviews.blind_samples import decision_errors
+from memory.services.reviews.undo import supersession_undo
+from nousweb.console.common.pagination import page_of
+from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
+from nousweb.console.inbox.filter import inbox_tabs
+from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxQuery
+from nousweb.console.inbox.review_items import review_title, reviews_of
+from nousweb.lib.errors import DomainError
 from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW_CHANGE = "memory.view_factchange"
@@ -27,6 +41,11 @@ DECISIONS = {
     CONFIRMED: "Confirmed in other words",
 }
 BADGES = {UNDECIDED: "warn", SUPERSEDED: "accent", CONFIRMED: "neutral"}
+ASKED_AGAIN: Mapping[str, str] = {
+    AutomaticDecision.SUPERSEDED: "newer facts",
+    AutomaticDecision.CONFIRMED: "facts in other words",
+    AutomaticDecision.UNDECIDED: "facts over the attention budget",
+}
 
 Key = tuple[str, UUID | int]
 """A decision and the key of its review or change of a fact."""
@@ -54,7 +73,7 @@ class DecisionFilter:
         """The decisions in their order: undecided ones by what depends on them, then the others, the latest first."""
         found: list[Key] = []
         if self.decision in ("", UNDECIDED):
-            undecided = InboxQuery(by, (REVIEW,), agent=self.agent, undecided=True)
+            undecided = InboxQuery(by, (REVIEW,), agent=self.agent, state="undecided")
             found += [(UNDECIDED, entry.id) for entry in undecided.entries()]
         changes: list[tuple[datetime, str, int]] = []
         for action in (SUPERSEDED, CONFIRMED):
@@ -152,3 +171,78 @@ def _of_change(decision: str, change: FactChange) -> DecisionRow:
         reason=change.reason,
         value=f"change:{change.pk}" if decision == SUPERSEDED else "",
     )
+
+
+@require_safe
+def automatic_decisions(request: HttpRequest) -> HttpResponse:
+    """The decisions about facts that no person made."""
+    by = principal_of(request)
+    by.require(VIEW_RIGHTS[REVIEW])
+    shown = DecisionFilter.of(request.GET)
+    page = page_of(request, shown.keys(by))
+    reviews, agents = visible_reviews(by), list(Agent.objects.visible_to(by).order_by("slug")[:200])
+    return render(
+        request,
+        "inbox/automatic_decisions.html",
+        {
+            "tabs": inbox_tabs(by, None),
+            "shown": shown,
+            "query": shown.query(),
+            "page": page,
+            "rows": decision_rows(list(page)),
+            "agents": agents,
+            "decisions": DECISIONS.items(),
+            "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
+            "errors": decision_errors(reviews.filter(agent__slug=shown.agent) if shown.agent else reviews),
+            "asked_again": [
+                (agent, ASKED_AGAIN[decision])
+                for agent in agents
+                if shown.agent in ("", agent.slug)
+                for decision in Autonomy.of_config(agent.config).asking
+            ],
+        },
+    )
+
+
+@require_POST
+def automatic_decisions_undo(request: HttpRequest) -> HttpResponse:
+    """Ask about the selected undecided facts, and restore the selected replaced ones; each that refuses is named and
+    stops none of the others."""
+    by = principal_of(request)
+    by.require(DECIDE_RIGHTS[REVIEW])
+    reviews, changes = _selected(by, request.POST.getlist("selected")[:MAX_SELECTED])
+    asked, restored, refused = 0, 0, []
+    for review in reviews:
+        try:
+            review_ask(review=review, by=by)
+            asked += 1
+        except DomainError as error:
+            refused.append((str(review), error.detail))
+    for change in changes:
+        try:
+            supersession_undo(fact=change.fact, by=by)
+            restored += 1
+        except DomainError as error:
+            refused.append((f"“{change.fact}”", error.detail))
+    if refused:
+        messages.error(request, refusals_summary(refused, undoing=True))
+    if asked:
+        messages.success(request, f"{asked} review{' is' if asked == 1 else 's are'} pending now.")
+    if restored:
+        messages.success(request, f"{restored} older fact{' was' if restored == 1 else 's were'} restored.")
+    if not (asked or restored or refused):
+        messages.warning(request, "Nothing was selected.")
+    query = DecisionFilter.of(request.GET).query()
+    return redirect(reverse("automatic_decisions") + (f"?{query}" if query else ""))
+
+
+def _selected(by: Principal, values: Sequence[str]) -> tuple[list[MemoryReview], list[FactChange]]:
+    """The reviews and supersessions that the values of the form name, as far as `by` may see them."""
+    named: dict[str, list[str]] = {"review": [], "change": []}
+    for value in values:
+        what, _, key = value.partition(":")
+        named.get(what, []).append(key)
+    numbers = [int(key) for key in named["change"] if key.isascii() and key.isdigit() and len(key) < 19]
+    reviews = visible_reviews(by).filter(pk__in=uuids_of(named["review"])).select_related("agent", "new")
+    changes = automatic_changes(by, SUPERSEDED).filter(pk__in=numbers).select_related("fact__agent")
+    return list(reviews), list(changes) if numbers else []

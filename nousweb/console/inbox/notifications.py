@@ -1,6 +1,5 @@
 """One's own notifications and saved filters."""
 
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -15,12 +14,12 @@ from identity.services.inbox_items import person_of
 from identity.services.notifications import notifications_read
 from identity.services.saved_inbox_filters import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
-from nousweb.console.common.inbox_filter import InboxFilter
-from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.view_helpers import principal_of
-from nousweb.console.identity.review_queue import proposal_title
-from nousweb.console.memory.review_queue import review_title, reviews_of, uuids_of
+from nousweb.console.common.view_helpers import principal_of, uuids_of
+from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.proposal_items import proposal_name
+from nousweb.console.inbox.query import PROPOSAL, REVIEW
+from nousweb.console.inbox.review_items import review_title, reviews_of
 from nousweb.lib.errors import DomainError
 
 KIND_BADGES = {"high_risk": "block", "erred": "warn", "mention": "accent", "assignment": "accent", "opinion": "accent"}
@@ -32,10 +31,10 @@ def notifications(request: HttpRequest) -> HttpResponse:
     by = principal_of(request)
     mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")
-    keys = {one: [row.item_id for row in page.rows if row.item_type == one] for one in (PROPOSAL, REVIEW)}
+    keys = {kind: [row.item_id for row in page.rows if row.item_type == kind] for kind in (PROPOSAL, REVIEW)}
     proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
-    titles: dict[UUID, str] = {row.pk: proposal_title(row) for row in proposals}
+    titles: dict[UUID, str] = {row.pk: proposal_name(row.section, row.agent.name) for row in proposals}
     titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}
     rows = [
         {
@@ -47,7 +46,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
         for row in page.rows
     ]
     unread = mine.unread().count()
-    return render(request, "home/notifications.html", {"rows": rows, "page": page, "unread": unread})
+    return render(request, "inbox/notifications.html", {"rows": rows, "page": page, "unread": unread})
 
 
 @require_POST
@@ -68,7 +67,7 @@ def inbox_filter_save(request: HttpRequest) -> HttpResponse:
         messages.success(request, f"The filter {saved.name} was saved.")
     except DomainError as error:
         messages.error(request, error.detail)
-    return redirect(_inbox(part))
+    return redirect(part.url())
 
 
 @require_POST
@@ -77,8 +76,3 @@ def inbox_filter_delete(request: HttpRequest, pk: int) -> HttpResponse:
     saved_filter_delete(key=pk, by=principal_of(request))
     messages.success(request, "The filter was removed.")
     return redirect("inbox")
-
-
-def _inbox(part: InboxFilter) -> str:
-    query: Any = part.query()
-    return f"{reverse('inbox')}?{query}" if query else reverse("inbox")

@@ -3,45 +3,35 @@
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.models import AuditEvent, ChangeProposal
+from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from identity.services.four_eyes import is_self_approval
-from identity.services.proposal_records import REVIEW
-from identity.services.proposal_undo import proposal_undo
 from identity.services.versions import StaleBase
-from nousweb.console.common.item_panel import item_panel
-from nousweb.console.common.undo_offer import undo_offer
-from nousweb.console.common.view_helpers import layout_of, moment_of, principal_of
-from nousweb.console.identity.review_decisions import (
-    ANOTHER_MUST_APPROVE,
-    item_find,
-    item_get,
-    proposal_decide,
-    uuid_of,
-    version_of,
-    with_shortfalls,
-)
-from nousweb.console.identity.review_queue import QueueFilter, ReviewItem
+from nousweb.console.common.view_helpers import layout_of, principal_of, uuids_of
+from nousweb.console.inbox.decisions import proposal_decide, version_of
+from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.people import item_panel
+from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
+from nousweb.console.inbox.query import PROPOSAL
+from nousweb.console.inbox.undo import undo_offer
 from nousweb.lib.errors import Conflict, DomainError, Invalid
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens
 
 Status = ChangeProposal.Status
-VIEW = "identity.view_changeproposal"
+VIEW, REVIEW = VIEW_RIGHTS[PROPOSAL], DECIDE_RIGHTS[PROPOSAL]
 DONE = {
-    "approve": ("Approved", Status.APPROVED),
-    "keep": ("Kept", Status.APPROVED),
-    "reject": ("Rejected", Status.REJECTED),
-    "revert": ("Reverted", Status.REVERTED),
-    "withdraw": ("Withdrew", Status.WITHDRAWN),
+    "approve": Status.APPROVED,
+    "keep": Status.APPROVED,
+    "reject": Status.REJECTED,
+    "revert": Status.REVERTED,
+    "withdraw": Status.WITHDRAWN,
 }
-
 APPROVE_LABELS = {"approve": "Approve", "approve_merged": "Approve merged", "approve_edited": "Approve my edit"}
 EDIT_LEFT = "The text was edited, and this would lose your edit. Approve your edit, or decide once more to lose it."
 
@@ -57,14 +47,15 @@ def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _proposal_page(request, _as_if_approved(request, item_get(pk, by), by), by)
 
 
-def _as_if_approved(request: HttpRequest, item: ReviewItem, by: Principal) -> ReviewItem:
+def _as_if_approved(request: HttpRequest, item: ProposalItem, by: Principal) -> ProposalItem:
     """The item as it is once the sibling that ?approved= names is approved: a decision about it names that version, so
     that it counts for no other text."""
-    sibling = item_find(uuid_of(request.GET.get("approved")), by)
-    own, other = item.proposal, sibling.proposal if sibling else None
-    alike = other is not None and (own.agent_id, own.section) == (other.agent_id, other.section) and own.pk != other.pk
-    if sibling is not None and alike and sibling.approvable:
-        item.current_text, item.current_version = sibling.wished, sibling.current_version + 1
+    own = item.proposal
+    others = ChangeProposal.objects.visible_to(by).filter(agent=own.agent, section=own.section).exclude(pk=own.pk)
+    keys = uuids_of([request.GET.get("approved", "")])
+    for sibling in map(ProposalItem, with_texts(others.filter(pk__in=keys)) if keys else ()):
+        if sibling.approvable:
+            item.current_text, item.current_version = sibling.wished, sibling.current_version + 1
     return item
 
 
@@ -92,7 +83,7 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     # A button that does not name the edit, as one of a page without its script, decides nothing beside one.
     lost = content is None and typed is not None and "discard" not in request.POST and _normal(typed) != _draft(item)
     action = "approve" if action in ("approve_edited", "approve_merged") else action
-    queue = QueueFilter.of(request.GET)
+    queue = InboxFilter.of(request.GET)
     place = queue.place(pk, by)
     try:
         read = version_of(request.POST.get("base_version"))
@@ -105,44 +96,23 @@ def _decision_take(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespons
     except Conflict as error:
         fresh = item_get(pk, by)
         # A key pressed twice, or a form sent again: it is as this person wanted it.
-        if not (fresh.proposal.reviewer_id == by.id and fresh.proposal.status == DONE[action][1]):
+        if not (fresh.proposal.reviewer_id == by.id and fresh.proposal.status == DONE[action]):
             return _proposal_page(request, fresh, by, refusal=error, typed=content, comment=comment)
     except DomainError as error:
         return _proposal_page(request, item, by, refusal=error, typed=content, comment=comment)
-    following = place["following"]
-    return redirect(queue.item_url(*following, done=str(pk)) if following else queue.url(done=str(pk)))
-
-
-@require_POST
-def proposal_undo_view(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Take back the last decision on a proposal and show it again."""
-    by = principal_of(request)
-    by.require(REVIEW)
-    item = item_get(pk, by)
-    try:
-        undone = proposal_undo(proposal=item.proposal, by=by, decided_at=moment_of(request, "decided"))
-    except Conflict as error:
-        messages.error(request, error.detail)
-        undone = None
-    if undone is not None and undone.status == Status.REVERTED:
-        messages.success(request, f"The change of {item.title} was undone. The previous text is active again.")
-    elif undone is not None and undone.pk == pk:
-        messages.success(request, f"The decision on {item.title} was undone.")
-    elif undone is not None:
-        messages.success(request, f"The previous text of {item.title} was proposed. {ANOTHER_MUST_APPROVE}")
-    return redirect(f"{reverse('proposal', args=[pk])}?{QueueFilter.of(request.GET).query(undone='1')}")
+    return redirect(queue.after(place["following"], done=str(pk)))
 
 
 def _proposal_page(
     request: HttpRequest,
-    item: ReviewItem,
+    item: ProposalItem,
     by: Principal,
     *,
     refusal: DomainError | None = None,
     typed: str | None = None,
     comment: str = "",
 ) -> HttpResponse:
-    queue = QueueFilter.of(request.GET)
+    queue = InboxFilter.of(request.GET)
     target = item.proposal
     layout = layout_of(request)
     draft = _draft(item)
@@ -161,6 +131,8 @@ def _proposal_page(
             "item": item,
             "proposal": target,
             "queue": queue,
+            "previous_label": "Previous proposal",
+            "next_label": "Next proposal",
             "query": queue.query(),
             "layout": layout,
             "panel": item_panel(target, by, queue.query()),
@@ -196,14 +168,14 @@ def _proposal_page(
     )
 
 
-def _draft(item: ReviewItem) -> str:
+def _draft(item: ProposalItem) -> str:
     """The text that an edit starts from."""
     if not item.stale:
         return _normal(item.proposal.content)
     return _normal(item.current_text if item.merged is None else item.merged)
 
 
-def _approve_button(item: ReviewItem, *, edited: bool) -> dict[str, str] | None:
+def _approve_button(item: ProposalItem, *, edited: bool) -> dict[str, str] | None:
     """The button that approves, by its value and label, also as they are without an edit; None where only an edit can
     be approved, and people may not edit."""
     kind = "approve_edited" if item.stale and item.merged is None else "approve_merged" if item.stale else "approve"

@@ -1,6 +1,6 @@
 """Query of the pending items of a person, in one order over all kinds: proposals of identities and reviews of memories.
 
-The order is that of inbox_priority.py.
+The order is that of priority.py.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,7 @@ from identity.models import ChangeProposal, Persona
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import MemoryReview
-from nousweb.console.common.inbox_priority import OF_PROPOSAL, OF_REVIEW, PRIORITY, PROMPTS, placing_values
+from nousweb.console.inbox.priority import OF_PROPOSAL, OF_REVIEW, PRIORITY, PROMPTS, placing_values
 from nousweb.lib import clock
 
 PROPOSAL, REVIEW = "changeproposal", "memoryreview"
@@ -65,9 +64,23 @@ _REVIEWS = f"""
     FROM memory_memoryreview r LEFT JOIN context_inboxrank kept ON kept.item_id = r.id
     LEFT JOIN LATERAL ({OF_REVIEW} AND kept.item_id IS NULL) own ON true
     WHERE {_SEEN.format("r")} AND r.status = 'pending'"""  # noqa: S608
-_OF_TYPE = {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS}
-# A pair of an undecided attribute is listed with its attribute.
-_UNDECIDED = _REVIEWS.replace("r.status = 'pending'", "r.status = 'undecided' AND NOT r.details ? 'question'")
+_DECIDED_PROPOSALS = f"""
+    SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk,
+           coalesce(p.decided_at, p.created_at) AS created_at, 0 AS prompts, '' AS alike
+    FROM identity_changeproposal p WHERE {_SEEN.format("p")} AND p.status <> ALL (%(statuses)s)"""  # noqa: S608
+_DECIDED_REVIEWS = f"""
+    SELECT r.id, 'memoryreview' AS type, r.agent_id, r.persona, r.kind, r.status, '' AS risk,
+           coalesce(r.resolved_at, r.created_at) AS created_at, 0 AS prompts, '' AS alike
+    FROM memory_memoryreview r WHERE {_SEEN.format("r")} AND r.status IN ('resolved', 'expired')"""  # noqa: S608
+_OF_STATE: dict[str, Mapping[str, str]] = {
+    "pending": {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS},
+    "decided": {PROPOSAL: _DECIDED_PROPOSALS, REVIEW: _DECIDED_REVIEWS},
+    # A pair of an undecided attribute is listed with its attribute.
+    "undecided": {
+        REVIEW: _REVIEWS.replace("r.status = 'pending'", "r.status = 'undecided' AND NOT r.details ? 'question'")
+    },
+}
+"""The items of each type by state. `created_at` of a decided one is when it was decided."""
 _NOTHING = """
     SELECT item_id AS id, '' AS type, agent_id, persona, '' AS kind, '' AS status, risk, at AS created_at, prompts,
            alike
@@ -134,8 +147,11 @@ class InboxPlace:
 
 @dataclass(frozen=True, slots=True)
 class InboxQuery:
-    """A query of the inbox of person `by`: its filters and its order. `undecided`: of the reviews about which nobody is
-    asked, in place of the pending ones."""
+    """A query of the inbox of person `by`: its filters and its order.
+
+    `state`: of the items that are "pending", that were "decided", or of the reviews about which nobody is asked
+    ("undecided"). `grouped`: near-identical items are one group.
+    """
 
     by: Principal
     types: tuple[str, ...] = (PROPOSAL, REVIEW)
@@ -146,21 +162,13 @@ class InboxQuery:
     kinds: tuple[str, ...] = field(default=())
     alike: str = ""
     sort: str = "risk"
-    undecided: bool = False
+    state: str = "pending"
+    grouped: bool = True
 
     def entries(self) -> list[InboxEntry]:
         """Its items, each by itself, in their order; at most QUEUE_LIMIT."""
         sql = f"{self._scored()} SELECT id, type, priority, prompts, risk, created_at FROM scored"  # noqa: S608
         return self._read(f"{sql} ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}")
-
-    def keys(self) -> list[tuple[str, UUID]]:
-        """Type and key of its items, in their order; at most QUEUE_LIMIT."""
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"{self._scored()} SELECT type, id FROM scored ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}",  # noqa: S608
-                self._params(),
-            )
-            return cursor.fetchall()
 
     def place(self, pk: UUID) -> InboxPlace:
         """The position of an item among the items of the query, and its neighbours."""
@@ -183,11 +191,12 @@ class InboxQuery:
         return InboxPlace(own[1], own[2], before, after, after or (first if own[1] > 1 else None), own[8])
 
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
-        """The first items of up to `size` groups, in their order; those after an entry of an earlier page."""
+        """The first items of up to `size` groups, or items, in their order; those after an entry of an earlier page."""
         beyond = f"AND {_BEYOND[self.sort]}" if after else ""
+        window = f"""count(*) OVER (PARTITION BY alike) AS members,
+                   row_number() OVER (PARTITION BY alike ORDER BY {SORTS[self.sort]}) AS place"""
         sql = f"""{self._scored()}, grouped AS (
-            SELECT *, count(*) OVER (PARTITION BY alike) AS members,
-                   row_number() OVER (PARTITION BY alike ORDER BY {SORTS[self.sort]}) AS place FROM scored
+            SELECT *, {window if self.grouped else "1 AS members, 1 AS place"} FROM scored
         )
         SELECT id, type, priority, prompts, risk, created_at, alike, members FROM grouped WHERE place = 1 {beyond}
         ORDER BY {SORTS[self.sort]} LIMIT %(size)s"""  # noqa: S608
@@ -215,14 +224,14 @@ class InboxQuery:
         )"""  # noqa: S608
 
     def _items(self) -> str:
-        parts = self._of_types({REVIEW: _UNDECIDED} if self.undecided else _OF_TYPE) or [_NOTHING]
+        parts = self._of_types(_OF_STATE[self.state]) or [_NOTHING]
         return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts)})"
 
     def _of_types(self, parts: Mapping[str, str]) -> list[str]:
-        return [parts[one] for one in self.types if self.by.may(VIEW_RIGHTS[one])]
+        return [parts[item_type] for item_type in self.types if self.by.may(VIEW_RIGHTS[item_type])]
 
     def _where(self) -> str:
-        conditions = [SCOPES[self.scope]]
+        conditions = [SCOPES[self.scope]] if self.scope or self.state != "decided" else ["true"]
         if self.agent:
             conditions.append("agent_id = (SELECT id FROM identity_agent WHERE slug = %(agent)s)")
         for name in ("risk", "alike"):
@@ -251,6 +260,3 @@ class InboxQuery:
         with connection.cursor() as cursor:
             cursor.execute(sql, self._params() | more)
             return [InboxEntry(*row) for row in cursor.fetchall()]
-
-
-CENSOR_KINDS = (MemoryReview.Kind.ESCALATION.value,)

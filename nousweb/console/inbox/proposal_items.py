@@ -1,40 +1,31 @@
-"""The review queue of the console: the proposals, their order, and the next one."""
+"""Proposals of identity changes as items of the inbox."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 from uuid import UUID
 
-from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, TextField, Value
+from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
-from context.what_if.identity_delivery import IdentityShortfall
-from identity.models import ChangeProposal, ChangeProposalQuerySet, IdentityVersion
+from context.what_if.change_overrides import proposal_overrides
+from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfall
+from identity.models import ChangeProposal, IdentityVersion
 from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.sections import Risk
+from identity.policy.sections import Risk, Section
 from identity.principal import Principal
-from nousweb.console.common.inbox_filter import InboxFilter, place_among
-from nousweb.console.common.inbox_query import PROPOSAL, QUEUE_LIMIT, InboxPlace
-from nousweb.console.common.review_pace import LATELY
-from nousweb.console.common.undo_offer import proposal_name
+from nousweb.console.inbox.filter import RISK_KINDS, InboxRow
+from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts
 from nousweb.lib.textmerge import merge_texts
 
 Status = ChangeProposal.Status
 
-STATUSES = {
-    "pending": "Pending",
-    "applied": "Applied, to look over",
-    "decided": "Decided",
-}
-RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
+STATUS_KINDS = {Status.APPROVED: "ok", Status.REJECTED: "removed", Status.REVERTED: "removed"}
 WARNING_WORDS = {
     "look_alike": "look-alike letters",
     "mixed_direction": "mixed directions",
@@ -47,58 +38,11 @@ RISK_MEANING = {
 }
 
 
-@dataclass(frozen=True)
-class QueueFilter(InboxFilter):
-    """The filter of the inbox for pages about proposals: those of identities, by default."""
-
-    view: str = "identity"
-
-    @property
-    def is_decided(self) -> bool:
-        return self.view == "identity" and self.status == "decided"
-
-    def with_status(self, status: str) -> QueueFilter:
-        return replace(self, status=status)
-
-    def decided(self, by: Principal) -> ChangeProposalQuerySet:
-        """The proposals that were decided, the latest first."""
-        found = self._narrow(by).exclude(status__in=ChangeProposal.WAITING)
-        return found.order_by("-decided_at", "id")
-
-    def keys(self, by: Principal) -> list[tuple[str, UUID]]:
-        if not self.is_decided:
-            return InboxFilter.keys(self, by)
-        return [(PROPOSAL, key) for key in self.decided(by).values_list("pk", flat=True)[:QUEUE_LIMIT]]
-
-    def position(self, pk: UUID, by: Principal) -> InboxPlace:
-        return place_among(self.keys(by), pk) if self.is_decided else InboxFilter.position(self, pk, by)
-
-    def _narrow(self, by: Principal) -> ChangeProposalQuerySet:
-        found = ChangeProposal.objects.visible_to(by)
-        if self.agent:
-            found = found.filter(agent__slug=self.agent)
-        if self.risk:
-            found = found.filter(risk=self.risk)
-        return found.filter(section=self.section) if self.section else found
-
-    def counts(self, by: Principal) -> dict[str, Any]:
-        """The number of this person's decisions today, and the times of recent ones (`moments`). One query."""
-        today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-        return self._narrow(by).aggregate(
-            today=Count("pk", filter=Q(reviewer_id=by.id, decided_at__gte=today)),
-            moments=ArrayAgg(
-                "decided_at",
-                filter=Q(reviewer_id=by.id, decided_at__gte=clock.now() - LATELY),
-                order_by="-decided_at",
-                default=Value([]),
-            ),
-        )
-
-
-def proposals_of(keys: Sequence[UUID]) -> list[ReviewItem]:
+def proposals_of(keys: Sequence[UUID]) -> list[ProposalItem]:
     """The proposals with these keys as a reviewer reads them, in this order; those that are gone are left out."""
-    found = {proposal.pk: ReviewItem(proposal) for proposal in with_texts(ChangeProposal.objects.filter(pk__in=keys))}
-    return [found[key] for key in keys if key in found]
+    rows = with_texts(ChangeProposal.objects.filter(pk__in=keys))
+    items = {proposal.pk: ProposalItem(proposal) for proposal in rows}
+    return [items[key] for key in keys if key in items]
 
 
 def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:
@@ -117,7 +61,7 @@ def with_texts(proposals: QuerySet[ChangeProposal]) -> QuerySet[ChangeProposal]:
     )
 
 
-class ReviewItem:
+class ProposalItem:
     """A proposal as a reviewer reads it. Needs the annotations of `with_texts`."""
 
     base_text: str
@@ -243,9 +187,69 @@ class ReviewItem:
 
     @property
     def title(self) -> str:
-        return proposal_title(self.proposal)
+        return proposal_name(self.proposal.section, self.proposal.agent.name)
 
 
-def proposal_title(proposal: ChangeProposal) -> str:
+def proposal_name(section: str, agent: str) -> str:
     """The title of a proposal: "Values of Ada"."""
-    return proposal_name(proposal.section, proposal.agent.name)
+    return f"{Section(section).label} of {agent}"
+
+
+def item_get(pk: UUID, by: Principal) -> ProposalItem:
+    """The proposal as a reviewer reads it. Raises NotFound."""
+    proposal = with_texts(ChangeProposal.objects.visible_to(by).filter(pk=pk)).first()
+    if proposal is None:
+        raise NotFound("There is no such proposal.")
+    return ProposalItem(proposal)
+
+
+def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalItem]:
+    """The parts of the identity that prompts would leave out if each pending proposal were approved; loaded together
+    for all agents."""
+    waiting = [item for item in items if item.is_pending]
+    agents = {item.proposal.agent_id: item.proposal.agent for item in waiting}
+    deliveries = IdentityDelivery.load_each(list(agents.values()), by) if agents else {}
+    for item in waiting:
+        item.shortfall = deliveries[item.proposal.agent_id].shortfall(proposal_overrides(item.proposal))
+    return items
+
+
+def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
+    """The row of a proposal."""
+    proposal, badges = item.proposal, []
+    if proposal.status not in ChangeProposal.WAITING:
+        text = proposal.get_status_display()
+        badges.append({"kind": STATUS_KINDS.get(Status(proposal.status), "neutral"), "text": text})
+    if item.merged is not None:
+        title = "The section has changed since then, in other lines"
+        badges.append({"kind": "accent", "text": "merges cleanly", "title": title})
+    elif item.stale:
+        badges.append({"kind": "warn", "text": "stale", "title": "The section has changed since this was written"})
+    if item.expired:
+        badges.append({"kind": "removed", "text": "expired"})
+    if item.shortfall:
+        text = f"not sent: {item.shortfall.tokens_left_out:,} of {item.shortfall.tokens_whole:,} tokens"
+        title = "Prompts would leave out a part of the identity: see its page"
+        badges.append({"kind": "warn", "text": text, "title": title})
+    check = "Check carefully: the proposal's page shows where"
+    badges += [{"kind": "warn", "text": word, "title": check} for word in item.warning_words]
+    times = [("proposed", proposal.created_at)]
+    if item.is_pending:
+        times.append(("expires", proposal.expires_at))
+    elif proposal.decided_at:
+        times.append((f"{proposal.reviewer_name}," if proposal.reviewer_name else "decided", proposal.decided_at))
+    return InboxRow(
+        entry=entry,
+        title=item.title,
+        agent=proposal.agent.name,
+        reason=proposal.reason or "No reason given.",
+        meta=[
+            "Applied by the agent" if proposal.status == Status.APPLIED else "Identity",
+            f"{proposal.author_name} ({proposal.get_author_kind_display().lower()})",
+            f"+{item.row_diff.added} −{item.row_diff.removed} lines",
+        ],
+        badges=badges,
+        times=times,
+        diff=item.row_diff,
+        proposal=item,
+    )

@@ -1,50 +1,31 @@
-"""The queue of reviews of memories: one at a time, side by side, one key a resolution."""
+"""One review of memories: side by side, one key a resolution."""
 
-from dataclasses import dataclass, replace
-from datetime import datetime
-from uuid import UUID, uuid4
+from dataclasses import dataclass
+from uuid import UUID
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods
 
-from identity.models import Agent, Persona
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.models import Persona
+from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
 from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text
-from memory.services.reviews.records import REVIEW
-from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS, review_resolve
-from memory.services.reviews.seen_state import review_state, row_state
-from memory.services.reviews.undo import review_undo
-from nousweb.console.common.bulk_refusals import refusals_summary
-from nousweb.console.common.inbox_filter import inbox_tabs
-from nousweb.console.common.inbox_query import QUEUE_LIMIT
-from nousweb.console.common.item_panel import bulk_context, item_panel
-from nousweb.console.common.list_export import export_format, key_rows, list_export
-from nousweb.console.common.pagination import page_of
-from nousweb.console.common.review_pace import LATELY, READ, minutes_left
-from nousweb.console.common.undo_offer import undo_offer
-from nousweb.console.common.view_helpers import MAX_SELECTED, moment_of, principal_of
-from nousweb.console.memory.list_exports import QUESTIONS
-from nousweb.console.memory.review_queue import (
-    STATUSES,
-    ReviewQueue,
-    review_title,
-    reviews_of,
-    uuids_of,
-)
-from nousweb.lib import clock
+from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
+from memory.services.reviews.seen_state import review_state
+from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.people import item_panel
+from nousweb.console.inbox.query import REVIEW
+from nousweb.console.inbox.review_items import KIND_BADGES, review_title
+from nousweb.console.inbox.undo import undo_offer
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
-VIEW = "memory.view_memoryreview"
 HELD_SHOWN = 20
 """Memories of the same words."""
 FACTS_SHOWN = 5
@@ -52,17 +33,6 @@ FACTS_SHOWN = 5
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution
-KIND_BADGES = {
-    Kind.SAME_SUBJECT: "accent",
-    Kind.REPEATED: "accent",
-    Kind.ATTRIBUTE: "accent",
-    Kind.CONTRADICTION: "warn",
-    Kind.RELEARNED: "warn",
-    Kind.ESCALATION: "block",
-    Kind.HELD: "block",
-}
-
-
 SHORTCUTS = {"keep": "approve", "reverse": "reject", "allow": "approve", "hold": "reject"}
 
 
@@ -131,57 +101,12 @@ BUTTONS_OF_KIND = {
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
 
 
-@require_safe
-def memory_review(request: HttpRequest) -> HttpResponseBase:
-    """The pending reviews, the oldest first."""
-    by = principal_of(request)
-    by.require(VIEW)
-    queue = replace(ReviewQueue.of(request.GET), view="questions")
-    keys = [key for _, key in queue.keys(by)]
-    if export_format(request):
-        rows = key_rows(keys, reviews_of, QUEUE_LIMIT)
-        return list_export(request, QUESTIONS, rows, both=by.may(VIEW_SUBCONSCIOUS))
-    page = page_of(request, keys)
-    today = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-    waiting = page.paginator.count if not queue.is_decided else 0
-    done = (
-        queue.filtered(visible_reviews(by))
-        .filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=today)
-        .count()
-    )
-    return render(
-        request,
-        "memory/reviews.html",
-        {
-            "queue": queue,
-            "query": queue.query(),
-            "page": page,
-            "items": [
-                (review, review_title(review), KIND_BADGES.get(Kind(review.kind), "neutral"), row_state(review))
-                for review in reviews_of(list(page))
-            ],
-            "tabs": inbox_tabs(by, queue),
-            "agents": Agent.objects.visible_to(by).order_by("slug")[:200],
-            "kinds": Kind.choices,
-            "statuses": STATUSES.items(),
-            "waiting": waiting,
-            "minutes": minutes_left(waiting, _decided_lately(by)),
-            "today": done,
-            "whole": waiting + done,
-            "may_review": by.may(REVIEW),
-            **bulk_context(by, queue),
-            "bulk": [BULK_BUTTONS[each] for each in BULK_RESOLUTIONS],
-            "undo": undo_offer(request, by, queue),
-        },
-    )
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One review with everything that its resolution needs; its form comes back here, so that no refusal stands at an
     address that cannot be opened again."""
     by = principal_of(request)
-    by.require(VIEW)
+    by.require(VIEW_RIGHTS[REVIEW])
     if request.method == "POST":
         return _review_resolve(request, pk, by)
     return _review_page(request, by, _get(by, pk))
@@ -189,9 +114,9 @@ def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpResponse:
     """Resolve one review and show the next one; a refusal shows this one again with the entered values."""
-    by.require(REVIEW)
+    by.require(DECIDE_RIGHTS[REVIEW])
     review = _get(by, pk)
-    queue = ReviewQueue.of(request.GET)
+    queue = InboxFilter.of(request.GET)
     place = queue.place(pk, by)
     content, comment = request.POST.get("content", ""), request.POST.get("comment", "")
     answer = request.POST.get("answer", "")
@@ -210,74 +135,7 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
         mine = fresh.resolver_id == by.id and fresh.resolution == answer
         if not (isinstance(error, Conflict) and mine):
             return _review_page(request, by, fresh, refusal=error, content=content, comment=comment)
-    following = place["following"]
-    return redirect(queue.item_url(*following, done=str(pk)) if following else queue.url(done=str(pk)))
-
-
-@require_POST
-def memory_review_undo(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Undo a resolution and show the review again."""
-    by = principal_of(request)
-    by.require(REVIEW)
-    review = _get(by, pk)
-    try:
-        review_undo(review=review, by=by, resolved_at=moment_of(request, "decided"))
-        messages.success(request, "The resolution was undone. The review is pending again.")
-    except DomainError as error:
-        messages.error(request, error.detail)
-    query = replace(ReviewQueue.of(request.GET), status="pending").query(undone="1")
-    return redirect(f"{reverse('memory_review_detail', args=[pk])}?{query}")
-
-
-@require_POST
-def memory_review_bulk(request: HttpRequest) -> HttpResponse:
-    """Give several reviews the same resolution; each that refuses is named and stops none of the others."""
-    by = principal_of(request)
-    by.require(REVIEW)
-    queue, answer, batch = ReviewQueue.of(request.GET), request.POST.get("answer", ""), uuid4()
-    reviews = (
-        visible_reviews(by)
-        .filter(pk__in=uuids_of(request.POST.getlist("selected")[:MAX_SELECTED]))
-        .select_related("agent", "new")
-    )
-    seen = dict(value.partition(":")[::2] for value in request.POST.getlist("seen"))
-    done, refused = 0, []
-    for review in reviews:
-        try:
-            review_resolve(review=review, resolution=answer, by=by, batch=batch, seen=seen.get(str(review.pk), ""))
-            done += 1
-        except DomainError as error:
-            refused.append((str(review), error.detail))
-    if refused:
-        messages.error(request, refusals_summary(refused))
-    if not done and not refused:
-        messages.warning(request, "Nothing was selected.")
-    if queue.alike and not queue.keys(by):
-        # The group is decided: what it was a part of goes on.
-        queue = replace(queue, view="all", alike="")
-    return redirect(queue.url(batch=str(batch)) if done else queue.url())
-
-
-@require_POST
-def memory_review_batch_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
-    """Undo all resolutions of one bulk action, the latest first."""
-    by = principal_of(request)
-    by.require(REVIEW)
-    undone, refused = 0, []
-    for review in visible_reviews(by).filter(batch=batch, status=Status.RESOLVED).order_by("-resolved_at"):
-        try:
-            review_undo(review=review, by=by, resolved_at=review.resolved_at)
-            undone += 1
-        except DomainError as error:
-            refused.append((str(review), error.detail))
-    if refused:
-        messages.error(request, refusals_summary(refused))
-    if undone:
-        text = "1 resolution was undone. The review is pending again."
-        if undone > 1:
-            text = f"{undone} resolutions were undone. The reviews are pending again."
-        messages.success(request, text)
-    return redirect(ReviewQueue.of(request.GET).url(undone="1"))
+    return redirect(queue.after(place["following"], done=str(pk)))
 
 
 def _review_page(
@@ -289,7 +147,7 @@ def _review_page(
     content: str = "",
     comment: str = "",
 ) -> HttpResponse:
-    queue = ReviewQueue.of(request.GET)
+    queue = InboxFilter.of(request.GET)
     state = review_state(review)
     review = as_if_undecided(review)
     allowed = RESOLUTIONS[review.kind]
@@ -328,12 +186,14 @@ def _review_page(
             "refusal": refusal,
             "kind_badge": KIND_BADGES.get(Kind(review.kind), "neutral"),
             "queue": queue,
+            "previous_label": "Previous review",
+            "next_label": "Next review",
             "query": queue.query(),
             "panel": item_panel(review, by, queue.query()),
             "place": queue.place(review.pk, by),
             "about": " ".join(str(key) for key in _touched(review)),
             "state": state,
-            "may_review": by.may(REVIEW),
+            "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
             "undo": undo_offer(request, by, queue),
         },
         status=refusal.status if refusal else 200,
@@ -358,25 +218,18 @@ def _touched(review: MemoryReview) -> list[UUID]:
     return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
 
-def _decided_lately(by: Principal) -> list[datetime]:
-    """When this person answered last."""
-    mine = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person")
-    lately = mine.filter(resolved_at__gte=clock.now() - LATELY).order_by("-resolved_at")
-    return [moment for moment in lately.values_list("resolved_at", flat=True)[:READ] if moment]
-
-
 def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
     """The quarantined texts: the kind of each memory, its page, its whole text, and its trust class."""
     return [
-        ("working memory", "", one, "")
-        if isinstance(one, str)
+        ("working memory", "", memory, "")
+        if isinstance(memory, str)
         else (
-            str(one._meta.verbose_name),
-            one.get_absolute_url(),
-            quarantined_text(one),
-            Trust(one.trust).label,
+            str(memory._meta.verbose_name),
+            memory.get_absolute_url(),
+            quarantined_text(memory),
+            Trust(memory.trust).label,
         )
-        for one in quarantined_memories(review)[:HELD_SHOWN]
+        for memory in quarantined_memories(review)[:HELD_SHOWN]
     ]
 
 

@@ -13,22 +13,18 @@ from django.urls import reverse
 
 from identity.models import ChangeProposal
 from identity.policy.inbox import DECIDE_RIGHTS
-from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
-from nousweb.console.common.inbox_filter import InboxFilter
-from nousweb.console.common.inbox_query import PROPOSAL, REVIEW
-from nousweb.console.common.review_pace import LATELY
+from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.pace import LATELY
+from nousweb.console.inbox.proposal_items import proposal_name
+from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
 
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
-UNDO_PAGES = {
-    PROPOSAL: ("proposal_undo", "review_batch_undo", "proposals"),
-    REVIEW: ("memory_review_undo", "memory_review_batch_undo", "reviews"),
-}
-"""By type of an item: the address that undoes one decision, the one for a bulk action, and the plural."""
+PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
 
 
@@ -59,11 +55,6 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
     rest = [decided[key] for key in latest if str(key) != named]
     return (asdict(first) if first else {}) | {"rest": rest} if first or rest else None
-
-
-def proposal_name(section: str, agent: str) -> str:
-    """The title of a proposal: "Values of Ada"."""
-    return f"{Section(section).label} of {agent}"
 
 
 def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
@@ -98,11 +89,13 @@ def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> 
 def _decided(
     item_type: str, row: dict[str, Any], word: str, what: str, by: Principal, part: InboxFilter
 ) -> tuple[UUID, LatestDecision]:
-    one, batch, plural = UNDO_PAGES[item_type]
-    address = reverse(batch if row["batches"] else one, args=[row["key"]])
-    url = part.address_of(address, item_type) if by.may(DECIDE_RIGHTS[item_type]) else ""
+    if row["batches"]:
+        page = reverse("inbox_undo", args=[row["key"]])
+    else:
+        page = reverse("item_change", args=[item_type, row["key"], "undo"])
+    url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
-    what = f"{row['number']} {plural}" if many else what.rstrip(".… ")
+    what = f"{row['number']} {PLURALS[item_type]}" if many else what.rstrip(".… ")
     return row["key"], LatestDecision(word, what, row["at"], url, many)
 
 

@@ -1,0 +1,241 @@
+"""The part of the inbox that is worked through, as the address of each of its pages names it, and its tabs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django import forms
+from django.http import QueryDict
+from django.urls import reverse
+
+from identity.models import ChangeProposal, ItemSnooze
+from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES, VIEW_RIGHTS
+from identity.policy.sections import Risk, Section
+from identity.principal import Principal
+from identity.selectors.filters import agent_choices
+from memory.models import MemoryReview
+from nousweb.console.inbox.query import PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
+from nousweb.lib.textdiff import TextDiff
+
+RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
+"""The badge of each risk."""
+SORT_LABELS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
+STATUSES = {"pending": "Pending", "decided": "Decided"}
+_KINDS = {PROPOSAL: ("Identity", Section.choices), REVIEW: ("Memory", MemoryReview.Kind.choices)}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitView:
+    """A part of the inbox with a tab of its own: its items, and its number in InboxQuery.counts."""
+
+    label: str
+    counted: str
+    types: tuple[str, ...] = (PROPOSAL, REVIEW)
+    statuses: tuple[str, ...] = tuple(ChangeProposal.WAITING)
+    kinds: tuple[str, ...] = ()
+    scope: str = ""
+
+
+VIEWS = {
+    "all": SplitView("All", ""),
+    "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), (ChangeProposal.Status.PENDING.value,)),
+    "applied": SplitView("Applied", "applied", (PROPOSAL,), (ChangeProposal.Status.APPLIED.value,)),
+    "questions": SplitView("Reviews", REVIEW, (REVIEW,)),
+    "censors": SplitView("Censors", "censors", (REVIEW,), kinds=(MemoryReview.Kind.ESCALATION.value,)),
+    "mine": SplitView("Assigned to me", "mine", scope="mine"),
+    "mentioned": SplitView("Mentions", "mentioned", scope="mentioned"),
+    "opinions": SplitView("Opinion requests", "opinions", scope="opinions"),
+    "snoozed": SplitView("Snoozed", "snoozed", scope="snoozed"),
+}
+"""By name in the address."""
+
+
+@dataclass(frozen=True)
+class InboxFilter:
+    """The filter of the inbox, in the address."""
+
+    view: str = "all"
+    status: str = "pending"
+    agent: str = ""
+    risk: str = ""
+    kind: str = ""
+    sort: str = "risk"
+    alike: str = ""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "InboxFilter":
+        """The filter of an address; invalid values are ignored."""
+        known: dict[str, Sequence[str]] = {
+            "view": list(VIEWS),
+            "status": list(STATUSES),
+            "risk": Risk.values,
+            "kind": [*Section.values, *MemoryReview.Kind.values],
+            "sort": list(SORTS),
+        }
+        values: dict[str, str] = {name: query.get(name, "") for name in known if query.get(name) in known[name]}
+        alike = query.get("alike", "")
+        values["alike"] = alike if len(alike) == 32 and alike.isalnum() and alike.isascii() else ""
+        return cls(agent=query.get("agent", "").replace("\x00", "")[:50], **values)
+
+    def query(self, **extra: str) -> str:
+        """The query of this filter's address, without default values."""
+        values = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return urlencode({name: value for name, (value, default) in values.items() if value != default} | extra)
+
+    def url(self, **extra: str) -> str:
+        """The address of the list that this filter is of."""
+        return self.address(reverse("inbox"), **extra)
+
+    def item_url(self, item_type: str, key: UUID, **extra: str) -> str:
+        """The address of an item's page, from which one goes on in this part of the inbox."""
+        return self.address(reverse(ITEM_PAGES[item_type], args=[key]), **extra)
+
+    def address(self, page: str, **extra: str) -> str:
+        """The address of a page that goes on in this part of the inbox."""
+        query = self.query(**extra)
+        return f"{page}?{query}" if query else page
+
+    @property
+    def split(self) -> SplitView:
+        return VIEWS[self.view]
+
+    @property
+    def label(self) -> str:
+        return self.split.label
+
+    @property
+    def is_decided(self) -> bool:
+        return self.status == "decided"
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.agent or self.risk or self.kind or self.alike)
+
+    @property
+    def decides(self) -> str:
+        """The type of the items that can be decided several at once in this part; "" where types are mixed."""
+        return self.split.types[0] if len(self.split.types) == 1 and not self.is_decided else ""
+
+    def require(self, by: Principal) -> None:
+        """Raise NotAllowed for people who may not see any items of this part."""
+        if not any(by.may(VIEW_RIGHTS[item_type]) for item_type in self.split.types):
+            by.require(VIEW_RIGHTS[self.split.types[0]])
+
+    def search(self, by: Principal) -> InboxQuery:
+        """The inbox query of this filter for `by`."""
+        view = self.split
+        return InboxQuery(
+            by,
+            view.types,
+            tuple(ChangeProposal.WAITING) if self.is_decided else view.statuses,
+            view.scope,
+            self.agent,
+            self.risk,
+            (self.kind,) if self.kind else view.kinds,
+            self.alike,
+            "newest" if self.is_decided else self.sort,
+            self.status,
+            grouped=not (self.alike or self.is_decided or len(view.types) == 1),
+        )
+
+    def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
+        """The position of an item in this part of the inbox, the addresses of its neighbours, and the `following`
+        one."""
+        place = self.search(by).place(pk)
+        return {
+            "place": place.place,
+            "total": place.total,
+            "risk": place.risk,
+            "previous": self.item_url(*place.previous) if place.previous else "",
+            "next": self.item_url(*place.next) if place.next else "",
+            "following": place.following,
+            "following_url": self.item_url(*place.following) if place.following else "",
+        }
+
+    def after(self, following: tuple[str, UUID] | None, **extra: str) -> str:
+        """The address of the item that follows a decision, or of the list where none does."""
+        return self.item_url(following[0], following[1], **extra) if following else self.url(**extra)
+
+
+class InboxForm(forms.Form):
+    """The choices of the inbox, which InboxFilter reads."""
+
+    agent = forms.ChoiceField(required=False)
+    kind = forms.ChoiceField(required=False)
+    risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
+    status = forms.ChoiceField(choices=list(STATUSES.items()), required=False)
+    sort = forms.ChoiceField(choices=list(SORT_LABELS.items()), required=False, label="Order")
+    view = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, part: InboxFilter, by: Principal) -> None:
+        super().__init__(initial={each.name: getattr(part, each.name) for each in fields(part)})
+        # Lists, because a callable is called each time that the field is drawn.
+        self.fields["agent"].choices = [("", "Any agent"), *agent_choices(by)]  # type: ignore[attr-defined]
+        kinds = [_KINDS[item_type] for item_type in part.split.types]
+        self.fields["kind"].choices = [("", "Any kind"), *kinds]  # type: ignore[attr-defined]
+
+
+@dataclass(slots=True)
+class InboxRow:
+    """One item, or the first of a group of near-identical ones, as the list shows it.
+
+    `times`: moments, each with the word before it. `meta`: further short texts. `state`: what a resolution has seen.
+    """
+
+    entry: InboxEntry
+    title: str
+    agent: str
+    reason: str = ""
+    meta: list[str] = field(default_factory=list)
+    badges: list[dict[str, str]] = field(default_factory=list)
+    times: list[tuple[str, Any]] = field(default_factory=list)
+    diff: TextDiff | None = None
+    proposal: Any = None
+    state: str = ""
+    url: str = ""
+    group_url: str = ""
+    is_open: bool = True
+    may_decide: bool = False
+    assignee: str = ""
+    comments: int = 0
+    snooze: ItemSnooze | None = None
+
+    @property
+    def risk_label(self) -> str:
+        return Risk(self.entry.risk).label
+
+    @property
+    def risk_kind(self) -> str:
+        return RISK_KINDS[Risk(self.entry.risk)]
+
+    def placed(self, part: InboxFilter, by: Principal) -> None:
+        """Add the addresses of the item and of its group, and whether `by` may decide it in this part of the inbox."""
+        kind = self.entry.type
+        applied = self.proposal is not None and self.proposal.proposal.status == ChangeProposal.Status.APPLIED
+        view = "questions" if kind == REVIEW else "applied" if applied else "identity"
+        self.url = part.item_url(kind, self.entry.id)
+        self.group_url = InboxFilter(view=view, alike=self.entry.alike).url()
+        self.is_open = not part.is_decided
+        self.may_decide = self.is_open and by.may(DECIDE_RIGHTS[kind])
+
+
+def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any]]:
+    """The tabs of the inbox, with how much is in each for `by`; the last one is of what was decided without people,
+    where no filter is `current`. One query."""
+    counts = InboxQuery(by).counts()
+    tabs: list[dict[str, Any]] = [
+        {
+            "label": view.label,
+            "url": InboxFilter(view=name).url(),
+            "active": current is not None and name == current.view,
+            "count": counts[view.counted],
+        }
+        for name, view in VIEWS.items()
+        if any(by.may(VIEW_RIGHTS[item_type]) for item_type in view.types)
+    ]
+    if by.may(VIEW_RIGHTS[REVIEW]):
+        url = reverse("automatic_decisions")
+        tabs.append({"label": "Decided automatically", "url": url, "active": current is None, "count": None})
+    return tabs

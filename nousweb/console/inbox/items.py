@@ -1,0 +1,105 @@
+"""The items of the inbox, of all types: as rows of the list and as lines of its file."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count
+
+from identity.models import ItemAssignment, ItemComment, ItemSnooze
+from identity.principal import Principal
+from memory.models import MemoryReview
+from nousweb.console.common.list_export import ListExport
+from nousweb.console.inbox.filter import InboxFilter, InboxRow
+from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
+from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
+from nousweb.console.inbox.review_items import review_row, review_title, reviews_of
+
+COLUMNS = (
+    "id",
+    "type",
+    "agent",
+    "persona",
+    "kind",
+    "status",
+    "title",
+    "subject",
+    "reason",
+    "risk",
+    "priority",
+    "prompts",
+    "base_version",
+    "content",
+    "old",
+    "new",
+    "score",
+    "resolution",
+    "author_kind",
+    "author_name",
+    "reviewer_name",
+    "comment",
+    "edited",
+    "self_applied",
+    "created_at",
+    "decided_at",
+    "expires_at",
+)
+
+
+def _value(name: str, line: Mapping[str, Any]) -> Any:
+    return line.get(name, "")
+
+
+INBOX = ListExport("Inbox", tuple((name, partial(_value, name)) for name in COLUMNS))
+"""Of both types. `reason` is why a change is proposed, and the known fact that a review is about."""
+
+
+def items_of(entries: Sequence[InboxEntry]) -> list[tuple[InboxEntry, ProposalItem | MemoryReview]]:
+    """These entries with what they are about, in their order; those that are gone meanwhile are left out."""
+    keys = {kind: [entry.id for entry in entries if entry.type == kind] for kind in (PROPOSAL, REVIEW)}
+    items: dict[UUID, Any] = {item.proposal.pk: item for item in proposals_of(keys[PROPOSAL])}
+    items |= {review.pk: review for review in reviews_of(keys[REVIEW])}
+    return [(entry, items[entry.id]) for entry in entries if entry.id in items]
+
+
+def export_lines(entries: Sequence[InboxEntry]) -> list[dict[str, Any]]:
+    """The lines of these entries, each item by itself."""
+    return [_line(entry, item) for entry, item in items_of(entries)]
+
+
+def _line(entry: InboxEntry, item: ProposalItem | MemoryReview) -> dict[str, Any]:
+    row = item.proposal if isinstance(item, ProposalItem) else item
+    line = {name: getattr(row, name) for name in COLUMNS if hasattr(row, name)}
+    line |= {"agent": row.agent.slug, "type": entry.type, "priority": entry.priority, "prompts": entry.prompts}
+    if isinstance(item, ProposalItem):
+        return line | {"title": item.title, "kind": item.proposal.section}
+    old, new = (fact.content if fact else "" for fact in (item.old, item.new))
+    line |= {"title": review_title(item), "risk": entry.risk, "old": old, "new": new, "reason": old}
+    return line | {"reviewer_name": item.resolver_name, "decided_at": item.resolved_at}
+
+
+def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) -> list[InboxRow]:
+    """The rows of these entries for `by`, in their order, with what people did with them."""
+    items = items_of(entries)
+    if part.decides == PROPOSAL:
+        with_shortfalls([item for _, item in items if isinstance(item, ProposalItem)], by)
+    rows = [
+        proposal_row(entry, item) if isinstance(item, ProposalItem) else review_row(entry, item)
+        for entry, item in items
+    ]
+    keys = [row.entry.id for row in rows]
+    assignments = ItemAssignment.objects.filter(item_id__in=keys).select_related("person")
+    people = {assignment.item_id: assignment.person.get_username() for assignment in assignments}
+    numbers = ItemComment.objects.filter(item_id__in=keys).order_by().values_list("item_id").annotate(Count("pk"))
+    comments: Counter[UUID] = Counter(dict(numbers))
+    snoozes: dict[UUID, ItemSnooze] = {}
+    if part.view == "snoozed":
+        mine = ItemSnooze.objects.filter(person_id=int(by.id), ended_at=None, item_id__in=keys)
+        snoozes = {snooze.item_id: snooze for snooze in mine}
+    for row in rows:
+        key = row.entry.id
+        row.assignee, row.comments, row.snooze = people.get(key, ""), comments[key], snoozes.get(key)
+        row.placed(part, by)
+    return rows

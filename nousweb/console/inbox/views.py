@@ -1,0 +1,194 @@
+"""The inbox: all pending items of a person in one order, what was decided, and actions on several items at once."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from identity.models import ChangeProposal, SavedFilter
+from identity.policy.inbox import DECIDE_RIGHTS
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
+from identity.services.inbox_items import reviewers
+from memory.models import MemoryReview
+from memory.services.reviews.resolve import BULK_RESOLUTIONS
+from nousweb.console.common.list_export import export_format, key_rows, list_export
+from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
+from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo
+from nousweb.console.inbox.filter import InboxFilter, InboxForm, inbox_tabs
+from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows
+from nousweb.console.inbox.pace import LATELY, minutes_left
+from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
+from nousweb.console.inbox.query import PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry
+from nousweb.console.inbox.reviews import BULK_BUTTONS
+from nousweb.console.inbox.undo import undo_offer
+from nousweb.lib import clock
+from nousweb.lib.cursor import cursor_decode, cursor_encode
+from nousweb.lib.errors import DomainError, Invalid, NotFound
+
+ROWS = 25
+"""On a page: each is read with its whole change."""
+MOMENTS_READ = 2_000
+"""Maximum number of a person's latest decisions that are read, for their pace and today's count."""
+
+
+@require_safe
+def inbox(request: HttpRequest) -> HttpResponseBase:
+    """The items of one part of the inbox; groups of near-identical items are one row where types are mixed."""
+    by = principal_of(request)
+    part = InboxFilter.of(request.GET)
+    part.require(by)
+    search = part.search(by)
+    if export_format(request):
+        lines = key_rows(search.entries(), export_lines, QUEUE_LIMIT)
+        return list_export(request, INBOX, lines, both=by.may(VIEW_SUBCONSCIOUS))
+    after = request.GET.get("after", "")
+    entries = search.groups(size=ROWS + 1, after=_entry_of(after) if after else None)
+    moments = decisions_lately(by)
+    tabs = inbox_tabs(by, part)
+    # The tab that is shown has counted it already, unless it is filtered further.
+    counted = next((tab["count"] for tab in tabs if tab["active"]), 0)
+    left = search.count() if part.is_filtered or part.is_decided else counted
+    midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = sum(moment >= midnight for moment in moments)
+    may_review = not part.is_decided and any(by.may(DECIDE_RIGHTS[item_type]) for item_type in part.split.types)
+    return render(
+        request,
+        "inbox/inbox.html",
+        {
+            "part": part,
+            "query": part.query(),
+            "form": InboxForm(part, by),
+            "tabs": tabs,
+            "rows": inbox_rows(entries[:ROWS], part, by),
+            "next": _cursor_of(entries[ROWS - 1]) if len(entries) > ROWS else "",
+            "page_size": ROWS,
+            "is_first": not after,
+            "left": left,
+            "minutes": minutes_left(left, moments),
+            "today": today,
+            "whole": today + left,
+            "may_review": may_review,
+            "filters": SavedFilter.objects.filter(person_id=int(by.id)),
+            "choices": SNOOZE_CHOICES.items(),
+            "people": reviewers(by) if may_review else [],
+            "answers": [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS],
+            "undo": undo_offer(request, by, part),
+        },
+    )
+
+
+def decisions_lately(by: Principal) -> list[datetime]:
+    """The times of this person's decisions within the last day, of all types. One query."""
+    since = clock.now() - LATELY
+    proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=since).order_by()
+    reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=since).order_by()
+    both: Any = proposals.values_list("decided_at").union(reviews.values_list("resolved_at"), all=True)
+    return [moment for (moment,) in both[:MOMENTS_READ]]
+
+
+@require_safe
+def old_page(request: HttpRequest, view: str) -> HttpResponse:
+    """Lead from the address that a part of the inbox had before to that part, with its filter."""
+    query = request.GET.copy()
+    query["view"] = "applied" if query.get("status") == "applied" else view
+    if section := query.pop("section", None):
+        query["kind"] = section[-1]
+    return redirect(f"{reverse('inbox')}?{query.urlencode()}")
+
+
+@require_POST
+def inbox_bulk(request: HttpRequest) -> HttpResponse:
+    """Decide, snooze or assign several items; each that refuses is named and stops none of the others."""
+    by = principal_of(request)
+    part = InboxFilter.of(request.GET)
+    change = request.POST.get("change", "")
+    if change:
+        return _people_change(request, change, part, by)
+    decided = REVIEW if "answer" in request.POST else PROPOSAL
+    by.require(DECIDE_RIGHTS[decided])
+    pressed = next((request.POST[name] for name in ("approve", "reject", "keep") if name in request.POST), "")
+    values = [pressed] if pressed else request.POST.getlist("selected")
+    keys = [key for item_type, key in _selected(values, decided) if item_type == decided]
+    batch = uuid4()
+    done, refused = DECIDE_MANY[decided](request, keys, by, batch)
+    _tell(request, [], refused)
+    if not done and not refused:
+        messages.warning(request, "Nothing was selected.")
+    if part.alike and not part.search(by).count():
+        # The group is decided: what it was a part of goes on.
+        part = replace(part, view="all", alike="")
+    return redirect(part.url(batch=str(batch)) if done else part.url())
+
+
+def _people_change(request: HttpRequest, change: str, part: InboxFilter, by: Principal) -> HttpResponse:
+    """Snooze or assign the selected items."""
+    if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
+        by.require(DECIDE_RIGHTS[PROPOSAL])
+    if change not in ("assign", "snooze"):
+        raise NotFound("Unknown action.")
+    done, refused = 0, []
+    for item_type, key in _selected(request.POST.getlist("selected"), part.split.types[0]):
+        try:
+            CHANGES[change](request, inbox_item(item_type, key, by), by)
+            done += 1
+        except DomainError as error:
+            if error.status == 403:
+                raise
+            refused.append((f"{item_type}:{key}", error.detail))
+    word = "Snoozed" if change == "snooze" else "Assigned"
+    _tell(request, [f"{word} {done} item{'' if done == 1 else 's'}."] if done else [], refused)
+    if not done and not refused:
+        messages.warning(request, "Nothing was selected.")
+    return redirect(part.url())
+
+
+def _selected(values: Iterable[str], usual: str) -> Iterable[tuple[str, UUID]]:
+    """The types and keys of the selected items, each once; a key alone is of the `usual` type."""
+    chosen: dict[tuple[str, UUID], None] = {}
+    for value in list(values)[:MAX_SELECTED]:
+        item_type, _, key = value.rpartition(":")
+        chosen |= dict.fromkeys((item_type or usual, pk) for pk in uuids_of([key]))
+    return chosen
+
+
+@require_POST
+def inbox_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
+    """Undo the decisions of one bulk action."""
+    by = principal_of(request)
+    if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
+        by.require(DECIDE_RIGHTS[PROPOSAL])
+    said, refused = batch_undo(batch, by)
+    _tell(request, said, refused, undoing=True)
+    if not said and not refused:
+        messages.warning(request, "These decisions have already been undone.")
+    return redirect(InboxFilter.of(request.GET).url(undone="1"))
+
+
+def _tell(request: HttpRequest, said: Iterable[str], refused: list[tuple[str, str]], *, undoing: bool = False) -> None:
+    if refused:
+        messages.error(request, refusals_summary(refused, undoing=undoing))
+    for text in said:
+        messages.success(request, text)
+
+
+def _cursor_of(entry: InboxEntry) -> str:
+    return cursor_encode(entry.created_at, f"{entry.priority}:{entry.id}")
+
+
+def _entry_of(cursor: str) -> InboxEntry:
+    """The entry that a cursor of ours names, as far as the order needs it. Raises Invalid."""
+    moment, written = cursor_decode(cursor)
+    priority, _, key = written.partition(":")
+    try:
+        return InboxEntry(UUID(key), "", int(priority), 0, "", moment)
+    except ValueError as error:
+        raise Invalid("Invalid cursor: it does not come from a page of the inbox.", field="cursor") from error
