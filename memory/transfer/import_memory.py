@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -19,7 +19,7 @@ from identity.services.proposals import identity_propose
 from memory.models import ImportedMemory, ItemType
 from memory.services.events import events_record
 from memory.transfer.import_dry_run import WATCHED, ImportRequest, Survey, entries_read, file_survey, request_check
-from memory.transfer.import_facts import BATCH, FactImport
+from memory.transfer.import_facts import BATCH, facts_import
 from memory.transfer.import_provenance import (
     KeyedEntry,
     file_name,
@@ -161,51 +161,29 @@ def entries_import(
 
     entries = (entry for entry, _ in entries_read(request, by=by) if entry.kind not in (SKIPPED, REFUSED))
     batches = keyed_batches(islice(entries, begin, None), LOOKED_UP)
-    with FactImport(agent, request, author, report.survey.counts[FACT]) as facts:
-        try:
-            for found in _embedded_ahead(batches, facts):
-                held = imported_hashes(agent, request, found)
-                for kind, group in groupby(found, key=lambda one: one.entry.kind):
-                    new: list[KeyedEntry] = []
-                    for one in group:
-                        if is_new(one, held.get(one.key)):
-                            new.append(one)
-                        else:
-                            _count_known(report, one, held[one.key])
-                    for stored in _stored(kind, _ordered(kind, new), facts, author):
-                        report.outcomes.update((kind, outcome) for outcome in stored.outcomes)
-                        report.known[kind] += stored.entries - len(stored.outcomes)
-                        show()
-                position += len(found)
-                show()
-        except ImportPaused:
-            facts.keep()
-            raise
-
-
-def _embedded_ahead(batches: Iterator[list[KeyedEntry]], facts: FactImport) -> Iterator[list[KeyedEntry]]:
-    """The batches; the vectors of one's new facts are begun before the one before it is stored."""
-    before: list[KeyedEntry] | None = None
     for found in batches:
-        held = imported_hashes(facts.agent, facts.request, found)
-        new = [one for one in found if one.entry.kind == FACT and is_new(one, held.get(one.key))]
-        facts.embed_ahead(_sorted(new))
-        if before is not None:
-            yield before
-        before = found
-    if before is not None:
-        yield before
+        held = imported_hashes(agent, request, found)
+        for kind, group in groupby(found, key=lambda one: one.entry.kind):
+            new: list[KeyedEntry] = []
+            for one in group:
+                if is_new(one, held.get(one.key)):
+                    new.append(one)
+                else:
+                    _count_known(report, one, held[one.key])
+            for batch in _ordered(kind, new):
+                outcomes = STORES[kind](agent=agent, batch=batch, request=request, by=author)
+                report.outcomes.update((kind, outcome) for outcome in outcomes)
+                report.known[kind] += len(batch) - len(outcomes)
+                show()
+        position += len(found)
+        show()
 
 
 def _ordered(kind: str, new: list[KeyedEntry]) -> list[list[KeyedEntry]]:
     """Entries of one kind by transactions."""
     if kind == FACT:
-        new = _sorted(new)
+        new = sorted(new, key=_since)
     return [new[start : start + BATCHES[kind]] for start in range(0, len(new), BATCHES[kind])]
-
-
-def _sorted(facts: list[KeyedEntry]) -> list[KeyedEntry]:
-    return sorted(facts, key=_since)
 
 
 def import_record(*, agent: Agent, request: ImportRequest, by: Principal, report: ImportReport) -> None:
@@ -254,29 +232,8 @@ def _count_known(report: ImportReport, one: KeyedEntry, content_hash: str) -> No
         report.changed[one.entry.kind] += 1
 
 
-class _Stored(NamedTuple):
-    """A batch of `entries`, and the outcomes of those that were not imported before."""
-
-    entries: int
-    outcomes: list[str]
-
-
-def _stored(kind: str, batches: Sequence[list[KeyedEntry]], facts: FactImport, by: Principal) -> Iterator[_Stored]:
-    """Store batches of one kind. Raises what its service raises, with the place in the file."""
-    if kind == FACT:
-        for batch in batches:
-            yield _Stored(len(batch), facts.store(batch))
-        return
-    agent, request = facts.agent, facts.request
-    for batch in batches:
-        if kind == EVENT:
-            yield _Stored(len(batch), _events_record(agent=agent, batch=batch, request=request, by=by))
-        else:
-            yield _Stored(len(batch), _identity_propose(agent=agent, one=batch[0], request=request, by=by))
-
-
 @agent_transaction(of="agent")
-def _events_record(*, agent: Agent, batch: list[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
+def _events_record(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
     events = [_event(one, request) for one in batch]
     try:
         recorded = events_record(agent=agent, events=events, by=by, persona=request.persona)
@@ -292,7 +249,8 @@ def _events_record(*, agent: Agent, batch: list[KeyedEntry], request: ImportRequ
 
 
 @agent_transaction(of="agent")
-def _identity_propose(*, agent: Agent, one: KeyedEntry, request: ImportRequest, by: Principal) -> list[str]:
+def _identity_propose(*, agent: Agent, batch: Sequence[KeyedEntry], request: ImportRequest, by: Principal) -> list[str]:
+    [one] = batch
     try:
         result = identity_propose(agent=agent, by=by, wait=True, **one.entry.fields)
     except (Invalid, Conflict) as error:
@@ -308,3 +266,11 @@ def _event(one: KeyedEntry, request: ImportRequest) -> dict[str, Any]:
     origin = {"system": request.format, "id": entry.source_id[:MAX_ID_CHARACTERS]}
     metadata = {**entry.fields.get("metadata", {}), "imported": origin}
     return entry.fields | {"metadata": metadata, "key": f"import:{request.format}:{one.key[:40]}"}
+
+
+STORES: dict[str, Callable[..., list[str]]] = {
+    EVENT: _events_record,
+    FACT: facts_import,
+    IDENTITY: _identity_propose,
+}
+"""Stores a batch of one kind; the outcomes of what was not imported before. Raises with the place in the file."""

@@ -48,7 +48,7 @@ def _apply(job: Job, precheck: Precheck | None) -> dict[str, Any]:
     if fact is None or precheck is None:
         return {"action": "gone"}
     judged = _judged(job)
-    result = fact_reconcile(fact=fact, by=BY, precheck=replace(precheck, comparisons={}, near=None), exclude=judged)
+    result = fact_reconcile(fact=fact, by=BY, precheck=replace(precheck, comparisons={}), exclude=judged)
     told = {"action": result.action, "superseded": len(result.superseded), "asked": len(result.reviews)}
     if precheck.judge_error is None or not (precheck.unjudged and precheck.verdicts):
         return told

@@ -3,7 +3,7 @@
 These are probes: they count as nobody's recall.
 """
 
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -70,9 +70,6 @@ class Vector:
 ComparisonCache = dict[tuple[FactSnapshot, float], Comparison]
 """Comparisons of one new fact, by snapshot of the old fact and cosine."""
 
-SnapshotCache = MutableMapping[FactSnapshot, FactSnapshot]
-"""Snapshots that have been tokenised already; equal snapshots share one entry."""
-
 
 def candidates_compare(
     fact: Fact,
@@ -81,7 +78,6 @@ def candidates_compare(
     may_replace: Collection[str] = (),
     exclude: Sequence[UUID] = (),
     comparisons: ComparisonCache | None = None,
-    near: Mapping[UUID, float] | None = None,
 ) -> list[FactMatch]:
     """Find the active facts of the same memory that resemble `fact`, stored or not, and compare each with it.
 
@@ -93,7 +89,6 @@ def candidates_compare(
     compared with facts of that category, unless the words are the same. A contradicted fact about another subject is
     in the result too; it only opens a review.
     `comparisons`: earlier comparisons of `fact`, which are reused; new ones are added.
-    `near`: the candidates by meaning, words and subject with their cosines, if they are known already.
     """
     excluded = {fact.pk, *exclude}
     repeated = comparable_facts(fact, active_facts(fact, _same_words(fact) - excluded), same_words=True)
@@ -110,42 +105,38 @@ def candidates_compare(
             for old, each in found
         ]
     elsewhere = [FactMatch(old.pk, same, elsewhere=True) for old in repeated if old not in exact]
-    if near is None:
-        near = dict.fromkeys(facts_stating(fact), 0.0) | _near(fact, vector)
+    near = dict.fromkeys(_facts_stating(fact), 0.0) | _near(fact, vector)
     others = comparable_facts(
         fact, active_facts(fact, set(near) - excluded - {old.pk for old in repeated}), same_words=False
     )
     known = known_subjects_of(fact.agent_id, [fact, *others])
-    compared = compare_with_facts(
+    compared = _compare_with_facts(
         fact, others, near=near, vector=vector, known=known, may_replace=may_replace, comparisons=comparisons
     )
     review_only = [match for match in compared if match.review_only]
     return [*review_only, *elsewhere, *(match for match in compared if not match.review_only)]
 
 
-def compare_with_facts(
+def _compare_with_facts(
     fact: Fact,
     others: Sequence[Fact],
     *,
     near: Mapping[UUID, float],
     vector: Vector | None,
     known: Mapping[UUID, KnownSubject],
-    may_replace: Collection[str] = (),
-    comparisons: ComparisonCache | None = None,
-    snapshots: SnapshotCache | None = None,
+    may_replace: Collection[str],
+    comparisons: ComparisonCache | None,
 ) -> list[FactMatch]:
     """Compare `fact` with `others`, without those that contradict nothing and have another subject.
 
     `near` has the cosine of each of `others`, `known` the subjects of all facts by alias.
     """
     comparisons = {} if comparisons is None else comparisons
-    snapshots = {} if snapshots is None else snapshots
     thresholds = vector.thresholds if vector else UNKNOWN
     new = snapshot_of(fact, known)
     read: list[tuple[Fact, FactSnapshot, float, bool]] = []
     for row in others:
-        seen = snapshot_of(row, known)
-        old = snapshots.setdefault(seen, seen)
+        old = snapshot_of(row, known)
         read.append((row, old, near[row.pk], subjects_clash(old, new)))
     missing = [(old, cosine) for _, old, cosine, clash in read if not clash and (old, cosine) not in comparisons]
     made = facts_compare([(old, new, cosine) for old, cosine in missing], thresholds)
@@ -192,7 +183,7 @@ def is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
     return rights and same_keys(old, new) and TRUST_ORDER.index(new.trust) <= TRUST_ORDER.index(old.trust)
 
 
-def facts_stating(fact: Fact) -> list[UUID]:
+def _facts_stating(fact: Fact) -> list[UUID]:
     """The latest active facts whose writers state the same attribute of the same subject as that of `fact`."""
     if not (fact.attribute and fact.value):
         return []

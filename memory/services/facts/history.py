@@ -10,7 +10,7 @@ from memory.services.reviews.settling import reviews_settle
 from nousweb.lib import clock
 
 
-def fact_change_draft(
+def fact_change_record(
     fact: Fact,
     action: FactChange.Action,
     by: Principal,
@@ -22,8 +22,11 @@ def fact_change_draft(
     at: datetime | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> FactChange:
-    """Build an unsaved history entry of `fact`; `before` and `evidence` must be JSON values."""
-    return FactChange(
+    """Save a history entry of `fact`, which is saved already; `before` and `evidence` must be JSON values.
+
+    Reviews whose reason ends with the change are closed, and undecided ones of a fact that people verify now are asked.
+    """
+    change = FactChange.objects.create(
         agent_id=fact.agent_id,
         fact=fact,
         action=action,
@@ -37,14 +40,6 @@ def fact_change_draft(
         author_id=by.id,
         author_name=by.name,
     )
-
-
-def fact_change_record(fact: Fact, action: FactChange.Action, by: Principal, **fields: Any) -> FactChange:
-    """Save a history entry of `fact`, which is saved already; `fields` are the keyword arguments of
-    `fact_change_draft`. Reviews whose reason ends with the change are closed, and undecided ones of a fact that people
-    verify now are asked."""
-    change = fact_change_draft(fact, action, by, **fields)
-    change.save(force_insert=True)
     verified = change.before.get("endorsed") is False
     if action in FactChange.VALIDITY_TRANSITIONS or "valid_until" in change.before or verified:
         reviews_settle(agent_id=fact.agent_id, facts=[fact.pk])

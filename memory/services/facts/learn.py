@@ -19,12 +19,11 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from identity.services.audit import audit_record
 from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
-from memory.models.project_scope import carried_keys, key_check
+from memory.models.project_scope import key_check
 from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
@@ -36,7 +35,7 @@ from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
-from memory.services.facts.store import alias_assign, facts_store
+from memory.services.facts.store import alias_assign, fact_store, fact_store_audit
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.attribute_question import asks_about_attribute, attribute_questions_open
 from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
@@ -191,18 +190,7 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
         stored.subject_alias = None
         stored.save(force_insert=True)
         fact_change_record(stored, FactChange.Action.STORED, by, at=stored.recorded_at)
-        audit_record(
-            by=by,
-            action="fact.store",
-            target=stored,
-            agent=stored.agent,
-            after={
-                "content": stored.content,
-                "subject": stored.subject,
-                "category": stored.category,
-                **carried_keys(stored),
-            },
-        )
+        fact_store_audit(stored, by)
         quarantine_memory(stored)
     items = [("fact", str(stored.pk))]
     review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match)
@@ -231,7 +219,7 @@ def learn_built_fact(
     fact.subject_alias = alias_find(agent=fact.agent, persona=fact.persona, spelling=fact.subject)
     if before != (fact.subject_alias and fact.subject_alias.subject_id):
         # The subject has changed, so the comparisons of the precheck no longer apply.
-        precheck = replace(precheck, comparisons={}, near=None)
+        precheck = replace(precheck, comparisons={})
     return fact_reconcile(
         fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
     )
@@ -259,7 +247,6 @@ def fact_reconcile(
         may_replace=may_replace,
         exclude=exclude,
         comparisons=precheck.comparisons,
-        near=precheck.near,
     )
     if stored:
         # Newer facts are compared with this one when they are learned.
@@ -281,7 +268,7 @@ def fact_reconcile(
         if not (stored or known.exact_match or precheck.vector is None) and sample_is_due(fact, by):
             # Reviewers see the new words too, so they are stored, and merged into the known fact.
             alias_assign(fact, by)
-            facts_store([(fact, precheck.vector)], by=by)
+            fact_store(fact, precheck.vector, by=by)
         before = {"old": fields_before(old), "new": fields_before(fact)}
         confirmed = _resolve_pair(Resolution.SAME, known, old, fact, by, precheck)
         if not fact._state.adding and not stored:
@@ -307,7 +294,7 @@ def fact_reconcile(
             return LearnResult("decided", repeated)
     if not stored:
         alias_assign(fact, by)
-        facts_store([(fact, precheck.vector)], by=by, unjudged=precheck.unjudged)
+        fact_store(fact, precheck.vector, by=by, unjudged=precheck.unjudged)
     superseded, refused = [], []
     asks_newer = autonomy.asks(AutomaticDecision.SUPERSEDED)
     for match in decision.supersede:

@@ -30,13 +30,12 @@ class Precheck:
 
     `vector`: None if the embedding model could not be reached. `verdicts`: by id of the old fact. `unjudged`: a judge
     may still decide about pairs. `judge_error`: why it did not about each, if it was asked. `tokens` of the judge.
-    `comparisons`: made already, for reuse. `near`: the comparison candidates, if they are known.
+    `comparisons`: made already, for reuse.
     """
 
     vector: Vector | None = None
     verdicts: Mapping[UUID, JudgeResult[RelationVerdict]] = field(default_factory=dict)
     comparisons: ComparisonCache = field(default_factory=dict)
-    near: Mapping[UUID, float] | None = None
     unjudged: bool = False
     judge_error: JudgeFailed | None = None
     tokens: int = 0

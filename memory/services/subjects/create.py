@@ -9,7 +9,7 @@ from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.services.facts.locks import learning_lock
 from memory.services.subjects.edit import user_take
 from memory.services.subjects.locks import CHANGE
-from memory.services.subjects.proposals import draft_subject_reviews, open_subject_reviews
+from memory.services.subjects.proposals import subject_reviews_open
 from memory.services.subjects.records import subject_change_record
 from memory.services.subjects.registry import alias_draft, alias_find
 from memory.subjects.spelling import is_users, key_of
@@ -44,10 +44,9 @@ def subject_create(
     if known is not None:
         raise Conflict(f"“{name}” is already a name of “{known.subject.name}”.", subject=str(known.subject_id))
     subject = Subject.objects.create(agent=agent, persona=persona, name=name, kind=kind)
-    alias = alias_draft(subject, name, SubjectAlias.Origin.GIVEN)
-    alias.save(force_insert=True)
+    alias_draft(subject, name, SubjectAlias.Origin.GIVEN).save(force_insert=True)
     subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was added.")
     if is_user or is_users(name):
         user_take(subject)
-    open_subject_reviews(draft_subject_reviews([subject], [alias]))
+    subject_reviews_open(subject, name)
     return subject

@@ -1,14 +1,14 @@
 """Reviews of whether two subjects are the same. Opening one merges nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
 from identity.principal import Principal
-from memory.models import MemoryReview, Subject, SubjectAlias
+from memory.models import MemoryReview, Subject
 from memory.search.index_tables import agent_unindexed
 from memory.services.reviews.open_review import reviews_open
 from memory.subjects.name_similarity import Likeness, blocks_wanted, likeness
@@ -21,22 +21,17 @@ MAX_REVIEWS_PER_SUBJECT = 3
 
 _COLUMNS = [field.attname for field in Subject._meta.concrete_fields]
 _SHARING = f"""
-SELECT asked.place, alias.spelling, {", ".join(f"subject.{name}" for name in _COLUMNS)}
-FROM unnest(%(subjects)s::uuid[], %(blocks)s::text[]) WITH ORDINALITY AS asked (subject_id, blocks, place)
-CROSS JOIN LATERAL (
+SELECT alias.spelling, {", ".join(f"subject.{name}" for name in _COLUMNS)}
+FROM (
     SELECT id, subject_id, spelling, created_at FROM (
         SELECT id, agent_id, persona, subject_id, spelling, created_at FROM memory_subjectalias
-        WHERE {{agent}} = %(agent)s AND blocks && asked.blocks::bigint[] OFFSET 0
+        WHERE {{agent}} = %(agent)s AND blocks && %(blocks)s::bigint[] OFFSET 0
     ) AS sharing
-    WHERE agent_id = %(agent)s AND persona = %(persona)s AND subject_id <> asked.subject_id
-    ORDER BY created_at, id LIMIT %(limit)s
+    WHERE agent_id = %(agent)s AND persona = %(persona)s AND subject_id <> %(subject)s
+    ORDER BY created_at, id LIMIT {MAX_COMPARED}
 ) AS alias JOIN memory_subject AS subject ON subject.id = alias.subject_id AND subject.agent_id = %(agent)s
-ORDER BY asked.place, alias.created_at, alias.id
+ORDER BY alias.created_at, alias.id
 """  # noqa: S608  (columns of a model)
-
-# Forces the index on blocks, whose values are specific to one memory: with outdated statistics of a growing table, the
-# planner would read all aliases of the agent for each of many subjects.
-_BY_MARKS = "SELECT set_config('enable_seqscan', %s, true)"
 
 
 class SubjectAliasMatch(NamedTuple):
@@ -55,75 +50,32 @@ class Candidate:
     likeness: Likeness
 
 
-def draft_subject_reviews(subjects: Sequence[Subject], aliases: Sequence[SubjectAlias]) -> list[MemoryReview]:
-    """Build the reviews of new subjects of one memory: is each the same as a stored subject, or as an earlier one of
-    `subjects`? Each subject has one of `aliases`.
-
-    Call it before the subjects are stored, and `open_subject_reviews` afterwards.
-    """
-    if not subjects:
-        return []
-    spelling_of = {alias.subject_id: alias.spelling for alias in reversed(aliases)}
-    stored = _sharing_blocks([(subject, spelling_of[subject.pk]) for subject in subjects])
+def subject_reviews_open(subject: Subject, spelling: str) -> None:
+    """Ask people whether a new subject is the same as stored ones that are like it."""
     drafts = []
-    for subject, rows in zip(subjects, stored, strict=True):
-        wanted = set(blocks_wanted(subject.agent_id, subject.persona, spelling_of[subject.pk]))
-        for alias in aliases:
-            if alias.subject_id == subject.pk:
-                break
-            if not wanted.isdisjoint(alias.blocks):
-                rows.append(SubjectAliasMatch(alias.subject, alias.spelling))
-        drafts += [
-            _review_draft(
-                each.subject,
-                subject,
-                each.likeness.score,
-                [(each.likeness.code, each.likeness.words, each.spelling, spelling_of[subject.pk])],
-            )
-            for each in _likeliest(subject, spelling_of[subject.pk], rows[:MAX_COMPARED])[:MAX_REVIEWS_PER_SUBJECT]
-        ]
-    return drafts
+    for candidate in similar_subjects(subject, spelling):
+        reason = (candidate.likeness.code, candidate.likeness.words, candidate.spelling, spelling)
+        drafts.append(_review_draft(candidate.subject, subject, candidate.likeness.score, [reason]))
+    reviews_open(drafts, by=BY)
 
 
-def open_subject_reviews(drafts: Sequence[MemoryReview]) -> list[MemoryReview]:
-    """Open the reviews of `draft_subject_reviews`; returns those that were not opened before."""
-    return reviews_open(drafts, by=BY)
-
-
-def similar_subjects(subject: Subject, spelling: str, limit: int = MAX_REVIEWS_PER_SUBJECT) -> list[Candidate]:
-    """Subjects of the same memory with an alias like `spelling`, the most similar first. It uses an index, so the cost
-    does not grow with the number of subjects."""
-    (rows,) = _sharing_blocks([(subject, spelling)])
-    return _likeliest(subject, spelling, rows)[:limit]
-
-
-def _sharing_blocks(spelled: Sequence[tuple[Subject, str]]) -> list[list[SubjectAliasMatch]]:
-    """For each of these subjects of one memory with a spelling: the oldest aliases of other subjects that share a block
-    with it, at most MAX_COMPARED."""
-    memory = spelled[0][0]
-    wanted = [blocks_wanted(memory.agent_id, memory.persona, spelling) for _, spelling in spelled]
+def similar_subjects(subject: Subject, spelling: str) -> list[Candidate]:
+    """The subjects of the same memory with an alias most like `spelling`, the most similar first. It uses an index, so
+    the cost does not grow with the number of subjects."""
+    asked: dict[str, Any] = {
+        "agent": subject.agent_id,
+        "persona": subject.persona,
+        "subject": subject.pk,
+        "blocks": list(blocks_wanted(subject.agent_id, subject.persona, spelling)),
+    }
+    rows = []
     with connection.cursor() as cursor:
-        if len(spelled) > 1:
-            cursor.execute(_BY_MARKS, ["off"])
-        cursor.execute(
-            _SHARING.format(agent=agent_unindexed()),
-            {
-                "agent": memory.agent_id,
-                "persona": memory.persona,
-                "limit": MAX_COMPARED,
-                "subjects": [subject.pk for subject, _ in spelled],
-                "blocks": [f"{{{','.join(map(str, blocks))}}}" for blocks in wanted],
-            },
-        )
-        found = cursor.fetchall()
-        if len(spelled) > 1:
-            cursor.execute(_BY_MARKS, ["on"])
-    rows: list[list[SubjectAliasMatch]] = [[] for _ in spelled]
-    for place, spelling, *values in found:
-        subject = Subject.from_db(connection.alias, _COLUMNS, values)
-        subject.agent = memory.agent
-        rows[place - 1].append(SubjectAliasMatch(subject, spelling))
-    return rows
+        cursor.execute(_SHARING.format(agent=agent_unindexed()), asked)
+        for alias_spelling, *values in cursor.fetchall():
+            similar = Subject.from_db(connection.alias, _COLUMNS, values)
+            similar.agent = subject.agent
+            rows.append(SubjectAliasMatch(similar, alias_spelling))
+    return _likeliest(subject, spelling, rows)[:MAX_REVIEWS_PER_SUBJECT]
 
 
 def _likeliest(subject: Subject, spelling: str, rows: Iterable[SubjectAliasMatch]) -> list[Candidate]:
