@@ -4,14 +4,13 @@ import structlog
 
 from identity.principal import Principal
 from identity.services.change_feed import changes_purge
-from identity.services.notifications import notifications_purge
-from identity.services.oauth_clients import unconnected_clients_purge
-from identity.services.oauth_grants import oauth_purge
+from identity.services.inbox_items import notifications_purge
+from identity.services.oauth import oauth_purge, unconnected_clients_purge
 from identity.services.people import sessions_purge
 from identity.services.proposals import proposals_expire
 from identity.services.seals.export import SealsDiffer, seals_announce, seals_export
 from identity.services.seals.sealer import log_seal
-from identity.services.seals.verification_runs import verification_continue
+from identity.services.seals.verification import verification_continue
 from identity.services.webhook_delivery import deliveries_purge
 
 log = structlog.get_logger(__name__)

@@ -8,7 +8,7 @@ from memory.services.erasure import reanalyze_tables
 from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample
-from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.states import reviews_expire
 from memory.services.search_index.agent_languages import words_reread
 from memory.services.search_index.maintenance import collections_refresh, new_rows_embed
 from memory.services.search_index.reembedding import reembed_continue

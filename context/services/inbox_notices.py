@@ -13,9 +13,7 @@ from identity.models import ChangeProposal, IdentityVersion, ItemSnooze, Notific
 from identity.policy.inbox import DECIDE_RIGHTS, HIGH_RISK_TOLD_FOR_HOURS
 from identity.policy.sections import Risk
 from identity.principal import Principal
-from identity.services.inbox_items import InboxItem
-from identity.services.item_snooze import snoozes_end
-from identity.services.notifications import people_notify
+from identity.services.inbox_items import InboxItem, people_notify, snoozes_end
 from memory.models import FactChange, MemoryReview
 from memory.policy.categories import PROFILE_CATEGORIES
 from nousweb.lib import clock

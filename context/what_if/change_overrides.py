@@ -8,7 +8,7 @@ from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Ove
 from context.engine.retrieval.pins import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
-from identity.services.four_eyes import is_self_approval
+from identity.services.versions import is_self_approval
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of

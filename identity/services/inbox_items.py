@@ -1,19 +1,29 @@
-"""Items of the inbox, of whatever kind, for services that assign, snooze or comment on them."""
+"""Items of the inbox, of whatever type, and what people do with them besides deciding.
 
+They assign, snooze, skip and comment on items, ask for second opinions, and are notified.
+"""
+
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from identity.models import Agent, ItemAssignment, ItemComment, ItemSnooze, Notification, Persona, SecondOpinion
-from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
+from identity.policy.inbox import DECIDE_RIGHTS, MAX_COMMENT_CHARACTERS, MAX_SNOOZE_DAYS, READ_KEPT_DAYS, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib.errors import Conflict, NotAllowed, NotFound
+from identity.services.agent_lock import agent_transaction
+from identity.services.audit import audit_record
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 UNLIMITED = Q(agent_limit__isnull=True) | Q(is_superuser=True)
@@ -112,3 +122,233 @@ def not_snoozed(person: int) -> Q:
     # Uncorrelated: a cluster does not join its local tables with others.
     snoozes = ItemSnooze.objects.filter(person=person, ended_at=None)
     return ~Q(pk__in=snoozes.filter(Q(until=None) | Q(until__gt=Now())).order_by().values("item_id"))
+
+
+def people_notify(*, people: Iterable[User], kind: str, item: InboxItem, source: object, by_name: str = "") -> int:
+    """Notify these people about an item, each once per `source`; returns how many were notified.
+
+    Part of the transaction of the cause, whose audit record covers it.
+    """
+    drafts = [
+        Notification(**item.key, person=person, kind=kind, source=str(source), by_name=by_name) for person in people
+    ]
+    Notification.objects.bulk_create(drafts, ignore_conflicts=True)
+    return Notification.objects.filter(pk__in=[draft.pk for draft in drafts]).count()
+
+
+@transaction.atomic
+def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, item: UUID | None = None) -> int:
+    """Mark one's own unread notifications as read: all, those with these keys, or those about one item.
+
+    Returns how many. Raises NotAllowed for callers that are no person.
+    """
+    person = person_of(by)
+    unread = Notification.objects.filter(person=person).unread()
+    if keys is not None:
+        unread = unread.filter(pk__in=list(keys))
+    if item is not None:
+        unread = unread.filter(item_id=item)
+    number = unread.update(read_at=clock.now())
+    if number:
+        said = "1 notification was" if number == 1 else f"{number} notifications were"
+        audit_record(by=by, action="notification.read", target=person, agent=None, message=f"{said} marked as read.")
+    return number
+
+
+def notifications_purge() -> int:
+    """Delete notifications that were read long ago; returns how many. Their items show their own outcome."""
+    long_ago = clock.now() - timedelta(days=READ_KEPT_DAYS)
+    return Notification.objects.filter(read_at__lt=long_ago).delete()[0]
+
+
+@agent_transaction(of="item")
+def item_assign(*, item: InboxItem, person: User | None, by: Principal) -> ItemAssignment | None:
+    """Assign an item to `person`, replacing the present assignee; None removes the assignment.
+
+    A person to whom somebody else assigns it is notified. Raises NotAllowed, NotFound, Conflict for a decided item, and
+    Invalid for a person who may not decide it.
+    """
+    item_require(item, by)
+    item_open_check(item)
+    before = ItemAssignment.objects.select_for_update(of=("self",)).filter(item_id=item.id)
+    had = before.select_related("person").first()
+    if (had.person if had else None) == person:
+        return had
+    if person is not None and not item.people(DECIDE_RIGHTS).filter(pk=person.pk).exists():
+        raise Invalid(f"{person.get_username()} cannot decide this item.", field="person")
+    before.delete()
+    made = None
+    if person is not None:
+        made = ItemAssignment.objects.create(**item.key, person=person, by_name=by.name)
+        if str(person.pk) != by.id:
+            source = f"{clock.now():%Y%m%d%H%M%S%f}"
+            kind = Notification.Kind.ASSIGNMENT
+            people_notify(people=[person], kind=kind, item=item, source=source, by_name=by.name)
+    audit_record(
+        by=by,
+        action="item.assign",
+        target=item.row,
+        agent=item.agent,
+        before={"person": had.person.get_username() if had else None},
+        after={"person": person.get_username() if person else None},
+        persona=item.persona,
+    )
+    return made
+
+
+MENTION = re.compile(r"(?<![\w@.+-])@([\w.@+-]+)")
+
+
+@agent_transaction(of="item")
+def item_comment_add(*, item: InboxItem, text: str, by: Principal) -> ItemComment:
+    """Comment on an item for colleagues. People mentioned as @name are notified, if they may see the item.
+
+    No agent reads it. Raises NotAllowed, NotFound, Invalid.
+    """
+    item_require(item, by)
+    text = visible_text_check("text", text.strip(), MAX_COMMENT_CHARACTERS, required=True)
+    made = ItemComment.objects.create(**item.key, person=person_of(by), author_name=by.name, text=text)
+    people = [person for person in people_mentioned(item, text) if str(person.pk) != by.id]
+    kind = Notification.Kind.MENTION
+    people_notify(people=people, kind=kind, item=item, source=made.pk, by_name=by.name)
+    # Without its text: that is kept with the item, and erased with it.
+    audit_record(
+        by=by,
+        action="item.comment",
+        target=item.row,
+        agent=item.agent,
+        after={"comment": str(made.pk), "mentions": [person.get_username() for person in people]},
+        persona=item.persona,
+    )
+    return made
+
+
+def people_mentioned(item: InboxItem, text: str) -> list[User]:
+    """The people mentioned as @name, in any case of letters, among those who may see the item."""
+    names = {name.lower() for found in MENTION.findall(text) for name in (found, found.rstrip(".@+-"))}
+    return [person for person in item.people() if person.get_username().lower() in names] if names else []
+
+
+@agent_transaction(of="item")
+def item_snooze(*, item: InboxItem, until: datetime | None, by: Principal) -> ItemSnooze:
+    """Hide an item from one's own inbox until a moment; without one, until it changes or is in a prompt again.
+
+    Others still see it. Raises NotAllowed, NotFound, Conflict for a decided item, Invalid for a moment that is past or
+    too far.
+    """
+    item_require(item, by)
+    item_open_check(item)
+    now = clock.now()
+    if until is not None and not now < until <= now + timedelta(days=MAX_SNOOZE_DAYS):
+        raise Invalid(f"Snooze until a moment within the next {MAX_SNOOZE_DAYS} days.", field="until")
+    held = ItemSnooze.objects.filter(item_id=item.id, person=person_of(by), ended_at=None)
+    held.update(ended_at=now)
+    made = ItemSnooze.objects.create(**item.key, person=person_of(by), until=until, at=now)
+    audit_record(
+        by=by,
+        action="item.snooze",
+        target=item.row,
+        agent=item.agent,
+        after={"until": until.isoformat() if until else None},
+        persona=item.persona,
+    )
+    return made
+
+
+@agent_transaction(of="item")
+def item_unsnooze(*, item: InboxItem, by: Principal) -> None:
+    """Let an item that one has put off be in one's inbox again. Raises NotAllowed, NotFound, Conflict."""
+    item_require(item, by)
+    if not ItemSnooze.objects.filter(item_id=item.id, person=person_of(by), ended_at=None).update(ended_at=clock.now()):
+        raise Conflict("You have not snoozed this item.")
+    audit_record(by=by, action="item.unsnooze", target=item.row, agent=item.agent, persona=item.persona)
+
+
+@agent_transaction(of="item")
+def item_skip(*, item: InboxItem, by: Principal) -> None:
+    """Pass an item by without deciding: it waits as before, and the trail says that somebody looked and did not."""
+    item_require(item, by)
+    item_open_check(item)
+    audit_record(by=by, action="item.skip", target=item.row, agent=item.agent, persona=item.persona)
+
+
+@transaction.atomic
+def snoozes_end(*, pairs: Iterable[tuple[ItemSnooze, InboxItem]], by: Principal) -> int:
+    """End snoozes whose time has come, and tell who snoozed; `pairs` are snoozes and their items. Returns how many."""
+    ended = 0
+    for snooze, item in pairs:
+        # Only who changes the row tells of it, so that two workers tell once.
+        if not ItemSnooze.objects.filter(pk=snooze.pk, ended_at=None).update(ended_at=clock.now()):
+            continue
+        people_notify(people=[snooze.person], kind=Notification.Kind.RETURNED, item=item, source=snooze.pk)
+        audit_record(
+            by=by,
+            action="item.return",
+            target=item.row,
+            agent=item.agent,
+            persona=item.persona,
+            message=f"It is in the inbox of {snooze.person.get_username()} again.",
+        )
+        ended += 1
+    return ended
+
+
+@agent_transaction(of="item")
+def opinion_request(*, item: InboxItem, person: User, by: Principal) -> SecondOpinion:
+    """Ask `person` for an opinion on an item; it appears in a part of their inbox, and they are notified.
+
+    Raises NotAllowed, NotFound, Invalid for oneself and for people who may not see the item, Conflict if they are asked
+    already or it is decided.
+    """
+    item_require(item, by)
+    item_open_check(item)
+    if str(person.pk) == by.id:
+        raise Invalid("You cannot ask yourself for an opinion.", field="person")
+    if not item.people().filter(pk=person.pk).exists():
+        raise Invalid(f"{person.get_username()} cannot view this item.", field="person")
+    fields = {**item.key, "asker": person_of(by), "asker_name": by.name}
+    made, is_new = SecondOpinion.objects.get_or_create(item_id=item.id, person=person, defaults=fields)
+    if not is_new:
+        raise Conflict(f"{person.get_username()} has been asked already.")
+    kind = Notification.Kind.OPINION
+    people_notify(people=[person], kind=kind, item=item, source=made.pk, by_name=by.name)
+    audit_record(
+        by=by,
+        action="item.ask_opinion",
+        target=item.row,
+        agent=item.agent,
+        after={"person": person.get_username()},
+        persona=item.persona,
+    )
+    return made
+
+
+@agent_transaction(of="item")
+def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal) -> SecondOpinion:
+    """Give the opinion that one was asked for; the asking person is notified. It decides nothing.
+
+    A second answer replaces the first. Raises NotAllowed, NotFound if one was not asked, Invalid.
+    """
+    item_require(item, by, VIEW_RIGHTS)
+    choice_check("answer", answer, SecondOpinion.Answer.values)
+    note = text_check("note", note.strip(), MAX_COMMENT_CHARACTERS)
+    rows = SecondOpinion.objects.select_for_update(of=("self",)).select_related("asker")
+    asked = rows.filter(item_id=item.id, person=person_of(by)).first()
+    if asked is None:
+        raise NotFound("Nobody has asked for your opinion on this item.")
+    before, asked.answer, asked.note, asked.answered_at = asked.answer, answer, note, clock.now()
+    asked.save(update_fields=["answer", "note", "answered_at"])
+    if asked.asker is not None:
+        source = f"{asked.pk.hex}{answer[:8]}"
+        kind = Notification.Kind.ANSWER
+        people_notify(people=[asked.asker], kind=kind, item=item, source=source, by_name=by.name)
+    audit_record(
+        by=by,
+        action="item.give_opinion",
+        target=item.row,
+        agent=item.agent,
+        before={"answer": before},
+        after={"answer": answer},
+        persona=item.persona,
+    )
+    return asked

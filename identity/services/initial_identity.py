@@ -15,10 +15,9 @@ from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.policy.sections import MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.four_eyes import requires_proposal
 from identity.services.guardrails import content_check, remark_check, screening_reason
 from identity.services.proposals import identity_propose
-from identity.services.versions import agent_lock, version_activate, version_current
+from identity.services.versions import agent_lock, requires_proposal, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 from nousweb.lib.prompt_escaping import fence_line

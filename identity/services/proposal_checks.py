@@ -4,6 +4,8 @@ Called in the transaction of a proposal, behind `proposing_lock`, so that of two
 first.
 """
 
+import re
+import unicodedata
 from datetime import timedelta
 
 from django.db.models import QuerySet
@@ -16,10 +18,10 @@ from identity.policy.proposal_limits import (
     REJECTION_STANDS,
 )
 from identity.principal import Principal
-from identity.services.proposal_text_equality import bare_words
 from nousweb.lib import clock
 from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, TooMany
+from nousweb.lib.lookalikes import lookalike_fold, powers_marked
 
 Status = ChangeProposal.Status
 MAX_COMPARED = 500
@@ -102,3 +104,19 @@ def daily_cap_check(*, agent: Agent, by: Principal) -> None:
             f"A token may make {MAX_PROPOSALS_PER_TOKEN_AND_DAY} proposals in 24 hours.",
             retry_after=max(1, int(wait / timedelta(seconds=1)) + 1),
         )
+
+
+# All characters except letters and digits, and the fillers of Hangul, which are invisible letters. A sign, a separator
+# or a power belongs to its number: 0.5 is not 05.
+_NO_WORD = re.compile("(?:(?![-\u2212+.,^/][0-9])[\\W_\u115f\u1160])+")
+
+
+def bare_words(content: str) -> str:
+    """A text for comparison with rejected ones: its letters and numbers alone, case-folded, with lookalikes as Latin
+    letters.
+
+    A text without any of these is compared by its other characters.
+    """
+    folded = unicodedata.normalize("NFKC", powers_marked(lookalike_fold(content))).casefold()
+    plain = " ".join(folded.split())
+    return _NO_WORD.sub("", plain) or plain

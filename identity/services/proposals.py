@@ -20,7 +20,6 @@ from identity.policy.change_risk import change_risk
 from identity.policy.sections import Risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.four_eyes import approval_check
 from identity.services.guardrails import guardrail_decide, remark_check, section_text_check
 from identity.services.proposal_checks import (
     daily_cap_check,
@@ -30,7 +29,7 @@ from identity.services.proposal_checks import (
     rejection_check,
 )
 from identity.services.proposal_records import REVIEW, decision_save, pending_check, proposal_lock, status_audit
-from identity.services.versions import agent_lock, base_check, version_activate, version_current
+from identity.services.versions import agent_lock, approval_check, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from nousweb.lib.textmerge import merge_texts

@@ -11,8 +11,8 @@ from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.blind_samples import as_if_undecided
-from memory.services.reviews.records import REVIEW
 from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import review_undo
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 

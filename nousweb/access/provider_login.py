@@ -30,7 +30,7 @@ from django.views.decorators.http import require_GET
 from requests import RequestException
 
 from identity.models import Invitation
-from identity.services.provider_accounts import provider_account_sign_in
+from identity.services.accounts import provider_account_sign_in
 from nousweb.access.person_backend import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.access.second_factor_step import PROVIDER, is_fresh, proof_set

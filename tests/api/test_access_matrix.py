@@ -20,7 +20,7 @@ from django_q.models import Schedule
 from context.expectations.services import expectation_create, request_of
 from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
-from identity.services.oauth_clients import oauth_client_register
+from identity.services.oauth import oauth_client_register
 from identity.services.people import invitation_create, person_agents_set
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create

@@ -8,9 +8,7 @@ import pytest
 
 from identity.models import AuditEvent, Notification
 from identity.services.audit import audit_record
-from identity.services.inbox_items import InboxItem
-from identity.services.item_snooze import item_snooze
-from identity.services.notifications import notifications_read
+from identity.services.inbox_items import InboxItem, item_snooze, notifications_read
 from identity.services.proposals import proposal_approve
 from memory.models import FactChange, MemoryReview
 from memory.services.reviews.resolve import review_resolve

@@ -19,8 +19,8 @@ from identity.services.agents import agent_configure
 from memory.models import Fact, MemoryReview, SearchItem
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
-from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.states import reviews_expire
 from memory.services.reviews.undo import review_undo
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memory.models import MemoryReview
-from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.states import reviews_expire
 from nousweb.lib import clock
 from tests.context.test_contested import asked, items_of, lines_of  # noqa: F401
 from tests.memory.test_attributes import BEAR, FOX, OWL, question, resolve, undo

@@ -7,7 +7,7 @@ import pytest
 from context.services.pins import context_pin
 from memory.models import MemoryReview
 from memory.services.facts import fact_learn
-from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.states import reviews_expire
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from tests.http import browser, markup

@@ -18,7 +18,7 @@ from context.models import ContextRun, Expectation
 from context.services.context import context_assemble
 from identity.models import Agent, ApiToken, AuditEvent, ChangeProposal, OAuthClient, SecondFactor, Webhook
 from identity.principal import Principal
-from identity.services.oauth_clients import oauth_client_register
+from identity.services.oauth import oauth_client_register
 from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create

@@ -17,7 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from identity.models import Agent, ApiToken, AuditEvent, OAuthClient
 from identity.principal import Principal
-from identity.services.oauth_clients import oauth_client_create
+from identity.services.oauth import oauth_client_create
 from tests.e2e.conftest import OpenPage, assert_accessible
 from tests.event_loops import to_its_end
 from tests.factories import PASSWORD, make_fact

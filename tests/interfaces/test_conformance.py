@@ -11,7 +11,7 @@ from django.urls import reverse
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
-from identity.services.oauth_clients import oauth_client_create
+from identity.services.oauth import oauth_client_create
 from memory.models import Document, Fact, ImportRun, MemoryReview
 from memory.services.documents import document_put
 from memory.services.facts import fact_invalidate

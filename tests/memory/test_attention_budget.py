@@ -18,9 +18,7 @@ from memory.persona import VIEWS
 from memory.policy.attention import AttentionBudget
 from memory.search.contested_facts import contested_facts
 from memory.services.facts import fact_learn
-from memory.services.reviews.attention import review_ask
-from memory.services.reviews.expiry import reviews_expire
-from memory.services.reviews.records import REVIEW
+from memory.services.reviews.states import REVIEW, review_ask, reviews_expire
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed

@@ -15,9 +15,8 @@ from memory.models import Fact, FactChange, Job, MemoryReview
 from memory.policy import autonomy
 from memory.policy.autonomy import Autonomy, is_blind_sample, wilson_interval
 from memory.services.facts import fact_learn
-from memory.services.reviews.attention import review_ask
 from memory.services.reviews.blind_samples import undecided_sample
-from memory.services.reviews.expiry import reviews_expire
+from memory.services.reviews.states import review_ask, reviews_expire
 from memory.services.reviews.undo import supersession_undo
 from memory.tasks import expire_reviews
 from nousweb.lib.errors import Conflict

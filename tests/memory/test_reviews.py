@@ -5,8 +5,8 @@ import pytest
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
 from memory.services.facts import fact_confirm, fact_learn
-from memory.services.reviews.expiry import reviews_expire
 from memory.services.reviews.resolve import review_resolve
+from memory.services.reviews.states import reviews_expire
 from tests.factories import make_review
 
 OLD, NEW = "Tim never goes to the gym on Mondays with Ann.", "Tim sometimes goes to the gym on Mondays with Ann."

@@ -25,12 +25,11 @@ from django_q.tasks import async_task
 from identity.models import ApiToken, AuditEvent, Webhook, WebhookDelivery
 from identity.principal import Principal
 from identity.services.encrypted_secrets import encrypted_secrets_count, secret_encrypt, sessions_count
-from identity.services.four_eyes import is_self_approval
 from identity.services.people import sessions_of
 from identity.services.proposals import identity_propose
 from identity.services.second_factors import second_factor_enrol, second_factor_secret, second_factor_verify
-from identity.services.token_rotation import token_rotate
-from identity.services.tokens import token_authenticate, token_create, token_revoke
+from identity.services.tokens import token_authenticate, token_create, token_revoke, token_rotate
+from identity.services.versions import is_self_approval
 from identity.services.webhook_delivery import deliveries_purge, headers_of, webhook_signature
 from identity.services.webhooks import webhook_create, webhook_secrets, webhook_update
 from nousweb.lib import clock

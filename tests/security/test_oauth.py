@@ -21,13 +21,16 @@ from identity.models import ApiToken, AuditEvent, OAuthClient, OAuthCode, OAuthR
 from identity.policy import oauth as policy
 from identity.policy.permissions import APPROVING_PERMISSIONS, DEFAULT_SCOPES, PEOPLE_ONLY_PERMISSIONS
 from identity.principal import Principal
-from identity.services.oauth_clients import (
+from identity.services.oauth import (
     oauth_client_create,
     oauth_client_delete,
     oauth_client_register,
+    oauth_code_claim,
+    oauth_code_exchange,
+    oauth_consent,
+    oauth_purge,
     unconnected_clients_purge,
 )
-from identity.services.oauth_grants import oauth_code_claim, oauth_code_exchange, oauth_consent, oauth_purge
 from identity.services.tokens import token_revoke
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound, TooMany

@@ -24,13 +24,10 @@ from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
-from identity.services.seals.export import SealsDiffer, seals_announce, seals_export
-from identity.services.seals.findings import Report
-from identity.services.seals.seal_state import log_problem
+from identity.services.seals.checks import Report, unsealed_check
+from identity.services.seals.export import SealsDiffer, log_problem, seals_announce, seals_export
 from identity.services.seals.sealer import log_seal, seal_values, values_hash
-from identity.services.seals.unsealed_rows import unsealed_check
-from identity.services.seals.verification import Verification, exported_check
-from identity.services.seals.verification_runs import verification_continue
+from identity.services.seals.verification import Verification, exported_check, verification_continue
 from memory.models import Fact, FactChange, JudgeCall
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from identity.models import Agent, LogSeal
-from identity.services.seals.findings import Report
+from identity.services.seals.checks import Report
 from identity.services.seals.verification import Verification, exported_check
 
 

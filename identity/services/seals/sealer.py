@@ -1,24 +1,236 @@
-"""Seal the rows that were committed since the last round. The worker runs it; no writer waits for it."""
+"""Seal the rows that were committed since the last round. The worker runs it; no writer waits for it.
+
+A number of a sequence is assigned before the commit, so a row with a lower number may become visible later than one
+with a higher number. So rows are looked for from a floor on, and the floor moves only when no transaction is left that
+may still write below it. A row that appears below it was not written by the product.
+"""
 
 import hashlib
 import json
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from django.db import connection, transaction
+from django.db import connection, models, transaction
 
 from identity.models import Agent, LogHorizon, LogLeaves, LogSeal
-from identity.policy.seal_limits import ROUND_SECONDS, SEAL_EVERY, SEAL_ROWS, SELECT_ROWS, TRANSACTION_ROWS
+from identity.policy.seal_limits import ROUND_SECONDS, SEAL_EVERY, SEAL_ROWS, SELECT_ROWS, SETTLED, TRANSACTION_ROWS
 from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
-from identity.services.seals.pending_rows import horizon_move, horizon_settle, pending_rows
-from identity.services.seals.row_hashes import SALT, leaf_of, node_of, rows_read
 from nousweb.lib import clock
-from nousweb.lib.merkle_tree import tree_root
+from nousweb.lib.distribution import is_distributed
+from nousweb.lib.merkle_tree import encode, leaf_hash, tree_root
+
+HASH, SALT = 32, 16
+"""Bytes of a hash, and of the salt of a leaf."""
+NUMBER, UUID = re.compile(r"-?[0-9]{1,18}"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Patterns of keys; a leaf that was altered may contain anything."""
+EMPTY = re.compile(r"(-|0:|2:\{\}|2:\[\]|4:null)*")
+"""The encoding of columns as an erasure leaves them."""
+
+
+class Row(NamedTuple):
+    """A row by its key: its columns as the database encodes them, as `nousweb.lib.merkle_tree.encode` does, those apart
+    that an erasure may empty, and when it says it was written where only the product says so."""
+
+    key: str
+    kept: str
+    blanks: str
+    at: datetime | None = None
+
+
+class Leaf(NamedTuple):
+    """One row as a seal keeps it; `digest` is empty for tables of which an erasure empties no column."""
+
+    key: str
+    content: bytes
+    salt: bytes
+    digest: bytes = b""
+
+
+def rows_read(table: SealedTable, keys: Sequence[str]) -> dict[str, Row]:
+    """The rows with these keys, as they are now."""
+    type_of_key, form = ("bigint", NUMBER) if table.numbered else ("uuid", UUID)
+    columns = [column for column in table.columns if column.attname != "id"]
+    names = {column.attname: f"c{place}" for place, column in enumerate(columns)}
+    texts = ", ".join(f"{_text(column)} AS {names[column.attname]}" for column in columns)
+    kept = _encoded(name for column, name in names.items() if column not in table.blanks)
+    blanks = _encoded(name for column, name in names.items() if column in table.blanks)
+    at = f"t.{_name(table.clock_column)}" if table.clock_column else "NULL::timestamptz"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            # The offset keeps the texts from being made twice.
+            f"SELECT key, {kept}, {blanks}, at FROM (SELECT t.id::text AS key, {at} AS at, {texts}"  # noqa: S608
+            f" FROM {table.table} t WHERE t.id = ANY(%s::{type_of_key}[]) AND {table.condition} OFFSET 0) read",
+            [[key for key in keys if form.fullmatch(key)]],
+        )
+        return {row[0]: Row(*row) for row in cursor.fetchall()}
+
+
+def leaf_of(table: SealedTable, row: Row, salt: bytes) -> Leaf:
+    """The leaf of a row with this salt."""
+    digest = hashlib.sha256(salt + row.blanks.encode()).digest()
+    return Leaf(row.key, content_hash(table, row, digest), salt, digest if table.blanks else b"")
+
+
+def content_hash(table: SealedTable, row: Row, digest: bytes) -> bytes:
+    """The hash of a row of which the columns that an erasure may empty are known by their digest alone."""
+    return hashlib.sha256(_head(table.name) + encode((row.key,)) + row.kept.encode() + digest).digest()
+
+
+def is_blank(row: Row) -> bool:
+    """Whether the columns that an erasure may empty are empty."""
+    return EMPTY.fullmatch(row.blanks) is not None
+
+
+def node_of(key: str, content: bytes) -> bytes:
+    """The leaf of the tree of a seal: a row's key and the hash of its content."""
+    return leaf_hash(encode((key,)) + content)
+
+
+@cache
+def _head(name: str) -> bytes:
+    return encode((str(FORMAT), name))
+
+
+def _name(column: str) -> str:
+    return connection.ops.quote_name(column)
+
+
+def _encoded(names: Any) -> str:
+    """SQL for the encoding of columns that are texts."""
+    return " || ".join(f"coalesce(octet_length({name}) || ':' || {name}, '-')" for name in names) or "''"
+
+
+def _text(column: "models.Field[Any, Any]") -> str:
+    """SQL for the text of a column, which must say all of it and always the same."""
+    name = f"t.{_name(column.column or '')}"
+    if isinstance(column, models.DateTimeField):
+        return f"extract(epoch FROM {name})::text"
+    if isinstance(column, models.FloatField):
+        return f"encode(float8send({name}), 'hex')"
+    return f"{name}::text"
+
+
+class Pending(NamedTuple):
+    """The key of a row, and the chain that it belongs to."""
+
+    key: str
+    agent_id: int | None
+    persona: str
+
+
+_NUMBERED = """
+SELECT t.id::text, {agent}, {persona} FROM {table} t {join}
+WHERE t.id > %(floor)s AND t.id::text NOT IN (
+    SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s AND l.last_key > %(floor)s)
+ORDER BY t.id LIMIT %(limit)s
+"""
+_BY_CHAIN = """
+SELECT waiting.id::text, held.agent_id, held.persona
+FROM (SELECT a.id AS agent_id, p.persona FROM identity_agent a, unnest(ARRAY['actor', 'subconscious']) p(persona)) held
+LEFT JOIN LATERAL (
+    SELECT s.floor FROM identity_logseal s
+    WHERE s.agent_id = held.agent_id AND s.persona = held.persona AND s.kind = %(kind)s
+    ORDER BY s.number DESC LIMIT 1) last ON true
+CROSS JOIN LATERAL (
+    SELECT t.id FROM {table} t
+    WHERE t.agent_id = held.agent_id AND t.persona = held.persona AND t.id > coalesce(last.floor, 0)
+    ORDER BY t.id LIMIT 1000) waiting
+ORDER BY held.agent_id, held.persona, waiting.id LIMIT %(limit)s
+"""
+FLOORS = """
+SELECT a.id AS agent_id, p.persona, (
+    SELECT s.floor FROM identity_logseal s WHERE s.agent_id = a.id AND s.persona = p.persona AND s.kind = %(kind)s
+    ORDER BY s.number DESC LIMIT 1) AS floor
+FROM identity_agent a, unnest(ARRAY['actor', 'subconscious']) p(persona)"""
+"""Up to which key each chain is sealed."""
+# Citus goes from chain to chain only where a table that it distributes has them.
+_BY_CHAIN_ROUTED = f"""
+WITH floors AS MATERIALIZED ({FLOORS})
+SELECT waiting.id::text, held.agent_id, held.persona
+FROM {{counters}} held LEFT JOIN floors last ON last.agent_id = held.agent_id AND last.persona = held.persona
+CROSS JOIN LATERAL (
+    SELECT t.id FROM {{table}} t
+    WHERE t.agent_id = held.agent_id AND t.persona = held.persona AND t.id > coalesce(last.floor, 0)
+    ORDER BY t.id LIMIT 1000) waiting
+WHERE held.last > coalesce(last.floor, 0)
+ORDER BY held.agent_id, held.persona, waiting.id LIMIT %(limit)s
+"""  # noqa: S608
+_NAMED = """
+SELECT t.id::text, {agent}, {persona} FROM {table} t {join}
+WHERE t.id::text NOT IN (SELECT unnest(l.keys) FROM identity_logleaves l WHERE l.kind = %(kind)s)
+ORDER BY {agent}, t.section, t.version LIMIT %(limit)s
+"""
+
+
+def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
+    """The rows of a table that are in no seal, up to `limit`, in the order in which they are to be sealed."""
+    by_chain = _BY_CHAIN_ROUTED if is_distributed() else _BY_CHAIN
+    form = (by_chain if table.by_chain else _NUMBERED) if table.numbered else _NAMED
+    counters = table.counters._meta.db_table if table.counters else ""
+    statement = form.format(
+        table=table.table, agent=table.agent, persona=table.persona, join=table.join, counters=counters
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"kind": table.name, "floor": floor, "limit": limit})
+        return [Pending(*row) for row in cursor.fetchall()]
+
+
+def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
+    """The horizon of a table, and the key up to which all rows are now there or never will be, where that is known.
+
+    To be called before the pending rows are read. The highest key is noted first, later the number of the next
+    transaction, and when all before that one have ended it is known.
+    """
+    horizon, _ = LogHorizon.objects.get_or_create(kind=table.name)
+    if not table.numbered or table.by_chain:
+        return horizon, None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_snapshot_xmin(now.snapshot)::text::bigint, pg_snapshot_xmax(now.snapshot)::text::bigint,"  # noqa: S608
+            f" (SELECT coalesce(max(id), 0) FROM {table.table}) FROM pg_current_snapshot() now(snapshot)"
+        )
+        oldest, following, highest = cursor.fetchone()
+    if horizon.next_transaction is not None and oldest >= horizon.next_transaction:
+        return horizon, None if is_distributed() and _is_open_since(horizon.noted_at) else horizon.next_floor
+    if horizon.next_floor is None or (horizon.next_transaction or 0) > following:
+        # The second: a dump was restored on a server that counts its transactions from the beginning.
+        horizon.next_transaction = None
+        horizon.next_floor, horizon.noted_at = highest, clock.now()
+    elif horizon.next_transaction is None and horizon.noted_at and clock.now() - horizon.noted_at >= SETTLED:
+        horizon.next_transaction = following
+    return horizon, None
+
+
+def _is_open_since(noted_at: datetime | None) -> bool:
+    """Whether a transaction is open that may have taken a number before. One that only wrote on other servers of a
+    cluster has no number of its own on the coordinator."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND xact_start < %s)",
+            [noted_at],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def horizon_settle(
+    horizon: LogHorizon, known: int | None, oldest_left: int | None, *, done_at: datetime | None
+) -> None:
+    """Write down how far the sealer has come; `oldest_left` is the lowest key that waits for a later seal."""
+    if known is not None:
+        floor = known if oldest_left is None else min(known, oldest_left - 1)
+        horizon.floor = max(horizon.floor, floor)
+        horizon.next_floor = horizon.next_transaction = horizon.noted_at = None
+    horizon.done_at = done_at or horizon.done_at
+    horizon.save()
+
 
 LOCK = "nous.log"
 """Advisory lock of a transaction: the sealer has it for itself, erasures share it (`HOLES` in

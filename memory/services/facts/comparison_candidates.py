@@ -34,7 +34,7 @@ from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.policy.trust import TRUST_ORDER
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
-from memory.services.reviews.attribute_question import attribute_rules
+from memory.services.reviews.open_review import attribute_rules
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
 from nousweb.lib import clock

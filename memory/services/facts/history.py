@@ -6,7 +6,7 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.models import Fact, FactChange
-from memory.services.reviews.settling import reviews_settle
+from memory.services.reviews.states import reviews_settle
 from nousweb.lib import clock
 
 

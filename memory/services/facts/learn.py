@@ -37,9 +37,13 @@ from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.store import alias_assign, fact_store, fact_store_audit
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
-from memory.services.reviews.attribute_question import asks_about_attribute, attribute_questions_open
 from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
-from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
+from memory.services.reviews.open_review import (
+    PairReviewDraft,
+    asks_about_attribute,
+    attribute_questions_open,
+    pair_reviews_open,
+)
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
 from nousweb.lib import clock

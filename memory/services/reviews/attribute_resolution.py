@@ -18,9 +18,15 @@ from memory.services.facts.comparison_candidates import comparable_facts, is_rep
 from memory.services.facts.learn import replaceable_by
 from memory.services.facts.locks import facts_lock
 from memory.services.facts.supersede import fact_supersede
-from memory.services.reviews.attention import is_budgeted, undecided_ask, undecided_mark
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
-from memory.services.reviews.records import joined_pairs, resolution_record, review_reopen
+from memory.services.reviews.states import (
+    is_budgeted,
+    joined_pairs,
+    resolution_record,
+    review_reopen,
+    undecided_ask,
+    undecided_mark,
+)
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed

@@ -16,8 +16,7 @@ from identity.models import Agent, Notification
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
 from identity.services.agents import agent_configure_all
-from identity.services.inbox_items import InboxItem
-from identity.services.notifications import people_notify
+from identity.services.inbox_items import InboxItem, people_notify
 from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import reasons_of
 from memory.models import Fact, MemoryReview
@@ -33,8 +32,8 @@ from memory.policy.autonomy import (
     wilson_interval,
 )
 from memory.services.facts.history import iso
-from memory.services.reviews.attention import has_budget_left, opened_record
 from memory.services.reviews.open_review import pair_review_key
+from memory.services.reviews.states import has_budget_left, opened_record
 from nousweb.lib import clock
 
 BY = Principal.of_system("autonomy")

@@ -1,5 +1,6 @@
 """Open reviews of memories: each at most once, in the transaction of the change that raises it."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +13,16 @@ from django.conf import settings
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record_many
+from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind
-from memory.comparison.learning_decision import reasons_of
+from memory.comparison.compare_facts import Kind as ComparisonKind
+from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.jobs.queue import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
-from memory.models import Censor, Fact, MemoryReview
+from memory.models import Attribute, Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet
+from memory.policy.attributes import Cardinality, plural
 from memory.policy.review_limits import (
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,
     MAX_PENDING_REVIEWS_PER_TOKEN,
@@ -26,7 +30,15 @@ from memory.policy.review_limits import (
     REVIEW_RETRY_SECONDS,
     REVIEW_WINDOW,
 )
-from memory.services.reviews.attention import OPENED, is_budgeted, reviews_ask_within_budget, undecided_mark
+from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
+from memory.services.reviews.states import (
+    OPENED,
+    is_budgeted,
+    review_reopen,
+    reviews_ask_within_budget,
+    undecided_ask,
+    undecided_mark,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import TooMany
 
@@ -229,3 +241,85 @@ def verdict_of(judge_result: JudgeResult[RelationVerdict] | None) -> dict[str, A
         "model": judge_result.model,
         "prompt_version": judge_result.prompt_version,
     }
+
+
+MAX_FACTS = 500
+"""Facts that one review names."""
+
+
+def attribute_rules(agent_id: int, persona: str) -> dict[str, Cardinality]:
+    """How many values attributes have at a time, as people decided, by name."""
+    decided = Attribute.objects.filter(agent=agent_id, persona=persona)
+    return {name: Cardinality(cardinality) for name, cardinality in decided.values_list("name", "cardinality")}
+
+
+def asks_about_attribute(match: FactMatch) -> bool:
+    """Whether the pair differs in an attribute of which nobody knows how many values it has."""
+    return match.comparison.kind is ComparisonKind.DIFFERS and not match.review_only
+
+
+def attribute_questions_open(drafts: Sequence[PairReviewDraft], *, by: Principal) -> list[MemoryReview]:
+    """The pending reviews of the attributes of these pairs of stored facts, which the pairs join; new ones where there
+    are none. Nothing for an attribute that people have decided about. Call it under the learning lock.
+
+    Until then each pair has a row of its own, which nobody is asked about: by that prompts mark its facts as contested,
+    and a judge sees it. An attribute over the attention budget is undecided, and so are its pairs, until a later pair
+    is within it.
+    """
+    found = {}
+    for draft in drafts:
+        if (review := _question(draft, by)) is not None:
+            pair_reviews_open([draft], by=by, question=review)
+            if "undecided" not in review.details:
+                found[review.pk] = review
+    return list(found.values())
+
+
+def _known_name(fact: Fact, name: str) -> str:
+    """The spelling under which the attribute was asked about before, else that of the older `fact`, else `name`."""
+    asked = MemoryReview.objects.filter(agent=fact.agent_id, persona=fact.persona, kind=MemoryReview.Kind.ATTRIBUTE)
+    names = asked.order_by("created_at").values_list("details__attribute", flat=True)[:MAX_FACTS]
+    known = (*names, stated_name(fact.attribute))
+    return next((spelled for spelled in known if same_attribute(spelled, name)), name)
+
+
+def _question(draft: PairReviewDraft, by: Principal) -> MemoryReview | None:
+    new = draft.new
+    name = _known_name(draft.old, stated_name(draft.comparison.attribute)[:MAX_ATTRIBUTE_CHARACTERS])
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    about = f"attribute:{new.agent_id}:{new.persona}:{digest}"
+    pair = [draft.old.pk, new.pk]
+    subject = draft.new.subject or draft.old.subject
+    verified = draft.old.endorsed or draft.new.endorsed
+    opened = review_open(
+        agent=new.agent,
+        persona=new.persona,
+        kind=MemoryReview.Kind.ATTRIBUTE,
+        about=about,
+        by=by,
+        always=verified,
+        subject=subject,
+        facts=pair,
+        details={"attribute": name},
+        reasons=[
+            {
+                "code": "cardinality",
+                "words": f"Can {subject or 'one thing'} have several {plural(name.replace('_', ' '))} at once?",
+                "old": draft.comparison.old_value,
+                "new": draft.comparison.new_value,
+            }
+        ],
+    )
+    if opened is not None:
+        return opened
+    locked = MemoryReview.objects.select_for_update(of=("self",)).select_related("agent")
+    review = locked.filter(agent=new.agent_id, about=about).first()
+    if review is None or (review.status == review.Status.RESOLVED and review.resolution != review.Resolution.MOOT):
+        return None
+    review.facts = list(dict.fromkeys([*review.facts, *pair]))[-MAX_FACTS:]
+    review.save(update_fields=["facts"])
+    if review.resolution == review.Resolution.MOOT:
+        review_reopen(review, by)
+    if review.status == review.Status.UNDECIDED:
+        undecided_ask(review, by, always=verified)
+    return review

@@ -36,9 +36,8 @@ from memory.services.reviews.blind_samples import (
 )
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve
-from memory.services.reviews.records import REVIEW, resolution_record, review_lock
 from memory.services.reviews.seen_state import review_state
-from memory.services.reviews.settling import reviews_settle
+from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge

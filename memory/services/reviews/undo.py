@@ -15,8 +15,7 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.attribute_resolution import attribute_undecide
 from memory.services.reviews.quarantine_resolution import quarantine_undo
-from memory.services.reviews.records import REVIEW, review_lock, review_reopen
-from memory.services.reviews.settling import review_settle, reviews_settle
+from memory.services.reviews.states import REVIEW, review_lock, review_reopen, review_settle, reviews_settle
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict
 

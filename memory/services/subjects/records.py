@@ -6,7 +6,7 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Subject, SubjectChange
-from memory.services.reviews.settling import reviews_settle
+from memory.services.reviews.states import reviews_settle
 
 Action = SubjectChange.Action
 

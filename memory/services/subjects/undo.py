@@ -7,7 +7,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
-from memory.services.reviews.settling import reviews_settle
+from memory.services.reviews.states import reviews_settle
 from memory.services.subjects.locks import subjects_lock
 from memory.services.subjects.records import Action
 from nousweb.lib import clock

@@ -15,7 +15,7 @@ from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challeng
 from identity.models import OAuthClient, OAuthCode, OAuthRefreshToken
 from identity.policy.oauth import SECRET_LIFETIME
 from identity.policy.permissions import SCOPE_PERMISSIONS
-from identity.services.oauth_grants import (
+from identity.services.oauth import (
     oauth_code_claim,
     oauth_code_exchange,
     oauth_consent,

@@ -20,8 +20,8 @@ from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
 from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
-from memory.services.reviews.attention import review_ask
 from memory.services.reviews.blind_samples import decision_errors
+from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of

@@ -10,9 +10,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import ChangeProposal, Notification
 from identity.policy.inbox import ITEM_PAGES
-from identity.services.inbox_items import person_of
-from identity.services.notifications import notifications_read
-from identity.services.saved_inbox_filters import saved_filter_delete, saved_filter_save
+from identity.services.inbox_items import notifications_read, person_of
+from identity.services.inbox_settings import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.view_helpers import principal_of, uuids_of

@@ -19,12 +19,18 @@ from django.views.decorators.http import require_POST
 from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
-from identity.services.inbox_items import InboxItem
-from identity.services.item_assignment import item_assign
-from identity.services.item_comments import MENTION, item_comment_add
-from identity.services.item_snooze import item_skip, item_snooze, item_unsnooze
-from identity.services.notifications import notifications_read
-from identity.services.second_opinions import opinion_give, opinion_request
+from identity.services.inbox_items import (
+    MENTION,
+    InboxItem,
+    item_assign,
+    item_comment_add,
+    item_skip,
+    item_snooze,
+    item_unsnooze,
+    notifications_read,
+    opinion_give,
+    opinion_request,
+)
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.console.common.view_helpers import principal_of

@@ -10,8 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from identity.models import AuditEvent, ChangeProposal
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
-from identity.services.four_eyes import is_self_approval
-from identity.services.versions import StaleBase
+from identity.services.versions import StaleBase, is_self_approval
 from nousweb.console.common.view_helpers import layout_of, principal_of, uuids_of
 from nousweb.console.inbox.decisions import proposal_decide, version_of
 from nousweb.console.inbox.filter import InboxFilter

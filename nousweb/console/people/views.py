@@ -17,7 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.models import Agent, Invitation, MailPreference
 from identity.principal import Principal
-from identity.services.mail_preference import mail_preference_set
+from identity.services.accounts import provider_linked
+from identity.services.inbox_settings import mail_preference_set
 from identity.services.people import (
     invitation_accept,
     invitation_create,
@@ -33,7 +34,6 @@ from identity.services.people import (
     sessions_end,
     sessions_of,
 )
-from identity.services.provider_accounts import provider_linked
 from identity.services.second_factors import recovery_codes_left, second_factor_roles
 from nousweb.access.login_sessions import sign_in_note
 from nousweb.access.person_backend import BACKEND, people_with_access

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from identity.models import Agent
-from identity.services.seals.seal_state import log_problem
+from identity.services.seals.export import log_problem
 from memory.embedding.registry import configured_name, embedder_named
 from nousweb import __version__
 from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked

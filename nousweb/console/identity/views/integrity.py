@@ -15,10 +15,16 @@ from identity.models import LogHole, LogSeal, LogVerification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sealed_tables import SEALED_TABLES, VIEW
 from identity.principal import Principal
-from identity.services.seals.export import seal_export
-from identity.services.seals.seal_state import findings_seen, log_problem, sealed_until, sees_all, unsealed_rows_count
+from identity.services.seals.export import (
+    findings_seen,
+    log_problem,
+    seal_export,
+    sealed_until,
+    sees_all,
+    unsealed_rows_count,
+)
 from identity.services.seals.sealer import HASHED
-from identity.services.seals.verification_runs import verification_request
+from identity.services.seals.verification import verification_request
 from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.view_helpers import principal_of

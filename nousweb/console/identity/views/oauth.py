@@ -17,7 +17,7 @@ from oauthlib.oauth2.rfc6749.errors import AccessDeniedError, FatalClientError, 
 from identity.models import OAuthClient
 from identity.policy.permissions import DEFAULT_SCOPES
 from identity.selectors import agent_get
-from identity.services.oauth_clients import oauth_client_create, oauth_client_delete
+from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.metadata import issuer_of, resource_of
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.console.common.view_helpers import form_refuse, principal_of

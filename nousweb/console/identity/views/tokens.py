@@ -9,8 +9,7 @@ from django.views.decorators.http import require_http_methods
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.selectors import agent_get
-from identity.services.token_rotation import token_rotate
-from identity.services.tokens import token_create, token_revoke
+from identity.services.tokens import token_create, token_revoke, token_rotate
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.token_forms import RotationForm, TokenForm
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound

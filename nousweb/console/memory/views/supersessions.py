@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from memory.models import FactChange
-from memory.services.reviews.records import REVIEW
+from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.persona_scope import persona_scope

@@ -1,14 +1,116 @@
-"""Rows that no seal covers: those that wait for one, and those that should have one."""
+"""Checks of a verification besides the sealed rows, and its findings as sentences.
 
+The checks are of rows that no seal covers, and of the holes that erasures leave with their receipts.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
 from django.db.models import Max
 
-from identity.models import LogHole, LogHorizon, LogLeaves, LogSeal
+from identity.models import AuditEvent, LogHole, LogHorizon, LogLeaves, LogSeal
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
-from identity.services.seals.findings import Report, SealFinding, of_unsealed
-from identity.services.seals.pending_rows import FLOORS
+from identity.services.seals.sealer import FLOORS
+
+MAX_FINDINGS = 1_000
+"""Maximum number of findings that are stored as sentences; further ones are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealFinding:
+    """One problem: its code, a sentence, and the agent and persona concerned."""
+
+    code: str
+    sentence: str
+    agent_id: int | None = None
+    persona: str = ""
+    key: str = ""
+    serial: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a verification. `findings` are the first of `problems`; `tail` is the number of unsealed rows."""
+
+    seals: int = 0
+    rows: int = 0
+    holes: int = 0
+    tail: int = 0
+    problems: int = 0
+    findings: list[SealFinding] = field(default_factory=list)
+
+    def add(self, finding: SealFinding) -> None:
+        """Add a problem."""
+        self.problems += 1
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+
+
+def of_row(code: str, seal: LogSeal, table: SealedTable, key: str, what: str) -> SealFinding:
+    """A finding about a sealed row."""
+    agent = f" of {seal.agent_slug}" if seal.agent_slug else ""
+    sentence = f"{table.label} {key}{agent} {what} (seal {seal.serial} of {seal.sealed_at:%Y-%m-%d %H:%M} UTC)."
+    return SealFinding(code, sentence, seal.agent_id, seal.persona, key, seal.serial)
+
+
+def of_seal(code: str, seal: LogSeal, what: str) -> SealFinding:
+    """A finding about a seal."""
+    return SealFinding(code, f"Seal {seal.serial} {what}.", seal.agent_id, seal.persona, serial=seal.serial)
+
+
+def of_unsealed(table: SealedTable, key: str, agent_id: int | None, persona: str, what: str) -> SealFinding:
+    """A finding about a row that is in no seal."""
+    return SealFinding("inserted", f"{table.label} {key} {what}.", agent_id, persona, key)
+
+
+ERASURES = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
+"""Actions of the audit records that are receipts."""
+BATCH = 500
+
+
+def holes_of_seal(
+    report: Report, table: SealedTable, seal: LogSeal, holes: Sequence[LogHole]
+) -> tuple[set[int], set[int]]:
+    """The slots of a seal whose rows were erased with a receipt, and those whose rows were emptied with one."""
+    full: set[int] = set()
+    blank: set[int] = set()
+    for hole in holes:
+        if hole.receipt_id is None:
+            report.add(of_row("receipt", seal, table, hole.key, "was removed, and no erasure left a receipt"))
+        else:
+            (blank if hole.blanked else full).add(hole.slot)
+    return full, blank - full
+
+
+def receipts_check(report: Report, agent_id: int | None = None) -> None:
+    """Compare each receipt with all of the holes that name it: no hole can be added to an erasure, or taken from it."""
+    holes = LogHole.objects.exclude(receipt_id=None)
+    if agent_id is not None:
+        holes = holes.filter(seal__agent_id=agent_id)
+    named = holes.order_by().values_list("receipt_id", flat=True).distinct()
+    pending = sorted(key for key in named if key is not None)
+    for start in range(0, len(pending), BATCH):
+        keys = pending[start : start + BATCH]
+        records = AuditEvent.objects.in_bulk(keys)
+        for key in keys:
+            record = records.get(key)
+            if record is None or record.action not in ERASURES or not _covers(record, key):
+                sentence = (
+                    f"The receipt of tombstones, audit record {key}, does not list these tombstones, or is missing."
+                )
+                report.add(SealFinding("receipt", sentence, key=str(key)))
+
+
+def _covers(record: AuditEvent, key: int) -> bool:
+    log = record.after.get("log") if isinstance(record.after, dict) else None
+    holes = LogHole.objects.filter(receipt_id=key).values_list("seal_id", "slot", "blanked")
+    lines = [f"{seal}:{slot}:{int(blanked)}" for seal, slot, blanked in sorted(holes)]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return isinstance(log, dict) and log == {"holes": len(lines), "digest": digest}
+
 
 _COUNTED = """
 WITH {sealed} unsealed (key, agent_id, persona, below) AS MATERIALIZED ({rows})
