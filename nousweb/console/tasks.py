@@ -8,7 +8,7 @@ from identity.models import Persona
 from memory.persona import VIEWS
 from nousweb.console.home.memory_growth import growth_refresh
 from nousweb.console.home.referenced_token_share import usage_refresh
-from nousweb.console.inbox.priority import inbox_ranks_refresh
+from nousweb.console.inbox.query import inbox_ranks_refresh
 from nousweb.console.memory.index_counts_by_type import index_counts_refresh
 
 ROUND_SECONDS = 60

@@ -35,8 +35,7 @@ from memory.services.reviews.blind_samples import (
     verdict_sample,
 )
 from memory.services.reviews.open_review import verdict_of
-from memory.services.reviews.quarantine_resolution import quarantine_resolve
-from memory.services.reviews.seen_state import review_state
+from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
 from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.fact_snapshots import pair_snapshots

@@ -26,8 +26,8 @@ from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
 from nousweb.console.inbox.filter import inbox_tabs
+from nousweb.console.inbox.items import review_title, reviews_of
 from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxQuery
-from nousweb.console.inbox.review_items import review_title, reviews_of
 from nousweb.lib.errors import DomainError
 from nousweb.lib.permission_holder import for_visible_agents
 

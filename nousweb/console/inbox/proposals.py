@@ -14,10 +14,10 @@ from identity.services.versions import StaleBase, is_self_approval
 from nousweb.console.common.view_helpers import layout_of, principal_of, uuids_of
 from nousweb.console.inbox.decisions import proposal_decide, version_of
 from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.latest_decisions import undo_offer
 from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
 from nousweb.console.inbox.query import PROPOSAL
-from nousweb.console.inbox.undo import undo_offer
 from nousweb.lib.errors import Conflict, DomainError, Invalid
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens

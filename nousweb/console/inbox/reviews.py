@@ -14,15 +14,14 @@ from memory.models import Fact, MemoryReview, Subject, Trust
 from memory.selectors import visible_reviews
 from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
 from memory.services.reviews.blind_samples import as_if_undecided
-from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text
+from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
-from memory.services.reviews.seen_state import review_state
 from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.items import KIND_BADGES, review_title
+from nousweb.console.inbox.latest_decisions import undo_offer
 from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.query import REVIEW
-from nousweb.console.inbox.review_items import KIND_BADGES, review_title
-from nousweb.console.inbox.undo import undo_offer
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 

@@ -2,17 +2,17 @@
 
 from django.urls import path
 
-from nousweb.console.inbox import automatic, notifications, people, proposals, reviews, views
+from nousweb.console.inbox import automatic, people, proposals, reviews, views
 
 urlpatterns = [
     path("inbox/", views.inbox, name="inbox"),
     path("inbox/change/", views.inbox_bulk, name="inbox_bulk"),
     path("inbox/undo/<uuid:batch>/", views.inbox_undo, name="inbox_undo"),
-    path("inbox/filters/", notifications.inbox_filter_save, name="inbox_filter_save"),
-    path("inbox/filters/<int:pk>/delete/", notifications.inbox_filter_delete, name="inbox_filter_delete"),
+    path("inbox/filters/", views.inbox_filter_save, name="inbox_filter_save"),
+    path("inbox/filters/<int:pk>/delete/", views.inbox_filter_delete, name="inbox_filter_delete"),
     path("inbox/<slug:item_type>/<uuid:pk>/<slug:change>/", people.item_change, name="item_change"),
-    path("notifications/", notifications.notifications, name="notifications"),
-    path("notifications/read/", notifications.notifications_mark, name="notifications_mark"),
+    path("notifications/", views.notifications, name="notifications"),
+    path("notifications/read/", views.notifications_mark, name="notifications_mark"),
     path("review/", views.old_page, {"view": "identity"}, name="review"),
     path("review/memory/", views.old_page, {"view": "questions"}, name="memory_review"),
     path("review/automatic/", automatic.automatic_decisions, name="automatic_decisions"),

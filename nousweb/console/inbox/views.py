@@ -1,9 +1,7 @@
-"""The inbox: all pending items of a person in one order, what was decided, and actions on several items at once."""
+"""The inbox: the list of items, actions on several at once, saved filters and notifications."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 from django.contrib import messages
@@ -13,31 +11,31 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from identity.models import ChangeProposal, SavedFilter
-from identity.policy.inbox import DECIDE_RIGHTS
+from identity.models import ChangeProposal, Notification, SavedFilter
+from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.services.inbox_items import reviewers
-from memory.models import MemoryReview
+from identity.services.inbox_items import notifications_read, person_of, reviewers
+from identity.services.inbox_settings import saved_filter_delete, saved_filter_save
+from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.list_export import export_format, key_rows, list_export
+from nousweb.console.common.pagination import request_page
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
 from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo
 from nousweb.console.inbox.filter import InboxFilter, InboxForm, inbox_tabs
-from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows
-from nousweb.console.inbox.pace import LATELY, minutes_left
+from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, review_title, reviews_of
+from nousweb.console.inbox.latest_decisions import decisions_lately, minutes_left, undo_offer
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
+from nousweb.console.inbox.proposal_items import proposal_name
 from nousweb.console.inbox.query import PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry
 from nousweb.console.inbox.reviews import BULK_BUTTONS
-from nousweb.console.inbox.undo import undo_offer
 from nousweb.lib import clock
 from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 
 ROWS = 25
 """On a page: each is read with its whole change."""
-MOMENTS_READ = 2_000
-"""Maximum number of a person's latest decisions that are read, for their pace and today's count."""
 
 
 @require_safe
@@ -84,15 +82,6 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "undo": undo_offer(request, by, part),
         },
     )
-
-
-def decisions_lately(by: Principal) -> list[datetime]:
-    """The times of this person's decisions within the last day, of all types. One query."""
-    since = clock.now() - LATELY
-    proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=since).order_by()
-    reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=since).order_by()
-    both: Any = proposals.values_list("decided_at").union(reviews.values_list("resolved_at"), all=True)
-    return [moment for (moment,) in both[:MOMENTS_READ]]
 
 
 @require_safe
@@ -192,3 +181,59 @@ def _entry_of(cursor: str) -> InboxEntry:
         return InboxEntry(UUID(key), "", int(priority), 0, "", moment)
     except ValueError as error:
         raise Invalid("Invalid cursor: it does not come from a page of the inbox.", field="cursor") from error
+
+
+KIND_BADGES = {"high_risk": "block", "erred": "warn", "mention": "accent", "assignment": "accent", "opinion": "accent"}
+
+
+@require_safe
+def notifications(request: HttpRequest) -> HttpResponse:
+    """One's own notifications, the latest first."""
+    by = principal_of(request)
+    mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
+    page = request_page(request, mine, "at")
+    keys = {kind: [row.item_id for row in page.rows if row.item_type == kind] for kind in (PROPOSAL, REVIEW)}
+    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
+    visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
+    titles: dict[UUID, str] = {row.pk: proposal_name(row.section, row.agent.name) for row in proposals}
+    titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}
+    rows = [
+        {
+            "notification": row,
+            "title": titles.get(row.item_id, "This item no longer exists"),
+            "url": reverse(ITEM_PAGES[row.item_type], args=[row.item_id]) if row.item_id in titles else "",
+            "badge": KIND_BADGES.get(row.kind, "neutral"),
+        }
+        for row in page.rows
+    ]
+    unread = mine.unread().count()
+    return render(request, "inbox/notifications.html", {"rows": rows, "page": page, "unread": unread})
+
+
+@require_POST
+def notifications_mark(request: HttpRequest) -> HttpResponse:
+    """Mark notifications as read: the one whose button was pressed, or all."""
+    by = principal_of(request)
+    keys = uuids_of(request.POST.getlist("key"))
+    notifications_read(by=by, keys=keys or None)
+    return redirect("notifications")
+
+
+@require_POST
+def inbox_filter_save(request: HttpRequest) -> HttpResponse:
+    """Keep the part of the inbox that the address names, under a name."""
+    part = InboxFilter.of(request.GET)
+    try:
+        saved = saved_filter_save(name=request.POST.get("name", ""), query=part.query(), by=principal_of(request))
+        messages.success(request, f"The filter {saved.name} was saved.")
+    except DomainError as error:
+        messages.error(request, error.detail)
+    return redirect(part.url())
+
+
+@require_POST
+def inbox_filter_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Remove a filter of one's own."""
+    saved_filter_delete(key=pk, by=principal_of(request))
+    messages.success(request, "The filter was removed.")
+    return redirect("inbox")

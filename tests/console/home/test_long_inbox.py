@@ -13,7 +13,7 @@ from identity.principal import Principal
 from identity.services.proposals import proposal_reject
 from memory.models import SearchStatistics
 from memory.services.facts import fact_invalidate
-from nousweb.console.inbox import priority
+from nousweb.console.inbox import query
 from nousweb.console.inbox.query import InboxQuery
 from nousweb.console.tasks import keep_figures, keep_inbox_ranks
 from tests.factories import make_fact, make_proposal, make_review, make_run
@@ -32,7 +32,7 @@ def test_ranks_place_items_as_reading_does(
     inbox = InboxQuery(Principal.of_user(bob))
     before, places = inbox.groups(size=9), [inbox.place(entry.id) for entry in inbox.entries()]
     assert keep_inbox_ranks() == 0, "a short inbox is placed as it is read"
-    monkeypatch.setattr(priority, "LONG_INBOX", 3)
+    monkeypatch.setattr(query, "LONG_INBOX", 3)
     assert keep_inbox_ranks() == InboxRank.objects.count() == 3
     assert inbox.groups(size=9) == before
     assert [inbox.place(entry.id) for entry in inbox.entries()] == places

@@ -1,8 +1,11 @@
-"""The latest decisions of a person, about proposals and reviews alike, each with the address that undoes it."""
+"""A person's latest decisions: their pace, and the addresses that undo them."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
 from typing import Any
 from uuid import UUID
 
@@ -17,15 +20,51 @@ from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.pace import LATELY
 from nousweb.console.inbox.proposal_items import proposal_name
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
 from nousweb.lib import clock
+
+USUAL_SECONDS = 20.0
+"""For each decision, until a person has taken a few."""
+LONGEST_GAP = 300.0
+"""Maximum seconds between two decisions; a longer gap is a break."""
+SHORTEST_GAP = 0.5
+"""Seconds; decisions that are closer together were one action about many."""
+MIN_GAPS = 3
+LATELY = timedelta(days=1)
+READ = 30
+"""Maximum number of a person's latest decisions that are read."""
+
+
+def seconds_each(moments: Sequence[datetime]) -> float:
+    """The median time between decisions that were taken at `moments`, in whichever order."""
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(sorted(moments)[-READ:])]
+    gaps = [gap for gap in gaps if SHORTEST_GAP <= gap <= LONGEST_GAP]
+    return median(gaps) if len(gaps) >= MIN_GAPS else USUAL_SECONDS
+
+
+def minutes_left(waiting: int, moments: Sequence[datetime]) -> int:
+    """The minutes, rounded up, that `waiting` decisions take at this person's pace."""
+    return math.ceil(waiting * seconds_each(moments) / 60)
+
 
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
 PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
+
+
+MOMENTS_READ = 2_000
+"""Maximum number of a person's latest decisions that are read, for their pace and today's count."""
+
+
+def decisions_lately(by: Principal) -> list[datetime]:
+    """The times of this person's decisions within the last day, of all types. One query."""
+    since = clock.now() - LATELY
+    proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=since).order_by()
+    reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=since).order_by()
+    both: Any = proposals.values_list("decided_at").union(reviews.values_list("resolved_at"), all=True)
+    return [moment for (moment,) in both[:MOMENTS_READ]]
 
 
 @dataclass(frozen=True, slots=True)
