@@ -1,7 +1,7 @@
 """The local model as questions are embedded with it: its products are in 8 bits, which takes less than half the time.
 
 What is stored is embedded in single precision, so that a memory's vector is the same wherever it was made. A question's
-is within a cosine of .998 or so of that, measured in docs/benchmarks.md; what else is embedded with it changes nothing.
+has a cosine of about .999 with that (docs/search.md); what else is embedded with it changes nothing.
 """
 
 import platform
