@@ -13,7 +13,7 @@ class ContextConfig(AppConfig):
         from context.services.erasure import context_erase
         from identity.services.change_bodies import bodies
         from memory.lifecycle.handlers import HANDLERS
-        from memory.lifecycle.job_requeuer import job_sources
+        from memory.lifecycle.runner import job_sources
         from memory.services.erasure import erasers, large_tables
         from memory.transfer.export_tables import TABLES
 

@@ -9,7 +9,7 @@ class IdentityConfig(AppConfig):
         from django_q.signals import post_spawn
 
         from identity.services.accounts import accounts_watch
-        from identity.services.webhook_runner import webhooks_start
+        from identity.services.webhook_delivery import webhooks_start
 
         accounts_watch()
         post_spawn.connect(webhooks_start, dispatch_uid="identity.webhooks")

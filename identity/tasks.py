@@ -12,32 +12,38 @@ from identity.services.seals.export import SealsDiffer, seals_announce, seals_ex
 from identity.services.seals.sealer import log_seal
 from identity.services.seals.verification import verification_continue
 from identity.services.webhook_delivery import deliveries_purge
+from nousweb.lib.background import task
 
 log = structlog.get_logger(__name__)
 
 
+@task(minutes=60)
 def expire_proposals() -> int:
-    """Close proposals that nobody decided in time; returns how many."""
+    """Expire old proposals."""
     return proposals_expire(by=Principal.of_system("schedule"))
 
 
+@task(minutes=60)
 def purge_oauth() -> int:
-    """Delete codes, refresh tokens and clients of OAuth that are of no use any more; returns how many."""
+    """Delete expired OAuth data."""
     return oauth_purge() + unconnected_clients_purge()
 
 
+@task(minutes=24 * 60)
 def purge_sessions() -> int:
-    """Delete sessions of people that have ended; returns how many rows."""
+    """Delete ended sessions of people."""
     return sessions_purge()
 
 
+@task(minutes=60)
 def purge_changes() -> int:
-    """Delete changes, messages to webhooks and read notifications past their retention; returns how many."""
+    """Delete changes past their retention."""
     return deliveries_purge() + changes_purge() + notifications_purge()
 
 
+@task(minutes=1)
 def seal_log() -> int:
-    """Seal the new rows of the log, and export the seals; returns how many rows."""
+    """Seal new records."""
     rows = log_seal()
     seals_announce()
     try:
@@ -48,6 +54,7 @@ def seal_log() -> int:
     return rows
 
 
+@task(minutes=1)
 def verify_log() -> int:
-    """Go on checking the log against its seals; returns how many rows were checked."""
+    """Verify the seals of the log."""
     return verification_continue()

@@ -13,7 +13,7 @@ class MemoryConfig(AppConfig):
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.services.change_bodies import bodies
         from identity.services.initial_identity import profile_sources
-        from memory.lifecycle.job_requeuer import reaper_start
+        from memory.lifecycle.runner import requeuer_start
         from memory.schemas.change_bodies import memory_bodies
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.selectors import profile_texts
@@ -33,4 +33,4 @@ class MemoryConfig(AppConfig):
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})
         erasers.extend([jobs_erase, imports_erase, imports_stop, exports_erase])
-        post_spawn.connect(reaper_start, dispatch_uid="memory.lifecycle.job_requeuer")
+        post_spawn.connect(requeuer_start, dispatch_uid="memory.lifecycle.requeuer")

@@ -1,7 +1,7 @@
 """Tasks of the worker for memory. Each only calls a service."""
 
 from identity.principal import Principal
-from memory.lifecycle import runner, schedule_control
+from memory.lifecycle import runner
 from memory.lifecycle.activity_log import activities_heal
 from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import reanalyze_tables
@@ -13,86 +13,104 @@ from memory.services.search_index.agent_languages import words_reread
 from memory.services.search_index.maintenance import collections_refresh, new_rows_embed
 from memory.services.search_index.reembedding import reembed_continue
 from memory.services.search_index.row_embedding import index_retry
+from memory.transfer.export_runs import exports_expire
+from memory.transfer.import_runs import runs_expire
+from nousweb.lib.background import task
 
 
+@task()
 def derive_from_events(loop_ids: list[int]) -> int:
-    """Summarise these closed loops, whose events have just been stored; returns how many needed it."""
+    """Summarise closed loops, whose events have just been stored."""
     return loops_summarise(loop_ids)
 
 
+@task(minutes=1)
 def close_idle_loops() -> int:
-    """Close idle loops, and summarise every closed loop that needs it; returns how many."""
+    """Close idle loops."""
     loops_close_idle()
     return summaries_heal()
 
 
+@task(minutes=1)
 def embed_pending() -> int:
-    """Embed pending rows of the search index; returns how many."""
+    """Embed pending memories."""
     return new_rows_embed()
 
 
+@task(minutes=10)
 def reread_words() -> int:
-    """Index rows again whose words were stemmed for another language than their agent's; returns how many."""
+    """Index words again for changed languages."""
     return words_reread()
 
 
+@task(minutes=60)
 def retry_failed_embeddings() -> int:
-    """Retry failed rows of the search index; returns how many."""
+    """Retry failed embeddings."""
     return index_retry(agent=None, by=Principal.of_system("schedule"))
 
 
+@task(minutes=1)
 def continue_reembedding() -> bool:
-    """Continue a running change of the embedding model; returns whether there is one."""
+    """Continue re-embedding for another model."""
     return reembed_continue() is not None
 
 
+@task(minutes=10)
 def refresh_search_statistics() -> int:
-    """Refresh the counts and the vector indexes of large collections; returns how many changed."""
+    """Refresh counts of large collections."""
     return collections_refresh()
 
 
+@task()
 def lifecycle_run(run_id: int) -> str:
-    """Run the queued job with this id; returns its new status."""
+    """Run a queued job."""
     return runner.job_run(run_id)
 
 
+@task(minutes=1)
 def sweep_lifecycle() -> int:
-    """Requeue due jobs: another attempt, a killed worker, a lost message; returns how many."""
+    """Requeue due jobs."""
     return runner.due_jobs_requeue()
 
 
+@task(minutes=10)
 def retry_judgements() -> int:
-    """Queue reviews and episodes that wait for the configured judge; returns how many."""
-    return schedule_control.judgements_retry()
+    """Retry pending judgements."""
+    return runner.judgements_retry()
 
 
+@task(minutes=60)
 def dream() -> int:
-    """Queue the dream cycle (daily maintenance) of every agent, once a day; returns how many jobs are new."""
-    return schedule_control.dream_queue()
+    """Queue daily maintenance: staleness, core facts, compaction, flags."""
+    return runner.dream_queue()
 
 
+@task(minutes=60)
 def backfill_layers() -> dict[str, int]:
-    """Create missing derived data: long-term entries, summaries of loops, and logged activities of jobs."""
+    """Fill gaps in derived memories."""
     return {"activities": activities_heal(), **derived_backfill()}
 
 
+@task(minutes=1)
 def continue_screening() -> int:
-    """Continue a requested screening of stored texts; returns how many were scanned."""
+    """Continue screening stored memories."""
     return screening_continue()
 
 
+@task(minutes=10)
 def expire_reviews() -> int:
-    """Expire reviews that were not resolved in time, and show reviewers a share of the undecided ones; returns how many
-    expired."""
+    """Expire old reviews."""
     undecided_sample()
     return reviews_expire(by=Principal.of_system("schedule"))
 
 
+@task(minutes=1)
 def renew_samples() -> int:
-    """Analyze tables again whose planner statistics may contain erased text; returns how many."""
+    """Renew table statistics after an erasure."""
     return reanalyze_tables()
 
 
+@task(minutes=24 * 60)
 def purge_runs() -> int:
-    """Delete old finished jobs, and files of old imports and exports; returns how many."""
-    return schedule_control.purge_finished_jobs()
+    """Delete old job records and expired files."""
+    return runner.purge_done_jobs() + runs_expire() + exports_expire()

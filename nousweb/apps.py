@@ -11,7 +11,7 @@ def prepare_database(app_config: AppConfig, **kwargs: Any) -> None:
         return
     from context.services.profiles import profiles_sync
     from nousweb.access.roles import roles_sync
-    from nousweb.queue.schedules import schedules_sync
+    from nousweb.queue import schedules_sync
 
     roles_sync()
     schedules_sync()
@@ -27,8 +27,7 @@ class NousWebConfig(AppConfig):
         from django_q.signals import call_hook, post_execute_in_worker, pre_enqueue
 
         from nousweb.access.login_sessions import sign_ins_watch
-        from nousweb.queue.allowed_tasks import task_check
-        from nousweb.queue.failed_tasks import failed_task_retry
+        from nousweb.queue import failed_task_retry, task_check
 
         sign_ins_watch()
         post_migrate.connect(prepare_database, dispatch_uid="nousweb.prepare_database")

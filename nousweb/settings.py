@@ -329,8 +329,8 @@ CONTENT_SECURITY_POLICY = {
 
 Q_CLUSTER = {
     "name": "nous",
-    # It hands the worker nothing that is not on the list of nousweb.queue.allowed_tasks.
-    "broker_class": "nousweb.queue.broker.CheckedOrm",
+    # It hands the worker nothing but declared tasks.
+    "broker_class": "nousweb.queue.CheckedBroker",
     "orm": "default",
     "workers": WORKER_PROCESSES,
     "timeout": 120,
@@ -347,7 +347,6 @@ if BROKER != "orm":
     if find_spec("redis") is None:
         raise ImproperlyConfigured("NOUS_BROKER: a Redis needs its package: install requirements/redis.lock")
     del Q_CLUSTER["orm"]
-    Q_CLUSTER["broker_class"] = "nousweb.queue.redis_broker.CheckedRedis"
     # Writers of memories wait for it, so not for ever; the worker itself waits for a second at a time.
     Q_CLUSTER["redis"] = BROKER + ("&" if "?" in BROKER else "?") + "socket_connect_timeout=2&socket_timeout=5"
 

@@ -115,7 +115,7 @@ def _measured(running: System, caller: Client) -> dict[str, Any]:
 
 
 def _proposals(agent: Any) -> None:
-    from memory.lifecycle.handlers.same_subject_questions import SUBJECT_CONTEXTS
+    from memory.lifecycle.handlers.dream import SUBJECT_CONTEXTS
     from memory.models import Job
 
     assert SUBJECT_CONTEXTS.prepare is not None

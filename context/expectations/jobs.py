@@ -21,7 +21,7 @@ from context.history.prompt_events import IGNORED_KINDS
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change
 from identity.models.changes import ChangeStream
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.runner import job_rerun
 from memory.models import IndexStatus, Job, SearchItem

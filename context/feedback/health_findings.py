@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from context.feedback.health_weights import HEALTH_WEIGHTS
 from context.models import ContextRun, MemoryUsage
-from memory.lifecycle.job_thresholds import STALE_AFTER
+from memory.lifecycle.handler import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
 from memory.models.valid_time import valid_at_sql
 

@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 
 from context.feedback.figure_snapshots import snapshot_of, snapshot_put
 from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
-from memory.lifecycle.job_thresholds import NEVER_STALE, STALE_AFTER
+from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
 from memory.policy.categories import PROFILE_CATEGORIES

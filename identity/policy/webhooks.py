@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from nousweb.lib.lease import LeasePolicy
+from nousweb.lib.background import LeasePolicy
 
 DELIVERY = LeasePolicy(
     lease=timedelta(seconds=10),

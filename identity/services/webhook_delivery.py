@@ -9,24 +9,31 @@ when its lease is over.
 import hashlib
 import hmac
 import json
+import math
 import time
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from identity.models import Change, ChangeStream, Persona, Webhook, WebhookDelivery
 from identity.policy.webhooks import (
+    AT_ONCE,
     CHANGES_IN_A_MESSAGE,
     CHANGES_WITH_BODIES,
     DELIVERY,
     DISABLED_AFTER,
+    LOOK_EVERY,
+    LOOK_SOON,
+    LOOK_SOON_FOR,
     TURN_SECONDS,
 )
 from identity.principal import Principal
@@ -36,10 +43,50 @@ from identity.services.change_feed import streams_publish
 from identity.services.webhook_address import NotSent, WebhookResponse, message_send
 from identity.services.webhooks import webhook_kinds, webhook_secrets
 from nousweb.lib import clock
+from nousweb.lib.background import repeat
 
 log = structlog.get_logger(__name__)
 State, Status = Webhook.State, WebhookDelivery.Status
 POSITIONS: dict[str, str] = {Persona.ACTOR: "actor_position", Persona.SUBCONSCIOUS: "subconscious_position"}
+
+
+def webhooks_start(**signal: Any) -> None:
+    """Receiver of django-q's signal that a worker process began: let it send to webhooks until it ends.
+
+    Webhooks have threads besides the tasks, so that a slow receiver delays neither a task nor another receiver. The due
+    webhook that has waited longest gets the next free thread.
+    """
+    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook")
+    busy: dict[uuid.UUID, Future[None]] = {}
+    busy_at = -math.inf
+
+    def pause() -> timedelta:
+        nonlocal busy_at
+        if busy:
+            busy_at = time.monotonic()
+        return LOOK_SOON if time.monotonic() - busy_at < LOOK_SOON_FOR.total_seconds() else LOOK_EVERY
+
+    repeat(lambda: webhooks_look(busy, pool), name="webhooks", pause=pause)
+
+
+def webhooks_look(busy: dict[uuid.UUID, Future[None]], pool: Executor) -> None:
+    """Give webhooks that are due a thread each, while there are free ones; `busy` holds those that have one."""
+    for key in [key for key, future in busy.items() if future.done()]:
+        del busy[key]
+    for key in webhooks_due():
+        if len(busy) >= AT_ONCE:
+            break
+        if key not in busy:
+            busy[key] = pool.submit(_serve, key)
+
+
+def _serve(key: uuid.UUID) -> None:
+    try:
+        webhook_serve(key)
+    except Exception as error:  # The lease ends by itself, and the message is sent again.
+        log.warning("webhook_not_served", webhook=str(key), error=type(error).__name__)
+    finally:
+        connection.close()
 
 
 def webhooks_due() -> list[uuid.UUID]:

@@ -33,9 +33,8 @@ def activity_record(job: Job) -> bool:
     It is a transaction of its own: the log of the subconscious is written one call after another, and a job that waited
     for its turn would keep the actor waiting for what the job has locked.
     """
-    own = HANDLERS[job.handler].activity if job.handler in HANDLERS else ""
-    activity = "dream" if job.handler in DREAM else own
-    if not activity:
+    handler = HANDLERS.get(job.handler)
+    if handler is None or not (handler.learns or job.handler in DREAM):
         return False
     record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
     told: Draft = {"handler": job.handler, "subject_type": job.subject_type, "subject_id": job.subject_id}
@@ -44,7 +43,7 @@ def activity_record(job: Job) -> bool:
         "content": _said(job),
         "metadata": {**told, "result": job.result, "tokens": job.tokens},
     }
-    if activity == "dream":
+    if job.handler in DREAM:
         day = f"{job.queued_at:%Y-%m-%d}"
         loop = {"loop_id": f"dream:{day}", "visibility": VISIBILITY}
         opening: Draft = {"key": f"dream:{day}:prompt", "content": f"Dream of {day}: {', '.join(DREAM)}."}
@@ -69,7 +68,7 @@ def activity_record(job: Job) -> bool:
 
 def activities_heal() -> int:
     """Log what jobs of the last days did and the log lacks, since their worker was killed; returns how many."""
-    active = [name for name, handler in HANDLERS.items() if handler.activity or name in DREAM]
+    active = [name for name, handler in HANDLERS.items() if handler.learns or name in DREAM]
     done = Job.objects.filter(
         status=Job.Status.DONE, handler__in=active, finished_at__gte=clock.now() - HEALED_BACK
     ).select_related("agent")

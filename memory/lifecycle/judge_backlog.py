@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import F, Q
 from django_q.models import Schedule
 
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.models import Job, MemoryReview
 from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib import clock

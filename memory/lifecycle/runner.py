@@ -1,6 +1,7 @@
 """Run queued jobs: each is leased by one worker, applied once, and retried with increasing delays until it is dead."""
 
 import time
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -8,20 +9,33 @@ from typing import Any
 import structlog
 from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
+from django_q.models import Schedule
 
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_transaction
 from identity.services.audit import audit_record
 from memory.embedding import EmbeddingFailed
-from memory.jobs.messages import messages_waiting
-from memory.jobs.queue import job_notify
-from memory.jobs.retry_policy import JOB_LEASE, KEEP_DONE_JOBS, LOST_AFTER, LOST_IN_BACKLOG, REQUEUE_BATCH
-from memory.judge import JudgeFailed
+from memory.jobs import (
+    JOB_LEASE,
+    KEEP_DONE_JOBS,
+    LOST_AFTER,
+    LOST_IN_BACKLOG,
+    REQUEUE_BATCH,
+    REQUEUE_EVERY,
+    job_notify,
+    job_queue,
+    messages_waiting,
+)
+from memory.judge import JudgeFailed, configured_judge
+from memory.judge.budget import budget_check
 from memory.lifecycle.activity_log import activity_record
 from memory.lifecycle.handler import Defer, Handler
-from memory.lifecycle.handlers import HANDLERS
-from memory.models import Job
+from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.judge_backlog import TO_RERUN, judgeable, judged_work_open
+from memory.models import Job, MemoryReview
 from nousweb.lib import clock
+from nousweb.lib.background import repeat
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.tracing import span
 from nousweb.lib.transaction_retry import transaction_retried
@@ -29,8 +43,12 @@ from nousweb.lib.transaction_retry import transaction_retried
 log = structlog.get_logger(__name__)
 Status = Job.Status
 CHANGE = "memory.change_job"
+MAX_TRIES_FIRST = 3
 MAX_PREPARATIONS = 3
 """Maximum number of preparations in a row, if erasures invalidate them."""
+REQUEUE_TASK = "memory.tasks.sweep_lifecycle"
+job_sources: list[Callable[[], int]] = []
+"""Functions of other apps that queue jobs for due work of theirs and return how many are new."""
 
 
 def job_run(job_id: int) -> str:
@@ -121,6 +139,23 @@ def due_jobs_requeue() -> int:
     return len(keys)
 
 
+def requeuer_start(**signal: Any) -> None:
+    """Receiver of django-q's signal that a worker process has started: look for due jobs every few seconds.
+
+    Schedules run at most once a minute, which is too slow for a job's next attempt or for the job of a killed worker.
+    Pausing the schedule pauses this too.
+    """
+    repeat(due_work_queue, name="job-requeuer", pause=lambda: REQUEUE_EVERY)
+
+
+def due_work_queue() -> None:
+    """Requeue due jobs, and queue those of other apps, unless people have paused it."""
+    if not Schedule.objects.filter(func=REQUEUE_TASK, repeats=0).exists():
+        due_jobs_requeue()
+        for source in job_sources:
+            source()
+
+
 def purge_done_jobs() -> int:
     """Delete jobs that were done KEEP_DONE_JOBS ago; returns how many. Dead jobs stay."""
     old = Job.objects.filter(status=Status.DONE, finished_at__lt=clock.now() - KEEP_DONE_JOBS)
@@ -145,6 +180,49 @@ def job_retry(*, job: Job, by: Principal) -> Job:
     )
     job_notify(job.pk)
     return job
+
+
+def dream_queue() -> int:
+    """Queue the jobs of today's dream cycle (daily maintenance) of every agent; returns how many are new."""
+    today = clock.now().date().isoformat()
+    made = 0
+    for agent in Agent.objects.order_by("pk").iterator():
+        with transaction.atomic():
+            for name in DREAM:
+                key = f"{name}:{agent.pk}:{today}"
+                job = job_queue(name, agent=agent, persona=Persona.SUBCONSCIOUS, subject=agent, key=key)
+                made += job is not None
+    return made
+
+
+def judgements_retry() -> int:
+    """Queue the oldest work of each persona that waits for a judge, if one is configured, has tokens left, and has no
+    other work; returns how many jobs. When such a job is done, it requests the next one (`backlog_continue`)."""
+    if configured_judge() is None:
+        return 0
+    try:
+        budget_check()
+    except JudgeFailed:
+        return 0
+    return sum(_oldest_queue(persona) for persona in Persona.values if not judged_work_open(persona))
+
+
+def _oldest_queue(persona: str) -> bool:
+    """Queue the oldest job of an episode or a fact that is to be run again, else that of the oldest review; last come
+    episodes about which the judge was asked MAX_TRIES_FIRST times, so that no review waits for them."""
+    jobs = Job.objects.filter(TO_RERUN, persona=persona, handler__in=["episode_close", "fact_check"])
+    jobs = jobs.order_by("finished_at")
+    if job := jobs.filter(Q(result__tries__isnull=True) | Q(result__tries__lt=MAX_TRIES_FIRST)).first():
+        return job_rerun(job)
+    keys = judgeable(MemoryReview.objects.filter(persona=persona), queued=False)
+    review = MemoryReview.objects.select_related("agent").filter(pk__in=keys[:1]).first()
+    if review is None:
+        job = jobs.first()
+        return job is not None and job_rerun(job)
+    with transaction.atomic():
+        if job_queue("fact_judge", agent=review.agent, persona=persona, subject=review) is not None:
+            return True
+    return job_rerun(Job.objects.get(key=f"fact_judge:{review.pk}"))
 
 
 @transaction.atomic

@@ -15,7 +15,7 @@ from memory.censoring.censor_matching import CensorOutcome, CensorRule, Similari
 from memory.censoring.pattern_cost import pattern_cost_check
 from memory.censoring.patterns import meaning_check, pattern_check
 from memory.censoring.semantic_matching import default_threshold, semantic_similarities
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import Censor
 from memory.persona import change_check, memory_of
 from memory.policy.censors import (

@@ -9,7 +9,7 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, ItemType, Scope
 from memory.models.project_scope import carried_keys, key_check, scope_label, tier_of

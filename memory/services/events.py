@@ -14,7 +14,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.layers.event_policy import CLOSING_KINDS, KIND_IMPORTANCE
 from memory.layers.event_validation import EventDraft, events_check
 from memory.layers.long_term_text import compact

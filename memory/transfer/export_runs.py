@@ -24,7 +24,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import ExportRun
 from memory.services.erasure import Erasure
 from memory.transfer.agent_export import agent_export

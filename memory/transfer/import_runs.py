@@ -19,7 +19,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import ImportRun
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure

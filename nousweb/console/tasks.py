@@ -10,19 +10,21 @@ from nousweb.console.home.memory_growth import growth_refresh
 from nousweb.console.home.referenced_token_share import usage_refresh
 from nousweb.console.inbox.query import inbox_ranks_refresh
 from nousweb.console.memory.index_counts_by_type import index_counts_refresh
+from nousweb.lib.background import task
 
 ROUND_SECONDS = 60
 """After this time, a round of counting does not start with another agent."""
 
 
+@task(minutes=2)
 def keep_inbox_ranks() -> int:
-    """Rank the items of a long inbox; returns how many."""
+    """Rank items of long inboxes."""
     return inbox_ranks_refresh()
 
 
+@task(minutes=15)
 def keep_figures() -> int:
-    """Refresh the figures of large memories, the oldest figures first, for at most ROUND_SECONDS; returns the number of
-    agents."""
+    """Count large memories for the console."""
     begun, counted = time.monotonic(), 0
     for agent in large_memories():
         for persona, view in VIEWS.items():

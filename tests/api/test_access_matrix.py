@@ -24,7 +24,7 @@ from identity.services.oauth import oauth_client_register
 from identity.services.people import invitation_create, person_agents_set
 from identity.services.proposals import identity_propose, proposal_approve, proposal_reject
 from identity.services.webhooks import webhook_create
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import FactChange, Subject
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record

@@ -20,8 +20,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_update
 from identity.services.change_feed import feed_change_draft, feed_change_record, feed_changes_record, streams_publish
 from identity.services.webhook_address import NotSent, message_send, url_check
-from identity.services.webhook_delivery import webhook_serve, webhook_signature, webhooks_due
-from identity.services.webhook_runner import webhooks_look
+from identity.services.webhook_delivery import webhook_serve, webhook_signature, webhooks_due, webhooks_look
 from identity.services.webhooks import deliveries_replay, webhook_create, webhook_delete, webhook_update
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn

@@ -9,7 +9,7 @@ from django.core.cache import cache
 from context.models import ContextRun
 from context.services.prompt_token_counts import TRIED_FOR, context_runs_count
 from nousweb.lib import clock
-from nousweb.queue.schedules import SCHEDULES
+from nousweb.lib.background import tasks_declared
 from tests.factories import EXPORT, make_fact, make_run
 from tests.http import browser
 from tests.judge_server import JudgeServer, Reply
@@ -95,7 +95,7 @@ def test_token_count_without_an_endpoint_is_not_requested(ada, actor):
     with JudgeServer() as server, server.configured(COUNTER="estimate"):
         assert context_runs_count() == 0
         assert not server.counts
-    assert "context.tasks.count_tokens" in {path for path, _ in SCHEDULES.values()}
+    assert tasks_declared()["context.tasks.count_tokens"].minutes
 
 
 def test_token_count_of_a_preview_comes_after_it_is_shown(ada, system, endpoint, alice):

@@ -22,7 +22,7 @@ from identity.services.oauth import oauth_client_register
 from identity.services.people import invitation_create
 from identity.services.proposals import identity_propose
 from identity.services.webhooks import webhook_create
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import (
     Censor,
     Decision,

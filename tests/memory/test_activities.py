@@ -6,8 +6,7 @@ import pytest
 
 from memory.lifecycle.activity_log import activities_heal, activity_record
 from memory.lifecycle.handlers import DREAM
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import dream_queue
+from memory.lifecycle.runner import dream_queue, job_run
 from memory.models import Event, Job, LoopSummary
 from memory.services.episodes import episode_close, episode_open
 from memory.services.events import events_record

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from context.engine.assembly import list_item
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import judgements_retry
+from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Attribute, Fact, Job, MemoryReview
 from memory.models.project_scope import ProjectScope
 from memory.persona import VIEWS

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import Agent, AuditEvent, Notification
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import judgements_retry
+from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Fact, FactChange, Job, MemoryReview
 from memory.policy import autonomy
 from memory.policy.autonomy import Autonomy, is_blind_sample, wilson_interval

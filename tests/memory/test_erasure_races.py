@@ -9,8 +9,7 @@ from context.models import ContextRun, MemoryUsage
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive, agent_lock_shared
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import dream_queue
+from memory.lifecycle.runner import dream_queue, job_run
 from memory.models import Fact, FactChange, Job, MemoryReview, WorkingMemory
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn

@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 
 from identity.principal import Principal
 from memory.embedding import embedder_named
-from memory.jobs.retry_policy import EMBEDDING_LEASE
+from memory.jobs import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services.facts import Precheck, fact_learn
 from memory.services.search_index import row_embedding

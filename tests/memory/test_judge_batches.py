@@ -17,8 +17,7 @@ from identity.principal import Principal
 from memory import tasks
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import FactPair, JudgeFailed, configured_judge, pairs_judge
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import judgements_retry
+from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Fact, Job, JudgeCall, MemoryReview
 from memory.services.episodes import episode_close, episode_open
 from nousweb.lib import clock

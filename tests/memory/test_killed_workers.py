@@ -21,9 +21,9 @@ from django_q.tasks import async_task
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.tokens import token_create
-from memory.jobs.queue import TASK, job_queue
+from memory.jobs import TASK, job_queue
+from memory.lifecycle.handler import STALE_AFTER
 from memory.lifecycle.handlers import DREAM, HANDLERS
-from memory.lifecycle.job_thresholds import STALE_AFTER
 from memory.models import (
     Censor,
     Decision,

@@ -8,21 +8,12 @@ from datetime import timedelta
 import pytest
 
 from identity.principal import Principal
-from memory.jobs.queue import job_queue
-from memory.jobs.retry_policy import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG
+from memory.jobs import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG, job_queue
 from memory.layers.episode_extraction import MAX_SUMMARY_WORDS, extract_summary, extract_title
-from memory.lifecycle.handler import Defer, Handler
+from memory.lifecycle.handler import STALE_AFTER, Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
-from memory.lifecycle.handlers.procedure_flags import flag_of
-from memory.lifecycle.job_thresholds import STALE_AFTER
-from memory.lifecycle.runner import due_jobs_requeue, job_retry, job_run
-from memory.lifecycle.schedule_control import (
-    dream_queue,
-    judgements_retry,
-    schedule_pause,
-    schedule_resume,
-    schedule_run,
-)
+from memory.lifecycle.handlers.dream import flag_of
+from memory.lifecycle.runner import REQUEUE_TASK, dream_queue, due_jobs_requeue, job_retry, job_run, judgements_retry
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
 from memory.services.censors import censor_check, censor_create, censor_false_positive
 from memory.services.decisions import decision_record
@@ -32,6 +23,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
+from nousweb.queue import schedule_pause, schedule_resume, schedule_run
 from tests.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
@@ -206,30 +198,31 @@ def test_job_reaper_runs_in_every_worker_unless_paused(ada, handler, monkeypatch
     from django_q.models import OrmQ, Schedule
     from django_q.signals import post_spawn
 
-    from memory.lifecycle import job_requeuer
+    from memory.jobs import REQUEUE_EVERY
+    from nousweb.lib import background
 
     rounds, go, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
 
     class Pause:
         def wait(self, seconds):
+            if seconds != REQUEUE_EVERY.total_seconds():
+                return True  # The other receiver of the signal would go on in this process, beside the next tests.
             rounds.release()
             go.acquire()
             return done.is_set()
 
-    monkeypatch.setattr(job_requeuer, "Event", Pause)
-    # The other receiver of the signal would go on in this process, beside the next tests.
-    monkeypatch.setattr("identity.services.webhook_runner._serve_forever", lambda: None)
+    monkeypatch.setattr(background, "Event", Pause)
     handler()
     run = job_queue("test", agent=ada, persona="actor", subject=ada)
     OrmQ.objects.all().delete()
     Job.objects.filter(pk=run.pk).update(status="failed", attempts=1)
-    Schedule.objects.filter(func=job_requeuer.REQUEUE_TASK).update(repeats=0)
+    Schedule.objects.filter(func=REQUEUE_TASK).update(repeats=0)
     post_spawn.send(sender="django_q", proc_name="test")
     rounds.acquire()
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 0
-    Schedule.objects.filter(func=job_requeuer.REQUEUE_TASK).update(repeats=-1)
+    Schedule.objects.filter(func=REQUEUE_TASK).update(repeats=-1)
     go.release()
     rounds.acquire()
     assert OrmQ.objects.count() == 1

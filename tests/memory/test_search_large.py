@@ -1,6 +1,7 @@
 """Large collections: their counts and their approximate index find what reading everything finds."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -16,7 +17,8 @@ from memory.search.vector_indexes import build_megabytes, may_index, vector_inde
 from memory.services.facts import fact_learn
 from memory.services.search_index import maintenance
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.runtime.vector_index_keeper import keep_indexes
+from nousweb.lib.background import repeat
+from nousweb.management.commands.serve import indexes_keep
 from tests.database import as_the_owner
 from tests.factories import make_facts
 from tests.product import until
@@ -49,9 +51,8 @@ def test_vector_index_is_built_by_the_keeper_as_the_owner(ada, actor, small_limi
     statistics_refresh()
     if not may_index():
         assert indexes() == []
-    stop = threading.Event()
-    keeper = threading.Thread(target=keep_indexes, args=(stop, 0.05))
-    keeper.start()
+    stop = repeat(indexes_keep, name="index-keeper", pause=lambda: timedelta(milliseconds=50))
+    (keeper,) = [thread for thread in threading.enumerate() if thread.name == "index-keeper"]
     try:
         until("there is an index", lambda: SearchStatistics.objects.exclude(vector_index_model="").exists())
     finally:

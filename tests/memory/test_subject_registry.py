@@ -7,8 +7,7 @@ import pytest
 from django.db import close_old_connections, connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.lifecycle.runner import job_run
-from memory.lifecycle.schedule_control import dream_queue
+from memory.lifecycle.runner import dream_queue, job_run
 from memory.models import Fact, Job, MemoryReview, Subject, SubjectAlias
 from memory.services.facts import fact_learn
 from memory.subjects.registry_backfill import registry_fill

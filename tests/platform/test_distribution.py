@@ -201,10 +201,10 @@ def program(database: str, folder: Path, *words: str) -> str:
 SCHEDULED = """
 import django
 django.setup()
-from django.utils.module_loading import import_string
-from nousweb.queue.schedules import SCHEDULES
-for path, _ in SCHEDULES.values():
-    import_string(path)()
+from nousweb.lib.background import tasks_declared
+for task in tasks_declared().values():
+    if task.minutes:
+        task.function()
 """
 
 

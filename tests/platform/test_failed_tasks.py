@@ -14,7 +14,7 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 from django_q.worker import worker
 
-from nousweb.queue.failed_tasks import RETRY_SECONDS, failed_task_retry
+from nousweb.queue import RETRY_SECONDS, failed_task_retry
 
 pytestmark = pytest.mark.django_db
 

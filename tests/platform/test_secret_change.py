@@ -35,7 +35,7 @@ from identity.services.webhooks import webhook_create, webhook_secrets, webhook_
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from nousweb.lib.installation_secret import former_secrets, load_secret
-from nousweb.queue.broker import allowed_only
+from nousweb.queue import allowed_only
 from tests.factories import PASSWORD
 from tests.http import browser
 from tests.product import PROJECT, tied, until

@@ -3,7 +3,7 @@
 import pytest
 
 from identity.principal import Principal
-from memory.lifecycle.handlers.procedure_flags import PROCEDURE_FLAGS
+from memory.lifecycle.handlers.dream import PROCEDURE_FLAGS
 from memory.models import Job, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.lib.errors import Conflict

@@ -15,8 +15,8 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from identity.models import AuditEvent
-from nousweb.queue.allowed_tasks import REFUSED, TASKS, task_refused
-from nousweb.queue.schedules import SCHEDULES
+from nousweb.lib.background import tasks_declared
+from nousweb.queue import REFUSED, schedules_sync, task_refused
 from tests.product import Product, product_running, until
 
 SCRIPT = """
@@ -132,7 +132,14 @@ def hook(task: object) -> None:
     HOOKED.append(task)
 
 
-def test_task_list_matches_functions_and_schedules() -> None:
-    for path in TASKS:
+@pytest.mark.django_db
+def test_declared_tasks_are_functions_and_have_the_schedules() -> None:
+    declared = tasks_declared()
+    for path in declared:
         assert inspect.isfunction(import_string(path)), path
-    assert TASKS.issuperset(path for path, _ in SCHEDULES.values())
+    Schedule.objects.filter(func="memory.tasks.dream").update(func="memory.tasks.gone", repeats=0)
+    Schedule.objects.filter(func="memory.tasks.purge_runs").update(repeats=0)
+    schedules_sync()
+    rows = dict(Schedule.objects.values_list("func", "repeats"))
+    assert rows.keys() == {path for path, task in declared.items() if task.minutes}
+    assert (rows["memory.tasks.dream"], rows["memory.tasks.purge_runs"]) == (-1, 0), "a pause stays"

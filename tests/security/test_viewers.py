@@ -16,7 +16,7 @@ from django.utils import timezone
 from identity.models import Agent, AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.models import (
     Decision,
     Episode,

@@ -25,4 +25,4 @@ def _apply(job: Job, prepared: None) -> dict[str, Any]:
     return {"action": "escalated", "severity": higher, "activation_count": censor.activation_count}
 
 
-CENSOR_ESCALATE = Handler(apply=_apply, activity="learn")
+CENSOR_ESCALATE = Handler(apply=_apply, learns=True)

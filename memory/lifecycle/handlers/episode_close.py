@@ -13,8 +13,7 @@ from typing import Any
 from identity.principal import Principal
 from memory.judge import ASK_WITHIN_SECONDS, ExtractedFact, Judge, JudgeFailed, configured_judge
 from memory.layers.episode_extraction import extract_summary, extract_title
-from memory.lifecycle.handler import Handler
-from memory.lifecycle.job_thresholds import LOW_CONFIDENCE
+from memory.lifecycle.handler import LOW_CONFIDENCE, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, PENDING, backlog_continue
 from memory.models import Episode, Fact, Job, MemoryReview
 from memory.services.decisions import decisions_link
@@ -162,4 +161,4 @@ def _learn(episode: Episode, facts: Sequence[tuple[ExtractedFact, Precheck]]) ->
     return actions
 
 
-EPISODE_CLOSE = Handler(apply=_apply, prepare=_prepare, activity="learn")
+EPISODE_CLOSE = Handler(apply=_apply, prepare=_prepare, learns=True)

@@ -56,4 +56,4 @@ def _apply(job: Job, precheck: Precheck | None) -> dict[str, Any]:
     return told | {"judge": PENDING, "judged": [*map(str, judged), *map(str, precheck.verdicts)]}
 
 
-FACT_CHECK = Handler(apply=_apply, prepare=_prepare, activity="learn")
+FACT_CHECK = Handler(apply=_apply, prepare=_prepare, learns=True)

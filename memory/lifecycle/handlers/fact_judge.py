@@ -106,4 +106,4 @@ def _answered(job: Job, key: UUID, judge_result: JudgeResult[RelationVerdict]) -
         return None
 
 
-FACT_JUDGE = Handler(apply=_apply, prepare=_prepare, activity="learn")
+FACT_JUDGE = Handler(apply=_apply, prepare=_prepare, learns=True)

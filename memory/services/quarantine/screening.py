@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.models import Censor, LongTermEntry, LoopSummary, Screening, Trust, WorkingMemory
 from memory.services.quarantine.memories import (
     BY,

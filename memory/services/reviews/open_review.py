@@ -17,7 +17,7 @@ from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind
 from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.learning_decision import FactMatch, reasons_of
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Attribute, Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation

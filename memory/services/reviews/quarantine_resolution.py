@@ -9,8 +9,7 @@ from django.db.models import Model
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.jobs.messages import message_send
-from memory.jobs.queue import job_queue
+from memory.jobs import job_queue, message_send
 from memory.models import (
     Censor,
     Event,

@@ -7,7 +7,7 @@ import structlog
 from django.db import connection, transaction
 
 from identity.models import Agent, Persona
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.models import SearchItem, SearchLanguage
 from memory.search.index_statistics import statistics_recount
 from memory.search.language_detection import language_of

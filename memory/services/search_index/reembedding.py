@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 
 from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
 from memory.services.search_index.row_embedding import (
     BATCH,

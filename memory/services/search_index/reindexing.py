@@ -6,7 +6,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from identity.models import Agent
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.services.search_index.row_embedding import requeue_stale_embeddings
 from memory.services.search_index.writer import index_put
 from memory.types import MEMORY_TYPES, entry_of

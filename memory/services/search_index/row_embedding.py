@@ -21,8 +21,7 @@ from identity.services.audit import audit_record
 from memory.embedding import Embedder, EmbeddingFailed, EmbeddingRefused, embedder_named
 from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
-from memory.jobs.messages import message_send
-from memory.jobs.retry_policy import EMBEDDING_LEASE
+from memory.jobs import EMBEDDING_LEASE, message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.search.passages import MOST_CHARACTERS, passages_of
 from nousweb.lib import clock

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection
 
-from memory.jobs.messages import message_send
+from memory.jobs import message_send
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 from memory.types.index_entry import KEPT_ELSEWHERE

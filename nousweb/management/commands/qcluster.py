@@ -8,19 +8,18 @@ from django_q.signals import post_spawn
 
 from memory.judge.registry import PROVIDERS
 from nousweb.database.statement_timeouts import work_usual
-from nousweb.queue.schedules import SCHEDULES
+from nousweb.lib.background import tasks_declared
 
 
 class Command(qcluster.Command):
     """The worker. It loads what its tasks need once, before its processes are forked."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        modules = {path.rpartition(".")[0] for path, _ in SCHEDULES.values()}
-        # An SDK takes a second to load.
-        modules |= {f"memory.judge.{kind}" for kind in (settings.JUDGE, settings.COUNTER) if kind in PROVIDERS}
+        tasks_declared()
         work_usual("job")
-        for module in sorted(modules):
-            import_module(module)
+        # An SDK takes a second to load.
+        for kind in {settings.JUDGE, settings.COUNTER}.intersection(PROVIDERS):
+            import_module(f"memory.judge.{kind}")
         if settings.TELEMETRY:
             post_spawn.connect(_telemetry_of_worker, dispatch_uid="nousweb.monitoring.telemetry.worker")
         super().handle(*args, **options)

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,15 +18,18 @@ from django.core.management import call_command, get_commands
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
+from memory.search.vector_indexes import vector_indexes_keep
 from nousweb.database.disk_space import MEBIBYTE
-from nousweb.database.postgres_roles import product_role_weakness
+from nousweb.database.postgres_roles import as_owner, product_role_weakness
 from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_wanted
+from nousweb.lib.background import repeat
 from nousweb.lib.env import BadSetting, whole
 from nousweb.runtime.bootstrap import SetupProblem, check_port
 from nousweb.runtime.postgres import DatabaseGone, PostgresProblem, disk_guard, revive
 from nousweb.runtime.postgres.disk_guard import DiskGuard
 from nousweb.runtime.supervisor import Child, LaunchProblem, Supervisor, answers
-from nousweb.runtime.vector_index_keeper import index_keeper_start
+
+INDEXES_EVERY = timedelta(minutes=1)
 
 
 class Command(BaseCommand):
@@ -73,14 +77,14 @@ class Command(BaseCommand):
         self._guard = disk_guard(settings.DISK_FREE_MB * MEBIBYTE // 2)
         supervisor = Supervisor(_children(), self._warn, self._tend_database)
         probe = f"http://{_bracketed(_reachable(settings.HOST))}:{settings.PORT}/readyz"
-        indexes = index_keeper_start()
+        if settings.DATABASE_OWNER is not None:
+            repeat(indexes_keep, name="index-keeper", pause=lambda: INDEXES_EVERY)
         try:
             supervisor.run(
                 ready=lambda: answers(probe, _own_name()),
                 on_ready=lambda: self._announce(demo),
             )
         finally:
-            indexes.set()
             _metrics_removed()
             os.close(alone)
 
@@ -119,6 +123,15 @@ class Command(BaseCommand):
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
+
+
+def indexes_keep() -> None:
+    """Make and drop the vector indexes of large collections, which only the owner of the tables may do."""
+    try:
+        with as_owner():
+            vector_indexes_keep()
+    finally:
+        connections.close_all()
 
 
 def console_address() -> str:

@@ -16,10 +16,9 @@ from django_q.models import Schedule
 from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.jobs.messages import messages_waiting
+from memory.jobs import messages_waiting
 from memory.lifecycle.judge_backlog import backlog_progress
 from memory.lifecycle.runner import CHANGE, job_retry
-from memory.lifecycle.schedule_control import PAUSED, schedule_pause, schedule_resume, schedule_run
 from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
@@ -29,7 +28,7 @@ from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.memory.job_labels import handler_label, result_text
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
-from nousweb.queue.schedules import SCHEDULE_LABELS
+from nousweb.queue import PAUSED, schedule_pause, schedule_resume, schedule_run
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
@@ -74,8 +73,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
             ],
             "query": query_without(request),
             "schedules": [
-                (each, _label(each), each.repeats == PAUSED, _period(each.minutes))
-                for each in sorted(Schedule.objects.all(), key=_label)
+                (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
             ],
             "spend": spend,
             "today": spend[-1]["tokens"],
@@ -133,7 +131,7 @@ def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
         raise NotFound("Unknown action.")
     try:
         service(schedule=schedule, by=by)
-        messages.success(request, f"{_label(schedule)}: {said}")
+        messages.success(request, f"{schedule.name}: {said}")
     except DomainError as error:
         messages.error(request, error.detail)
     return redirect(f"{reverse('lifecycle')}#schedules")
@@ -155,10 +153,6 @@ def _runs_of(by: Principal) -> QuerySet[Job]:
     """The runs that `by` may know of."""
     runs = for_visible_agents(Job.objects.all(), by)
     return runs if by.may(VIEW_SUBCONSCIOUS) else runs.exclude(persona=Persona.SUBCONSCIOUS)
-
-
-def _label(schedule: Schedule) -> str:
-    return SCHEDULE_LABELS.get(schedule.func, schedule.name)
 
 
 def _period(minutes: int | None) -> str:

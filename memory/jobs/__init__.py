@@ -1,1 +1,0 @@
-"""The outbox of background work: jobs, messages to the worker, leases. It stands below the services, which queue."""

@@ -1,0 +1,100 @@
+"""Background work: the declaration of tasks, threads that repeat a call, and leases of shared work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+import structlog
+from django.db import connections
+from django.utils.module_loading import autodiscover_modules
+
+log = structlog.get_logger(__name__)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A function that the worker may run. With `minutes` it has a schedule, else it runs only when it is queued."""
+
+    function: Callable[..., Any]
+    minutes: int
+
+    @property
+    def label(self) -> str:
+        """What pages call it: the docstring of its function."""
+        return (self.function.__doc__ or "").strip().rstrip(".")
+
+
+_tasks: dict[str, Task] = {}
+
+
+def task(*, minutes: int = 0) -> Callable[[Function], Function]:
+    """Declare a function of the module `tasks` of an app as a task of the worker. Its docstring is its label."""
+
+    def declare(function: Function) -> Function:
+        _tasks[f"{function.__module__}.{function.__qualname__}"] = Task(function, minutes)
+        return function
+
+    return declare
+
+
+@cache
+def tasks_declared() -> dict[str, Task]:
+    """All tasks, by the dotted paths of their functions."""
+    autodiscover_modules("tasks")
+    return _tasks
+
+
+def repeat(call: Callable[[], object], *, name: str, pause: Callable[[], timedelta]) -> Event:
+    """Call `call` after each `pause`, in a thread of this `name`, until the returned event is set or the process ends.
+
+    An error is logged: the cause, such as a database that restarts, may be gone the next time.
+    """
+    stop = Event()
+
+    def repeat_until_stopped() -> None:
+        try:
+            while not stop.wait(pause().total_seconds()):
+                try:
+                    call()
+                except Exception as error:
+                    log.warning("repeated_call_failed", thread=name, error=type(error).__name__)
+                    connections.close_all()
+        finally:
+            connections.close_all()
+
+    Thread(target=repeat_until_stopped, daemon=True, name=name).start()
+    return stop
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePolicy:
+    """Times of leases and retries.
+
+    A worker renews its lease every `renew_every`; after `lease` without renewal, another worker may take the work over.
+    After a failed attempt it waits for `backoff_initial`, then twice as long each time up to `backoff_max`; after
+    `max_attempts` it is given up.
+    """
+
+    lease: timedelta
+    renew_every: timedelta
+    max_attempts: int
+    backoff_initial: timedelta
+    backoff_max: timedelta
+
+    def backoff(self, attempts: int) -> timedelta:
+        """The waiting time after the n-th failed attempt."""
+        return min(self.backoff_initial * 2 ** min(attempts - 1, 20), self.backoff_max)
+
+    @contextmanager
+    def renewal(self, renew: Callable[[], object], *, name: str) -> Iterator[None]:
+        """Call `renew` from time to time, until the block ends. If it keeps failing, the lease ends."""
+        stop = repeat(renew, name=name, pause=lambda: self.renew_every)
+        try:
+            yield
+        finally:
+            stop.set()
