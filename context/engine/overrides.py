@@ -10,9 +10,7 @@ from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
 from context.engine.retrieval.fixed_sections import profile_rank
 from identity.models import Persona
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.section_priority import SECTION_PRIORITY
-from identity.policy.sections import Section
+from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.policy.categories import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact

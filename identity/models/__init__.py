@@ -1,12 +1,28 @@
 """Agents, their identity over time, proposals and decisions, and the audit trail."""
 
-from identity.models.agent_limits import AgentLimit
-from identity.models.agent_rows import AgentForeignKey, AgentOneToOneField, AgentRow
-from identity.models.agents import SLUG_PATTERN, Agent, AgentKind, AgentQuerySet, Persona, validate_slug
-from identity.models.audit import AuditEvent, AuditEventQuerySet
-from identity.models.author import AuthorFields
-from identity.models.changes import Change, ChangeStream
-from identity.models.demo_tour import DemoTour
+from identity.models.agents import (
+    SLUG_PATTERN,
+    Agent,
+    AgentForeignKey,
+    AgentKind,
+    AgentOneToOneField,
+    AgentQuerySet,
+    AgentRow,
+    AuthorFields,
+    Persona,
+    validate_slug,
+)
+from identity.models.audit import (
+    AuditEvent,
+    AuditEventQuerySet,
+    LogHole,
+    LogHorizon,
+    LogLeaves,
+    LogSeal,
+    LogSealQuerySet,
+    LogVerification,
+)
+from identity.models.changes import Change, ChangeStream, Webhook, WebhookDelivery, WriteMark
 from identity.models.inbox import (
     ItemAssignment,
     ItemComment,
@@ -17,15 +33,18 @@ from identity.models.inbox import (
     SavedFilter,
     SecondOpinion,
 )
-from identity.models.oauth import OAuthClient, OAuthCode, OAuthRefreshToken
-from identity.models.people import Invitation, InvitationQuerySet, SignIn
-from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet
-from identity.models.seals import LogHole, LogHorizon, LogLeaves, LogSeal, LogSealQuerySet, LogVerification
-from identity.models.second_factors import RecoveryCode, SecondFactor, SecondFactorRequirement
-from identity.models.tokens import ApiToken, ApiTokenQuerySet
-from identity.models.versions import IdentityVersion, IdentityVersionQuerySet
-from identity.models.webhooks import Webhook, WebhookDelivery
-from identity.models.write_positions import WriteMark
+from identity.models.people import (
+    AgentLimit,
+    DemoTour,
+    Invitation,
+    InvitationQuerySet,
+    RecoveryCode,
+    SecondFactor,
+    SecondFactorRequirement,
+    SignIn,
+)
+from identity.models.proposals import ChangeProposal, ChangeProposalQuerySet, IdentityVersion, IdentityVersionQuerySet
+from identity.models.tokens import ApiToken, ApiTokenQuerySet, OAuthClient, OAuthCode, OAuthRefreshToken
 
 __all__ = [
     "SLUG_PATTERN",

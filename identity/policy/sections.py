@@ -3,11 +3,15 @@
 Source: seed 008, part A and "Self-Evolution Guardrails".
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import models
 
 from nousweb.lib.errors import Invalid
+from nousweb.lib.prompt_escaping import fence_block
 
 
 class Risk(models.TextChoices):
@@ -63,3 +67,71 @@ SECTION_POLICY: dict[str, SectionPolicy] = {
 
 MAX_SECTION_CHARACTERS = 20_000
 MAX_REASON_CHARACTERS = 2_000
+
+
+SECTION_PRIORITY: dict[str, int] = {
+    name: place
+    for place, name in enumerate(
+        (
+            Section.BOUNDARIES,
+            Section.CHARACTER,
+            Section.VALUES,
+            Section.PROTOCOLS,
+            Section.PREFERENCES,
+            Section.ENVIRONMENT,
+        )
+    )
+}
+"""The order in which sections of an identity are included if the budget is short: its boundaries first, since they
+protect others."""
+
+
+LARGE_CHANGE = 1_000
+"""From this many characters of added or removed lines on, the risk of a change rises by one step; from `HUGE_CHANGE`
+on, by two."""
+HUGE_CHANGE = 4_000
+
+
+def change_size(before: str, after: str) -> int:
+    """The characters of the lines that come or go, in whichever order they stand."""
+    old, new = Counter(before.split("\n")), Counter(after.split("\n"))
+    return sum(len(line) for line in ((old - new) + (new - old)).elements())
+
+
+def change_risk(section: str, before: str, after: str) -> Risk:
+    """The risk of a change: that of its section, raised where more changes than a person takes in at a glance."""
+    size = change_size(before, after)
+    steps = (size >= LARGE_CHANGE) + (size >= HUGE_CHANGE)
+    ladder = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
+    return ladder[min(ladder.index(SECTION_POLICY[section].risk) + steps, 2)]
+
+
+LABELS = {section.value: section.label for section in Section}
+
+
+def assemble_prompt(sections: Mapping[str, str], *, level: int = 2) -> str:
+    """Render `sections` (name to text) under headings of `level`, in the fixed order, without the empty ones.
+
+    No section gives "". Headings inside a text can never stand level with the sections' own.
+    Raises Invalid for an unknown section. Source: seed 008, A2.
+    """
+    for name in sections:
+        section_check(name)
+    marks = "#" * level
+    parts = [
+        f"{marks} {LABELS[name]}\n{fence_block(sections[name], level=level)}"
+        for name in SECTION_NAMES
+        if sections.get(name, "").strip()
+    ]
+    return "\n\n".join(parts)
+
+
+# Seed 008: "Max 1 identity update per day", counted over a sliding day so that midnight gives no second one.
+AGENT_UPDATES_PER_WINDOW = 1
+AGENT_UPDATE_WINDOW = timedelta(days=1)
+
+MAX_PENDING_PROPOSALS_PER_TOKEN = 20
+MAX_PROPOSALS_PER_TOKEN_AND_DAY = 50
+PROPOSAL_WINDOW = timedelta(days=1)
+REJECTION_STANDS = timedelta(days=30)
+"""For this time, an agent cannot propose a text again that people rejected or reverted."""

@@ -9,8 +9,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import Length, RowNumber
 
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy
+from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy, assemble_prompt
 from identity.principal import Principal
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.token_estimate import estimate_tokens

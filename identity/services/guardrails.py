@@ -6,9 +6,17 @@ from textwrap import shorten
 from django.conf import settings
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
-from identity.policy.change_risk import change_risk, change_size
-from identity.policy.proposal_limits import AGENT_UPDATE_WINDOW, AGENT_UPDATES_PER_WINDOW, REJECTION_STANDS
-from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, SECTION_POLICY, Section
+from identity.policy.sections import (
+    AGENT_UPDATE_WINDOW,
+    AGENT_UPDATES_PER_WINDOW,
+    MAX_REASON_CHARACTERS,
+    MAX_SECTION_CHARACTERS,
+    REJECTION_STANDS,
+    SECTION_POLICY,
+    Section,
+    change_risk,
+    change_size,
+)
 from identity.principal import Principal
 from identity.services.proposal_checks import lately_refused
 from nousweb.lib import clock

@@ -11,7 +11,7 @@ from datetime import timedelta
 from django.db.models import QuerySet
 
 from identity.models import Agent, ChangeProposal, Persona
-from identity.policy.proposal_limits import (
+from identity.policy.sections import (
     MAX_PENDING_PROPOSALS_PER_TOKEN,
     MAX_PROPOSALS_PER_TOKEN_AND_DAY,
     PROPOSAL_WINDOW,

@@ -16,8 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
-from identity.policy.change_risk import change_risk
-from identity.policy.sections import Risk, section_check
+from identity.policy.sections import Risk, change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.guardrails import guardrail_decide, remark_check, section_text_check

@@ -2,8 +2,7 @@
 
 import pytest
 
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.sections import Section
+from identity.policy.sections import Section, assemble_prompt
 from nousweb.lib.errors import Invalid
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.sections import Section
+from identity.policy.sections import Section, assemble_prompt
 from nousweb.lib.characters import hidden_indices, plain_text
 from nousweb.lib.prompt_escaping import chat_mark_indices, fence_block, fence_label, fence_line, truncate_block
 from nousweb.lib.token_estimate import estimate_tokens

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from identity.models import Agent, ChangeProposal
-from identity.policy.proposal_limits import REJECTION_STANDS
+from identity.policy.sections import REJECTION_STANDS
 from identity.principal import Principal
 from identity.services.proposal_checks import bare_words
 from identity.services.proposal_undo import proposal_revert, proposal_undo

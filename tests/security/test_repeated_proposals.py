@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from identity.models import ChangeProposal
-from identity.policy.proposal_limits import (
+from identity.policy.sections import (
     MAX_PENDING_PROPOSALS_PER_TOKEN,
     MAX_PROPOSALS_PER_TOKEN_AND_DAY,
     REJECTION_STANDS,

@@ -31,9 +31,7 @@ from context.engine.retrieval.memory_notice import MEMORY_NOTICE
 from context.engine.retrieval.pins import Pins
 from context.engine.retrieval.seeded_preferences import without_fact_copies
 from identity.models import Agent, IdentityVersion
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.section_priority import SECTION_PRIORITY
-from identity.policy.sections import SECTION_NAMES
+from identity.policy.sections import SECTION_NAMES, SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section as IdentitySection
 from identity.services.guardrails import is_undecided
 from memory.models import FactChange, Trust

@@ -19,8 +19,7 @@ from django.db.models import Min
 from identity.models import Agent, LogHorizon, LogSeal, LogVerification, Persona
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.policy.seal_limits import OVERDUE
-from identity.policy.sealed_tables import SEALED_TABLES
+from identity.policy.sealed_tables import OVERDUE, SEALED_TABLES
 from identity.services.agent_lock import agent_lock_shared
 from identity.services.change_feed import feed_change_record
 from identity.services.seals.sealer import pending_rows, seal_values

@@ -20,8 +20,17 @@ from typing import Any, NamedTuple
 from django.db import connection, models, transaction
 
 from identity.models import Agent, LogHorizon, LogLeaves, LogSeal
-from identity.policy.seal_limits import ROUND_SECONDS, SEAL_EVERY, SEAL_ROWS, SELECT_ROWS, SETTLED, TRANSACTION_ROWS
-from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, SealedTable
+from identity.policy.sealed_tables import (
+    FORMAT,
+    ROUND_SECONDS,
+    SEAL_EVERY,
+    SEAL_ROWS,
+    SEALED_TABLES,
+    SELECT_ROWS,
+    SETTLED,
+    TRANSACTION_ROWS,
+    SealedTable,
+)
 from nousweb.lib import clock
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.merkle_tree import encode, leaf_hash, tree_root

@@ -15,8 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Q
 
 from identity.models import LogHole, LogLeaves, LogSeal, LogVerification
-from identity.policy.seal_limits import LATE, VERIFY_EVERY, VERIFY_SECONDS
-from identity.policy.sealed_tables import FORMAT, SEALED_TABLES, VIEW, SealedTable
+from identity.policy.sealed_tables import FORMAT, LATE, SEALED_TABLES, VERIFY_EVERY, VERIFY_SECONDS, VIEW, SealedTable
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.seals.checks import (

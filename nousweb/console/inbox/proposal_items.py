@@ -12,8 +12,7 @@ from django.db.models.functions import Coalesce
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfall
 from identity.models import ChangeProposal, IdentityVersion
-from identity.policy.identity_prompt import assemble_prompt
-from identity.policy.sections import Risk, Section
+from identity.policy.sections import Risk, Section, assemble_prompt
 from identity.principal import Principal
 from nousweb.console.inbox.filter import RISK_KINDS, InboxRow
 from nousweb.console.inbox.query import InboxEntry
