@@ -97,19 +97,12 @@ def curve_table(found: dict[str, Any]) -> str:
 
 
 def pairs_table(found: dict[str, Any]) -> str:
-    """For each split of labelled pairs: wrongly stored pairs and unnecessary reviews."""
-    rows = []
-    for split, of in found.items():
-        changed, beside, same = (of[group] for group in ("changed", "beside", "same"))
-        rows.append(
-            [
-                f"`{split}`",
-                *(f"{one['wrong']} of {one['pairs']}" for one in (changed, beside, same)),
-                str(changed["confirmed"]),
-            ]
-        )
-    head = ["split", "changed: stored without a review", "compatible: opened a review", "paraphrases: stored"]
-    return lines_of([*head, "changed: confirmed"], rows)
+    """Of all splits of labelled pairs together: wrongly stored pairs and unnecessary reviews."""
+    groups = {group: [of[group] for of in found.values()] for group in ("changed", "beside", "same")}
+    row = [f"{sum(one['wrong'] for one in of):,} of {sum(one['pairs'] for one in of):,}" for of in groups.values()]
+    row.append(str(sum(one["confirmed"] for one in groups["changed"])))
+    head = ["changed: stored without a review", "compatible: opened a review", "paraphrases: stored"]
+    return lines_of([*head, "changed: confirmed"], [row])
 
 
 def speed_table(found: dict[str, Any]) -> str:

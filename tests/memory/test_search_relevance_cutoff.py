@@ -62,7 +62,8 @@ def test_every_table_has_its_place_in_the_document():
 
 
 def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
-    pairs = {"dev": {group: {"pairs": 4, "wrong": 1, "confirmed": 0} for group in ("changed", "beside", "same")}}
+    split = {group: {"pairs": 4, "wrong": 1, "confirmed": 0} for group in ("changed", "beside", "same")}
+    pairs = {"dev": split, "test": split}
     speed = {"p50_ms": 10.04, "p95_ms": 13.0}
     latency = {"recall": speed, "rows_in_table": 29_000, "post_events_per_second": 1800.0}
     latency |= {"ingest_events_per_second": 190.0, "index_bytes_per_row": 2600.0}
@@ -76,7 +77,7 @@ def test_tables_of_pairs_speed_and_what_was_left_out(tmp_path):
     places = [f"<!-- table {name} -->\n<!-- end {name} -->\n" for name in ("pairs", "speed", "left-out")]
     document, names = written("".join(places), tmp_path)
     assert names == ["pairs", "speed", "left-out"]
-    assert "| `dev` | 1 of 4 | 1 of 4 | 1 of 4 | 0 |" in document
+    assert "| 2 of 8 | 2 of 8 | 2 of 8 | 0 |" in document
     assert "over HTTP | 10.0 ms | 13.0 ms | 2.01 |" in document
     assert "| mem0, in process | 5.0 ms | 7.0 ms |  |" in document
     assert "LangGraph" not in document
