@@ -1,4 +1,4 @@
-"""All settings, read from the environment. docs/operations.md lists every variable."""
+"""All settings, read from the environment. .env.example describes every variable."""
 
 from datetime import timedelta
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Limits of what clients may use of a web process, as data. docs/operations.md lists the variables."""
+"""Limits of what clients may use of a web process, as data. .env.example describes the variables."""
 
 from dataclasses import dataclass
 
