@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -25,15 +26,16 @@ from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common.pagination import page_of
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
-from nousweb.console.inbox.filter import inbox_tabs
+from nousweb.console.inbox.filter import InboxRow, inbox_tabs
 from nousweb.console.inbox.items import review_title, reviews_of
-from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxQuery
+from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
 from nousweb.lib.errors import DomainError
 from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW_CHANGE = "memory.view_factchange"
 FACTS_SHOWN = 5
 """Facts that are shown of an attribute."""
+CHANGE = "factchange"
 UNDECIDED, SUPERSEDED, CONFIRMED = "undecided", "superseded", "confirmed"
 DECISIONS = {
     UNDECIDED: "Undecided: both facts stay",
@@ -97,31 +99,7 @@ def automatic_changes(by: Principal, action: str) -> QuerySet[FactChange]:
     return rows.order_by("-at", "-pk")
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionRow:
-    """One decision: `facts` are its facts, the newest first; `value` names it in a form, "" if it cannot be undone."""
-
-    decision: str
-    agent: Agent
-    title: str
-    url: str
-    subject: str
-    facts: Sequence[Fact]
-    at: datetime
-    author: str
-    reason: str
-    value: str
-
-    @property
-    def label(self) -> str:
-        return DECISIONS[self.decision].partition(":")[0]
-
-    @property
-    def badge(self) -> str:
-        return BADGES[self.decision]
-
-
-def decision_rows(keys: Sequence[Key]) -> list[DecisionRow]:
+def decision_rows(keys: Sequence[Key], by: Principal) -> list[InboxRow]:
     """The rows of these decisions, in their order. Three queries, whatever their number."""
     reviews = {review.pk: review for review in reviews_of([key for _, key in keys if isinstance(key, UUID)])}
     numbers = [key for _, key in keys if isinstance(key, int)]
@@ -132,44 +110,50 @@ def decision_rows(keys: Sequence[Key]) -> list[DecisionRow]:
     rows = []
     for decision, key in keys:
         if isinstance(key, UUID) and key in reviews:
-            rows.append(_of_review(reviews[key], facts))
+            row = _of_review(reviews[key], facts)
         elif isinstance(key, int) and key in changes:
-            rows.append(_of_change(decision, changes[key]))
+            row = _of_change(decision, changes[key])
+        else:
+            continue
+        row.badges = [{"kind": BADGES[decision], "text": DECISIONS[decision].partition(":")[0]}]
+        row.is_open, row.may_decide = False, decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW])
+        rows.append(row)
     return rows
 
 
-def _of_review(review: MemoryReview, facts: dict[UUID, Fact]) -> DecisionRow:
-    found = [facts[key] for key in review.facts[-FACTS_SHOWN:] if key in facts]
-    found += [fact for fact in (review.old, review.new) if fact is not None]
-    return DecisionRow(
-        decision=UNDECIDED,
-        agent=review.agent,
-        title=review_title(review),
-        url=review.get_absolute_url(),
-        subject=review.subject,
-        facts=sorted(found, key=lambda fact: fact.recorded_at, reverse=True),
-        at=review.created_at,
-        author="",
-        reason=str(review.reasons[0]["words"]) if review.reasons and review.new else "",
-        value=f"review:{review.pk}",
-    )
+def _of_review(review: MemoryReview, facts: Mapping[UUID, Fact]) -> InboxRow:
+    shown = [facts[key] for key in review.facts[-FACTS_SHOWN:] if key in facts]
+    shown += [fact for fact in (review.old, review.new) if fact is not None]
+    reason = str(review.reasons[0]["words"]) if review.reasons and review.new else ""
+    entry = InboxEntry(review.pk, REVIEW, 0, 0, "", review.created_at)
+    url = review.get_absolute_url()
+    return _row(entry, review.agent, review_title(review), url, review.subject, shown, reason)
 
 
-def _of_change(decision: str, change: FactChange) -> DecisionRow:
+def _of_change(decision: str, change: FactChange) -> InboxRow:
     fact, other = change.fact, change.other
     newest = other if decision == SUPERSEDED and other else fact
     suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
-    return DecisionRow(
-        decision=decision,
-        agent=change.agent,
-        title=newest.content,
-        url=newest.get_absolute_url() + suffix,
-        subject=fact.subject,
-        facts=[newest, fact] if newest is not fact else [fact],
-        at=change.at,
-        author=change.author_name,
-        reason=change.reason,
-        value=f"change:{change.pk}" if decision == SUPERSEDED else "",
+    key: Any = change.pk
+    entry = InboxEntry(key, CHANGE, 0, 0, "", change.at)
+    url = newest.get_absolute_url() + suffix
+    reason = ", ".join(filter(None, [change.reason[:120], f"by {change.author_name}"]))
+    return _row(entry, change.agent, newest.content, url, fact.subject, [newest, fact], reason)
+
+
+def _row(
+    entry: InboxEntry, agent: Agent, title: str, url: str, subject: str, facts: Sequence[Fact], reason: str
+) -> InboxRow:
+    """The row of a decision: its facts are listed, the newest first, but for the one that is its title."""
+    latest = sorted(facts, key=lambda fact: fact.recorded_at, reverse=True)
+    return InboxRow(
+        entry=entry,
+        title=title,
+        agent=agent.name,
+        url=url,
+        facts=[fact for fact in latest if fact.content != title],
+        meta=list(filter(None, [f"about {subject}" if subject else "", reason])),
+        times=[("", entry.created_at)],
     )
 
 
@@ -189,7 +173,7 @@ def automatic_decisions(request: HttpRequest) -> HttpResponse:
             "shown": shown,
             "query": shown.query(),
             "page": page,
-            "rows": decision_rows(list(page)),
+            "rows": decision_rows(list(page), by),
             "agents": agents,
             "decisions": DECISIONS.items(),
             "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
@@ -238,11 +222,11 @@ def automatic_decisions_undo(request: HttpRequest) -> HttpResponse:
 
 def _selected(by: Principal, values: Sequence[str]) -> tuple[list[MemoryReview], list[FactChange]]:
     """The reviews and supersessions that the values of the form name, as far as `by` may see them."""
-    named: dict[str, list[str]] = {"review": [], "change": []}
+    named: dict[str, list[str]] = {REVIEW: [], CHANGE: []}
     for value in values:
         what, _, key = value.partition(":")
         named.get(what, []).append(key)
-    numbers = [int(key) for key in named["change"] if key.isascii() and key.isdigit() and len(key) < 19]
-    reviews = visible_reviews(by).filter(pk__in=uuids_of(named["review"])).select_related("agent", "new")
+    numbers = [int(key) for key in named[CHANGE] if key.isascii() and key.isdigit() and len(key) < 19]
+    reviews = visible_reviews(by).filter(pk__in=uuids_of(named[REVIEW])).select_related("agent", "new")
     changes = automatic_changes(by, SUPERSEDED).filter(pk__in=numbers).select_related("fact__agent")
     return list(reviews), list(changes) if numbers else []

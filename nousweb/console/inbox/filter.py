@@ -15,7 +15,7 @@ from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES, VIEW_RIGHTS
 from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.selectors.filters import agent_choices
-from memory.models import MemoryReview
+from memory.models import Fact, MemoryReview
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
 from nousweb.lib.textdiff import TextDiff
 
@@ -174,6 +174,8 @@ class InboxForm(forms.Form):
         # Lists, because a callable is called each time that the field is drawn.
         self.fields["agent"].choices = [("", "Any agent"), *agent_choices(by)]  # type: ignore[attr-defined]
         kinds = [_KINDS[item_type] for item_type in part.split.types]
+        if part.is_decided:
+            del self.fields["sort"]
         self.fields["kind"].choices = [("", "Any kind"), *kinds]  # type: ignore[attr-defined]
 
 
@@ -191,6 +193,7 @@ class InboxRow:
     meta: list[str] = field(default_factory=list)
     badges: list[dict[str, str]] = field(default_factory=list)
     times: list[tuple[str, Any]] = field(default_factory=list)
+    facts: Sequence[Fact] = ()
     diff: TextDiff | None = None
     proposal: Any = None
     state: str = ""

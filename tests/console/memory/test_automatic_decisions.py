@@ -39,9 +39,9 @@ def decided(ada: Agent, actor: Principal) -> dict[str, str]:
     old = Fact.objects.get(content="Tim lives in Graz.")
     assert old.superseded_by is not None
     return {
-        "attribute": f"review:{MemoryReview.objects.get(kind='attribute').pk}",
-        "duplicate": f"review:{MemoryReview.objects.get(kind='duplicate').pk}",
-        "replaced": f"change:{old.changes.get(action='superseded').pk}",
+        "attribute": f"memoryreview:{MemoryReview.objects.get(kind='attribute').pk}",
+        "duplicate": f"memoryreview:{MemoryReview.objects.get(kind='duplicate').pk}",
+        "replaced": f"factchange:{old.changes.get(action='superseded').pk}",
     }
 
 
@@ -99,7 +99,7 @@ def test_decisions_are_undone_together(decided: dict[str, str], bob: User) -> No
 
 def test_decisions_that_cannot_be_undone_are_named_and_stop_no_other(decided: dict[str, str], bob: User) -> None:
     undo(bob, decided["duplicate"])
-    page = undo(bob, decided["duplicate"], decided["attribute"], "change:0", "change:x", "review:x", "x")
+    page = undo(bob, decided["duplicate"], decided["attribute"], "factchange:0", "factchange:x", "memoryreview:x", "x")
     assert "1 was not undone" in page
     assert "1 review is pending now." in page
     assert "Nothing was selected" in undo(bob)
