@@ -185,37 +185,37 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "nousweb.middleware.request_id.RequestIdMiddleware",
-    "nousweb.middleware.request_metrics.RequestMetricsMiddleware",
-    "nousweb.middleware.statement_timeout.StatementTimeoutMiddleware",
-    "nousweb.middleware.cache_headers.NoStoreMiddleware",
-    "nousweb.middleware.malformed_requests.MalformedRequestMiddleware",
+    "nousweb.middleware.request.RequestIdMiddleware",
+    "nousweb.middleware.request.RequestMetricsMiddleware",
+    "nousweb.middleware.request.StatementTimeoutMiddleware",
+    "nousweb.middleware.request.NoStoreMiddleware",
+    "nousweb.middleware.request.MalformedRequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "nousweb.middleware.static_files.StaticFilesMiddleware",
-    "nousweb.middleware.compression.PageCompressionMiddleware",
+    "nousweb.middleware.request.PageCompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "nousweb.access.second_factor_step.SecondStepMiddleware",
-    "nousweb.middleware.console_login.ConsoleLoginMiddleware",
-    "nousweb.middleware.principal.PrincipalMiddleware",
+    "nousweb.middleware.request.ConsoleLoginMiddleware",
+    "nousweb.middleware.request.PrincipalMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "nousweb.middleware.domain_errors.DomainErrorMiddleware",
+    "nousweb.middleware.request.DomainErrorMiddleware",
     "nousweb.access.second_factor_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
 if DATABASE_REPLICA:
-    MIDDLEWARE.append("nousweb.middleware.replica_reads.ReplicaReadsMiddleware")
+    MIDDLEWARE.append("nousweb.middleware.request.ReplicaReadsMiddleware")
 
 TELEMETRY = signals_wanted()
 if "traces" in signals_exported():
-    MIDDLEWARE.insert(0, "nousweb.monitoring.telemetry.requests.TraceMiddleware")
+    MIDDLEWARE.insert(0, "nousweb.monitoring.telemetry.spans.TraceMiddleware")
 
 ROOT_URLCONF = "nousweb.urls"
 WSGI_APPLICATION = "nousweb.wsgi.application"
@@ -254,7 +254,7 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     # Where the background worker reports its state, for /readyz in another process.
     "heartbeat": {
-        "BACKEND": "nousweb.monitoring.worker_heartbeat.HeartbeatCache",
+        "BACKEND": "nousweb.monitoring.health.HeartbeatCache",
         "LOCATION": DATA_DIR / "heartbeat",
     },
 }

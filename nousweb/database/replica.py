@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.http import HttpRequest
 
 from nousweb.database.base import DatabaseWrapper
 
@@ -111,3 +112,9 @@ def _reached() -> tuple[bool, int, float] | None:
         log.warning("replica_away", error=type(error).__name__)
         _thread.replica.close()
         return None
+
+
+def token_reads(request: HttpRequest, agent_id: int) -> None:
+    """Let a token's read go on at the replica: its agent's, once the token was looked up at the primary."""
+    if request.method in ("GET", "HEAD"):
+        replica_take([agent_key(agent_id), PEOPLE])

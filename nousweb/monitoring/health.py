@@ -1,8 +1,11 @@
-"""Is the process up (`/healthz`), and can it do its work (`/readyz`)?"""
+"""Is the process up (`/healthz`), can it do its work (`/readyz`), and the worker's report of its state."""
+
+from typing import Any
 
 import structlog
 from django.apps import apps
 from django.contrib.auth.decorators import login_not_required
+from django.core.cache.backends.filebased import FileBasedCache
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
@@ -110,3 +113,17 @@ def worker_state() -> str:
         log.warning("readyzworker_state_failed", error=str(error))
         return "unknown"
     return ", ".join(states) or "not seen"
+
+
+class HeartbeatCache(FileBasedCache):
+    """Django's cache in files, whose folder is made when something is written, and not for a check of the settings."""
+
+    _made = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._made = True
+
+    def _createdir(self) -> None:
+        if self._made:
+            super()._createdir()  # type: ignore[misc]

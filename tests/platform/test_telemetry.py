@@ -26,8 +26,7 @@ from memory.tasks import embed_pending, lifecycle_run
 from nousweb.lib import tracing
 from nousweb.lib.otel_variables import obstacle, signals_exported, signals_wanted
 from nousweb.monitoring.telemetry.exporter import telemetry_start, telemetry_stop
-from nousweb.monitoring.telemetry.statements import described
-from nousweb.monitoring.telemetry.tracer import CurrentSpan
+from nousweb.monitoring.telemetry.spans import CurrentSpan, described
 from tests.factories import make_fact, make_token
 from tests.judge_server import JudgeServer, Reply
 
@@ -120,7 +119,7 @@ def exporting(monkeypatch, settings):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collectors[-1].url)
         # A batch that a busy machine takes longer to send is lost.
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1" if collector.get("hang") else "60")
-        settings.MIDDLEWARE = ["nousweb.monitoring.telemetry.requests.TraceMiddleware", *settings.MIDDLEWARE]
+        settings.MIDDLEWARE = ["nousweb.monitoring.telemetry.spans.TraceMiddleware", *settings.MIDDLEWARE]
         telemetry_start(gauges=gauges)
         return collectors[-1]
 

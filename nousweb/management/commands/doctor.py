@@ -142,7 +142,7 @@ def _telemetry() -> Iterator[DoctorFinding]:
     elif problem := obstacle():
         yield DoctorFinding("OpenTelemetry", "off", problem)
     else:
-        from nousweb.monitoring.telemetry.reachability import endpoint_answers
+        from nousweb.monitoring.telemetry.exporter import endpoint_answers
 
         for signal in sorted(wanted):
             answers, endpoint = endpoint_answers(signal)

@@ -9,17 +9,17 @@ import os
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import structlog
-from django.conf import settings
 
 from nousweb import __version__
 from nousweb.lib.otel_variables import obstacle, signals_exported
-from nousweb.lib.tracing import tracer_set
 
 log = structlog.get_logger(__name__)
 
+TIMEOUT_SECONDS = 2
 STOP_SECONDS = 2.0
 """Data that have not been sent this long after the end of a process are lost."""
 SERVICE = "nous-web"
@@ -74,21 +74,14 @@ def _traces_start(resource: Any) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    from nousweb.monitoring.telemetry.statements import statements_trace, statements_untrace
-    from nousweb.monitoring.telemetry.tasks import tasks_trace, tasks_untrace
-    from nousweb.monitoring.telemetry.tracer import OtelTracer
+    from nousweb.monitoring.telemetry.spans import OtelTracer, spans_start, spans_stop
 
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    tracer = OtelTracer(provider.get_tracer("nousweb", __version__))
-    tracer_set(tracer)
-    statements_trace(tracer, str(settings.DATABASES["default"]["NAME"]))
-    tasks_trace(tracer)
+    spans_start(OtelTracer(provider.get_tracer("nousweb", __version__)))
 
     def stop() -> None:
-        tracer_set(None)
-        statements_untrace()
-        tasks_untrace()
+        spans_stop()
         provider.shutdown()
 
     _stops.append(stop)
@@ -114,3 +107,25 @@ def _metrics_start(resource: Any, gauges: bool) -> None:
             provider.shutdown(timeout_millis=STOP_SECONDS * 1000)
 
     _stops.append(stop)
+
+
+def endpoint_answers(signal: str) -> tuple[bool, str]:
+    """Whether the endpoint of a signal takes an empty message, and the endpoint without what may be a secret in it.
+
+    It is sent as everything is, with the headers and certificates of the OTEL_ variables; the exporter logs why not.
+    """
+    exporter: Any
+    if signal == "traces":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        exporter = OTLPSpanExporter(timeout=TIMEOUT_SECONDS)
+        result = exporter.export([])
+    else:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics.export import MetricsData
+
+        exporter = OTLPMetricExporter(timeout=TIMEOUT_SECONDS)
+        result = exporter.export(MetricsData([]))
+    exporter.shutdown()
+    parts = urlsplit(exporter._endpoint)
+    return result.name == "SUCCESS", f"{parts.scheme}://{parts.hostname}:{parts.port or ''}".rstrip(":") + parts.path
