@@ -24,8 +24,7 @@ from nousweb.lib.env import (
     whole,
     words,
 )
-from nousweb.lib.installation import RESOURCES, default_data_folder
-from nousweb.lib.installation_secret import FileSecret, former_secrets
+from nousweb.lib.installation import RESOURCES, FileSecret, default_data_folder, former_secrets
 from nousweb.lib.otel_variables import signals_exported, signals_wanted
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -275,7 +274,7 @@ AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "nousweb.access.client_address.client_address"
+AXES_CLIENT_IP_CALLABLE = "nousweb.lib.caller_identity.client_address"
 AXES_USERNAME_CALLABLE = "nousweb.access.login_throttling.login_name"
 AXES_LOCKOUT_CALLABLE = "nousweb.access.login_throttling.login_locked"
 # The audit trail has what matters; the rest is personal data that nobody reads.

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from psycopg import sql
 
 from nousweb.lib.distribution import is_distributed
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 
 MAX_DELETED = 1_000
 """Rows of a table up to which deleting them is faster than truncating all tables."""

@@ -25,7 +25,7 @@ from context.engine.retrieval.pins import pins_of
 from context.engine.retrieval.retired_memories import with_retired
 from memory.persona import PersonaMemory
 from memory.search.result import SearchResult
-from nousweb.lib.stage_timing import Stopwatch
+from nousweb.lib.tracing import Stopwatch
 
 logger = structlog.get_logger(__name__)
 

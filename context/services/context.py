@@ -28,7 +28,7 @@ from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
 from nousweb.lib.tracing import Value, span, trace_id, traced
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 
 logger = structlog.get_logger(__name__)
 

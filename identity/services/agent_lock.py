@@ -24,7 +24,7 @@ from django.db import connection, transaction
 
 from identity.models import Agent
 from nousweb.lib.errors import NotFound
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 
 P = ParamSpec("P")
 T = TypeVar("T")

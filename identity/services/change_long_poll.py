@@ -13,8 +13,8 @@ from identity.models import Agent
 from identity.policy.changes import POLL_SECONDS, RETRY_WAIT_SECONDS
 from identity.principal import Principal
 from identity.services.change_feed import ChangePage, StreamPositions, changes_read, stream_publish, streams_of
+from nousweb.lib.background import stopping
 from nousweb.lib.errors import TooMany
-from nousweb.lib.shutdown import stopping
 
 _lock = Lock()
 _waiting: Counter[tuple[str, str]] = Counter()

@@ -34,9 +34,9 @@ from identity.services.tokens import (
     token_rights_check,
 )
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound, TooMany
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
+from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import is_blank, unapprovable_reason
 
 MAX_NAME_CHARACTERS = 100

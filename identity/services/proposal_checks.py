@@ -19,9 +19,9 @@ from identity.policy.sections import (
 )
 from identity.principal import Principal
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, TooMany
 from nousweb.lib.lookalikes import lookalike_fold, powers_marked
+from nousweb.lib.transactions import transaction_lock
 
 Status = ChangeProposal.Status
 MAX_COMPARED = 500

@@ -31,7 +31,7 @@ from identity.services.proposal_records import REVIEW, decision_save, pending_ch
 from identity.services.versions import agent_lock, approval_check, base_check, version_activate, version_current
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
-from nousweb.lib.textmerge import merge_texts
+from nousweb.lib.textdiff import merge_texts
 
 Status = ChangeProposal.Status
 

@@ -38,7 +38,7 @@ from nousweb.lib import clock
 from nousweb.lib.background import repeat
 from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.tracing import span
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 
 log = structlog.get_logger(__name__)
 Status = Job.Status

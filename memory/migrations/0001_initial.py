@@ -14,7 +14,7 @@ import pgvector.django.halfvec
 from django.db import migrations, models
 
 from nousweb.lib.clock import now
-from nousweb.lib.injection.table import RULES_NAME
+from nousweb.lib.injection.scan import RULES_NAME
 
 HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 KATAKANA = r"\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"

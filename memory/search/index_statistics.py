@@ -8,7 +8,7 @@ from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.search.query_word_counts import COUNTED
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import advisory_lock
+from nousweb.lib.transactions import advisory_lock
 
 COUNT_FROM = 2_000
 """Items of a collection from which its counts are kept."""

@@ -27,8 +27,7 @@ from memory.search.result import SearchHit, SearchResult
 from memory.search.symbols import symbols_fetch, symbols_first, symbols_of
 from memory.search.typos import apply_corrections, spelling_corrections, suspected_typos
 from nousweb.lib.prepared_statements import session_settings_set, statement_settings
-from nousweb.lib.stage_timing import Stopwatch
-from nousweb.lib.tracing import span
+from nousweb.lib.tracing import Stopwatch, span
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
-from nousweb.lib.advisory_lock import advisory_lock
+from nousweb.lib.transactions import advisory_lock
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is

@@ -31,8 +31,8 @@ from memory.services.reviews.states import reviews_settle
 from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import choice_check, text_check, unit_check, unstorable_reason, whole_check, word_check
 
 Severity = Censor.Severity

@@ -39,8 +39,8 @@ from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
 from memory.types.documents import document_text
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import Conflict, Invalid, StaleEdit
+from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import (
     choice_check,
     depth_check,

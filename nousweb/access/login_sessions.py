@@ -7,7 +7,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
 from identity.services.people import sign_in_record
-from nousweb.access.client_address import client_address
+from nousweb.lib.caller_identity import client_address
 
 BROWSERS = (
     ("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("FxiOS/", "Firefox"), ("CriOS/", "Chrome"),

@@ -19,7 +19,7 @@ from django.shortcuts import render
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from nousweb.access.client_address import client_address
+from nousweb.lib.caller_identity import client_address
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from django.utils.functional import SimpleLazyObject
 from identity.policy.second_factors import FRESH_FOR, FRESH_PAGES, LOGIN_MINUTES
 from identity.services.people import sign_in_follow
 from nousweb.access.person_backend import people_with_access
-from nousweb.lib.page_addresses import page_sending
+from nousweb.lib.problem_documents import page_sending
 
 PROOF = "second_factor_proof"
 PENDING = "pending_login"

@@ -1,9 +1,13 @@
 """The caller of a request, before the application has checked it: a token that has been accepted before, or else an
-address. Requests with an unknown token are counted per address."""
+address. Requests with an unknown token are counted per address.
+"""
 
 import hashlib
 import ipaddress
 from threading import Lock
+
+from django.conf import settings
+from django.http import HttpRequest
 
 MAX_TOKENS = 10_000
 """Maximum number of remembered tokens; the oldest are forgotten."""
@@ -55,3 +59,15 @@ def _name(authorization: bytes) -> bytes:
     secret = authorization.strip().partition(b" ")[2].strip()
     # The tokens themselves are not stored.
     return hashlib.sha256(secret).digest()
+
+
+def client_address(request: HttpRequest) -> str:
+    """The client's address; for IPv6 its /64 network, which belongs to one client.
+
+    Behind a trusted proxy (NOUS_TRUST_PROXY) it is the last address of X-Forwarded-For, which that proxy wrote; the
+    client's own entries are ignored. "0.0.0.0" stands for an invalid address.
+    """
+    said = request.META.get("REMOTE_ADDR", "")
+    if settings.TRUST_PROXY:
+        said = request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip() or said
+    return network_of(said)

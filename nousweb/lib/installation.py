@@ -1,6 +1,11 @@
-"""The location of this installation's files: beside the code in a clone, inside the package if it was installed."""
+"""This installation: its files, its name for its commands, and its secret."""
 
+import os
+import secrets
+import tempfile
 from pathlib import Path
+
+from django.utils.functional import SimpleLazyObject
 
 PACKAGE = Path(__file__).resolve().parents[1]
 CLONE = PACKAGE.parent
@@ -21,3 +26,71 @@ def default_data_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("nous-web", appauthor=False))
+
+
+class FileSecret(SimpleLazyObject):
+    """The secret in a file, read or created on first use: a command that only shows its help creates no data folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(lambda: load_secret(path))
+
+    def __bool__(self) -> bool:
+        # Django tests whether there is one before anything uses it.
+        return True
+
+
+def former_secrets(path: Path) -> list[str]:
+    """The secrets that `secret_change` replaced and `former_secrets_forget` has not deleted, the latest first."""
+    try:
+        return _former(path).read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def secret_change(path: Path) -> None:
+    """Write a new secret to `path`, and add the present one to the former ones in the file beside it.
+
+    If the process is killed in between, the present secret stays in use, and may be among the former ones as well.
+    """
+    former = former_secrets(path)
+    now = load_secret(path)
+    _write(_former(path), "".join(f"{one}\n" for one in dict.fromkeys([now, *former])))
+    _write(path, secrets.token_urlsafe(64))
+
+
+def former_secrets_forget(path: Path) -> None:
+    """Delete the former secrets."""
+    _former(path).unlink(missing_ok=True)
+
+
+def _former(path: Path) -> Path:
+    return path.with_name(f"{path.name}.former")
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, readable by its owner only."""
+    handle, made = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(made, path)
+
+
+def load_secret(path: Path) -> str:
+    """Return the secret in `path`, creating it on first use, readable by its owner only. All callers get the same."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    handle, made = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(64))
+        # The file is complete from the moment that it exists; a second process uses the first one's.
+        os.link(made, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(made)
+    return path.read_text().strip()

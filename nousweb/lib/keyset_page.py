@@ -1,12 +1,43 @@
-"""Keyset pagination: pages that stay cheap and stable however many rows there are and are added."""
+"""Keyset pagination: pages that stay cheap and stable however many rows there are and are added.
 
+A cursor is opaque: the sort key of the last row shown.
+"""
+
+import base64
+import binascii
+import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
 
-from nousweb.lib.cursor import cursor_decode, cursor_encode
+from nousweb.lib.constrained_types import MAX_CURSOR_CHARACTERS
 from nousweb.lib.errors import Invalid
+from nousweb.lib.validation import unstorable_reason
+
+
+def cursor_encode(moment: datetime, key: UUID | int | str) -> str:
+    payload = json.dumps([moment.isoformat(), str(key)], separators=(",", ":"))
+    return base64.urlsafe_b64encode(payload.encode()).decode().rstrip("=")
+
+
+def cursor_decode(cursor: str) -> tuple[datetime, str]:
+    """The moment and the row's key in `cursor`. Raises Invalid for anything that cursor_encode did not make."""
+    try:
+        if len(cursor) > MAX_CURSOR_CHARACTERS:
+            raise ValueError
+        payload = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        moment, key = payload
+        parsed = datetime.fromisoformat(moment)
+        if parsed.tzinfo is None or not isinstance(key, str) or unstorable_reason(key):
+            raise ValueError
+        parsed = parsed.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
+        raise Invalid("This cursor is not one that a page gave out.", field="cursor") from error
+    return parsed, key
+
 
 Row = TypeVar("Row", bound=Model)
 

@@ -9,7 +9,7 @@ from psycopg.adapt import Loader
 from psycopg.postgres import types
 from psycopg.pq import Format
 
-_TYPES = {
+_ELEMENTS = {
     types[name].oid: np.dtype([("bytes", ">i4"), ("value", kind)])
     for name, kind in (("int4", ">i4"), ("int8", ">i8"), ("float8", ">f8"))
 }
@@ -26,7 +26,7 @@ class NumberArray(Loader):
         dimensions, nulls, kind = np.frombuffer(data, ">i4", 3).tolist()
         if nulls:
             raise ValueError("An array of numbers has a NULL.")
-        values: NDArray[Any] = np.frombuffer(data, _TYPES[kind], offset=12 + 8 * dimensions)["value"]
+        values: NDArray[Any] = np.frombuffer(data, _ELEMENTS[kind], offset=12 + 8 * dimensions)["value"]
         return values.astype(values.dtype.newbyteorder("="))
 
 

@@ -23,7 +23,7 @@ django.setup()
 from django.core.management import call_command
 from memory.search.index_statistics import statistics_refresh
 from memory.services.search_index.agent_languages import words_reread
-from nousweb.lib.advisory_lock import advisory_lock
+from nousweb.lib.transactions import advisory_lock
 for _ in range(5):
     with advisory_lock("drill") as mine:
         assert mine

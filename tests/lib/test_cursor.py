@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import Invalid
+from nousweb.lib.keyset_page import cursor_decode, cursor_encode
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1)), st.uuids() | st.integers(0, 2**63))  # noqa: DTZ001

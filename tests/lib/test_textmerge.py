@@ -2,7 +2,7 @@
 
 import pytest
 
-from nousweb.lib.textmerge import merge_texts
+from nousweb.lib.textdiff import merge_texts
 
 BASE = "one\ntwo\nthree\nfour"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nousweb.lib.installation_secret import load_secret
+from nousweb.lib.installation import load_secret
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

@@ -1,5 +1,6 @@
 """The drill of a change of secrets: the installation's, a token's and a webhook's. Nothing stands still meanwhile, and
-the former secret opens nothing in the end."""
+the former secret opens nothing in the end.
+"""
 
 import io
 import os
@@ -34,7 +35,7 @@ from identity.services.webhook_delivery import deliveries_purge, headers_of, web
 from identity.services.webhooks import webhook_create, webhook_secrets, webhook_update
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
-from nousweb.lib.installation_secret import former_secrets, load_secret
+from nousweb.lib.installation import former_secrets, load_secret
 from nousweb.queue import allowed_only
 from tests.factories import PASSWORD
 from tests.http import browser

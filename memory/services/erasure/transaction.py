@@ -9,7 +9,7 @@ from django.db import transaction
 
 from memory.services.erasure.quotes import still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 from nousweb.lib.validation import text_check
 
 ERASE = "memory.erase_memory"

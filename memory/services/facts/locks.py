@@ -5,8 +5,8 @@ from uuid import UUID
 
 from identity.models import Agent
 from memory.models import Fact
-from nousweb.lib.advisory_lock import transaction_lock
 from nousweb.lib.errors import NotFound
+from nousweb.lib.transactions import transaction_lock
 
 
 def learning_lock(agent: Agent, persona: str) -> None:

@@ -35,8 +35,7 @@ from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loo
 from memory.services.search_index.writer import index_remove
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
-from nousweb.lib.injection.scan import scan_text
-from nousweb.lib.injection.table import RULES_NAME
+from nousweb.lib.injection.scan import RULES_NAME, scan_text
 
 CHANGE = "memory.change_job"
 BATCH = 200

@@ -13,8 +13,8 @@ from memory.search.index_statistics import statistics_recount
 from memory.search.language_detection import language_of
 from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import advisory_lock
 from nousweb.lib.errors import Invalid
+from nousweb.lib.transactions import advisory_lock
 
 log = structlog.get_logger(__name__)
 

@@ -23,8 +23,8 @@ from memory.services.search_index.row_embedding import (
     rows_by_agent,
 )
 from nousweb.lib import clock
-from nousweb.lib.advisory_lock import advisory_lock
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.transactions import advisory_lock
 
 log = structlog.get_logger(__name__)
 

@@ -26,7 +26,7 @@ from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.search.passages import MOST_CHARACTERS, passages_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery, instance_of
-from nousweb.lib.transaction_retry import transaction_retried
+from nousweb.lib.transactions import transaction_retried
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from identity.policy.oauth import MAX_REDIRECT_URIS
 from identity.services.oauth import oauth_client_register
-from nousweb.access.client_address import client_address
+from nousweb.lib.caller_identity import client_address
 from nousweb.lib.errors import Invalid, TooMany
 from nousweb.lib.validation import first_unstorable
 

@@ -4,8 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views import defaults
 
-from nousweb.lib.page_addresses import page_above
-from nousweb.lib.problem_documents import for_programs
+from nousweb.lib.problem_documents import for_programs, page_above
 
 
 def page_missing(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -19,8 +19,7 @@ from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.lookalikes import TextWarning, warnings_of
-from nousweb.lib.textdiff import TextDiff, diff_texts
-from nousweb.lib.textmerge import merge_texts
+from nousweb.lib.textdiff import TextDiff, diff_texts, merge_texts
 
 Status = ChangeProposal.Status
 

@@ -31,8 +31,8 @@ from nousweb.console.inbox.proposal_items import proposal_name
 from nousweb.console.inbox.query import PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry
 from nousweb.console.inbox.reviews import BULK_BUTTONS
 from nousweb.lib import clock
-from nousweb.lib.cursor import cursor_decode, cursor_encode
 from nousweb.lib.errors import DomainError, Invalid, NotFound
+from nousweb.lib.keyset_page import cursor_decode, cursor_encode
 
 ROWS = 25
 """On a page: each is read with its whole change."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
-from nousweb.lib.injection.scan import DISGUISE, InjectionMatch, features_in, fold_text, scan_text
-from nousweb.lib.injection.table import RULES, THRESHOLDS
+from nousweb.lib.injection.scan import DISGUISE, RULES, THRESHOLDS, InjectionMatch, features_in, fold_text, scan_text
 from nousweb.lib.readable_text import readable_text
 
 CACHED = 20_000

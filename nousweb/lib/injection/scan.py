@@ -1,25 +1,71 @@
 """Scan a text for prompt injection and secrets: a sum of weights for each sentence.
 
-The rules are those of `nousweb.lib.injection.table`; no model is used, and the same words have the same result. The
+The rules are those of `rules.toml`; no model is used, and the same words have the same result. The
 patterns of all features form one automaton of RE2, whose time is linear in the length of the text.
 """
 
 import base64
 import binascii
+import hashlib
 import html
+import json
 import re
+import tomllib
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import re2
 
 from nousweb.lib.characters import shows_all
-from nousweb.lib.injection.table import ABOUT_ATTACKS, FEATURES, KINDS, RULES, SECRETS, THRESHOLDS
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
+
+READING = 2
+"""Version of the scanning code: raise it if the same rules give other results."""
+
+_TABLE = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+
+RULES_NAME = hashlib.sha256(f"{READING}{json.dumps(_TABLE, sort_keys=True)}".encode()).hexdigest()[:12]
+"""Version of the rules: it differs whenever a text may have another result."""
+THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
+"""Minimum sum of weights for which a text is quarantined, by trust class."""
+ABOUT_ATTACKS: float = _TABLE["about_attacks"]
+KINDS: Mapping[str, str] = _TABLE["kinds"]
+"""The kinds of matches, in words for people, by code."""
+SECRETS: Mapping[str, str] = _TABLE["secrets"]
+"""Patterns of secrets, by name."""
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    name: (
+        *patterns,
+        *(
+            rf"{_TABLE['before_imperative']['pattern']}(?:{verbs})\b"
+            for of, verbs in _TABLE["imperative"].items()
+            if of == name
+        ),
+    )
+    for name, patterns in _TABLE["features"].items()
+}
+"""Patterns of each feature, by name; one match is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionRule:
+    """Adds `weight` if a sentence has all of `features`; `code` is one of KINDS."""
+
+    code: str
+    weight: float
+    features: frozenset[str]
+
+
+RULES: tuple[InjectionRule, ...] = tuple(
+    InjectionRule(code, float(weight), frozenset(features.split())) for code, weight, features in _TABLE["rules"]
+)
+assert all(rule.code in KINDS and rule.features <= FEATURES.keys() for rule in RULES)  # noqa: S101
+
 
 BLOCK_CHARACTERS = 4_000
 """Size of the blocks of which a whole one is skipped if it has too few features for any rule."""

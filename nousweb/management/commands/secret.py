@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from identity.principal import Principal
 from identity.services.encrypted_secrets import encrypted_secrets_count, encrypted_secrets_rewrite, sessions_count
-from nousweb.lib.installation_secret import former_secrets_forget, secret_change
+from nousweb.lib.installation import former_secrets_forget, secret_change
 
 WORDS = {
     "present": "by the secret of now",

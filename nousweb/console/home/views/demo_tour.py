@@ -6,7 +6,7 @@ from django.views.decorators.http import require_POST
 
 from identity.services.demo_tour import demo_tour_leave, demo_tour_resume
 from nousweb.console.common.view_helpers import principal_of
-from nousweb.lib.page_addresses import page_sending
+from nousweb.lib.problem_documents import page_sending
 
 
 @require_POST
