@@ -54,7 +54,7 @@ def addresses() -> dict[str, str]:
         " agent_context_fingerprints agent_context_settings agent_context_pins agent_expectations agent_playground"
         " agent_context agent_search"
     )
-    plain = "home inbox notifications lifecycle audit integrity agents people account context_profiles api_reference"
+    plain = "home inbox notifications lifecycle audit integrity agents people account context_profiles"
     found = {name: reverse(name) for name in plain.split()}
     found |= {name: reverse(name, args=["marlow"]) for name in of_agent.split()}
 

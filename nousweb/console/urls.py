@@ -16,5 +16,4 @@ urlpatterns = [
     path("", include("nousweb.console.memory.urls")),
     path("", include("nousweb.console.identity.urls")),
     path("", include("nousweb.console.people.urls")),
-    path("", include("nousweb.console.api_reference.urls")),
 ]

@@ -235,8 +235,6 @@ GET    second_factor         login in    in    in    login login login login log
 POST   second_factor         login in    in    in    login login login login login
 POST   second_factor_remove  login in    in    in    login login login login login
 POST   recovery_codes_renew  login in    in    in    login login login login login
-GET    api_reference         in    in    in    in    in    in    in    in    in
-GET    api_operation         in    in    in    in    in    in    in    in    in
 GET    inbox                 login in    in    in    login login login login login
 POST   inbox_bulk            login no    in    in    login login login login login
 POST   inbox_undo            login no    in    in    login login login login login
@@ -447,7 +445,7 @@ def pages():
     def walk(patterns, prefix=""):
         for pattern in patterns:
             route = prefix + str(pattern.pattern)
-            if route.startswith(("api/", "mcp", "admin/")) and not route.startswith("api/docs"):
+            if route.startswith(("api/", "mcp", "admin/")):
                 continue
             if isinstance(pattern, URLResolver):
                 yield from walk(pattern.url_patterns, route)
@@ -554,7 +552,6 @@ class World:
             "oauth_client_delete": {"pk": self.client.pk},
             "agent_token_revoke": {"pk": self.token.pk}, "agent_token_rotate": {"pk": self.token.pk},
             "agent_connect_state": {"pk": self.token.pk},
-            "api_operation": {"method": "POST", "path": "facts"},
             "audit_event": {"pk": AuditEvent.objects.latest("id").pk},
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "inbox_filter_delete": {"pk": 1},

@@ -63,7 +63,7 @@ GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Clients", "oauth_clients", "identity.view_apitoken"),
     ("Audit trail", "audit", "identity.view_auditevent"),
     ("Integrity", "integrity", "identity.view_auditevent"),
-    ("API", "api_reference", ""),
+    ("API", "api-1:openapi-view", ""),
 )
 
 OWNERS_PAGES: tuple[tuple[str, str, str], ...] = (("People", "people", ""),)
@@ -84,7 +84,6 @@ PARENT_PAGES = {
     "audit_event": "audit",
     "person": "people",
     "oauth_client_delete": "oauth_clients",
-    "api_operation": "api_reference",
     "memory_review_detail": "inbox",
     "automatic_decisions": "inbox",
     "agent_erase": "agent_identity",
