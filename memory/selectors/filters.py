@@ -33,7 +33,7 @@ from memory.models.documents import DocumentQuerySet
 from memory.models.facts import FactQuerySet
 from memory.models.procedures import ProcedureQuerySet
 from memory.models.valid_time import Validity, expired_q, not_yet_valid_q
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy.categories import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
 from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words
 from nousweb.lib.validation import moment_check
@@ -190,8 +190,11 @@ class FactFilter(KeyedFilter):
         model = Fact
         fields: list[str] = []
 
-    def __init__(self, data: Any, *, categories: list[str], **kwargs: Any) -> None:
+    def __init__(self, data: Any, **kwargs: Any) -> None:
         data = data.copy()
+        asked = data.get("category", "")
+        # Agents may use categories of their own; a link may name one that the list does not offer.
+        categories = dict.fromkeys([*KNOWN_CATEGORIES, *([asked] if asked.isidentifier() else [])])
         data.setdefault("state", "active")
         data.setdefault("sort", DEFAULT_SORT)
         super().__init__(data, **kwargs)

@@ -9,15 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from memory.models import Episode, IndexStatus, Procedure, SearchItem
-from memory.selectors.filters import MemoryFilter
 from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.pagination import query_without
 from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
 from nousweb.lib.errors import Conflict, Invalid
 
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
-OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
 
 
 def index_state(agent_id: int, persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
@@ -33,15 +30,6 @@ def index_state(agent_id: int, persona: str, item_type: str, item_id: object) ->
 def base_context(request: HttpRequest, scope: PersonaScope, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
     return {"agent": scope.agent, "shown": scope, "persona_tabs": persona_tabs(request, scope), **more}
-
-
-def list_context(
-    request: HttpRequest, scope: PersonaScope, found: MemoryFilter, page: Any, **more: Any
-) -> dict[str, Any]:
-    """Template variables of a list page: of the filter `found`, and the `page` of its rows."""
-    return base_context(
-        request, scope, form=found.form, is_filtered=found.is_filtered, query=query_without(request), page=page, **more
-    )
 
 
 def edit_page(

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from memory.models import Fact
 from nousweb.console.common.audit_phrases import audit_phrase
+from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.section_labels import section_label
 from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
 from nousweb.console.common.source_quotes import SourceQuote, source_quote
@@ -114,6 +115,12 @@ def plain(value: float) -> str:
 def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
     """The page numbers around ``number`` and at both ends, with an ellipsis between them."""
     return paginator.get_elided_page_range(number, on_each_side=2, on_ends=1)
+
+
+@register.filter
+def cell(column: Column | Title, row: Any) -> Any:
+    """What a column of a list says of a row."""
+    return column.of(row)
 
 
 @register.filter

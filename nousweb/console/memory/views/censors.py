@@ -4,10 +4,11 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from identity.models import Persona
@@ -15,18 +16,18 @@ from identity.selectors import agent_get
 from memory.censoring.match_highlights import highlight_matches
 from memory.censoring.semantic_matching import default_threshold
 from memory.models import Censor
+from memory.models.censors import CensorQuerySet
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
-from nousweb.console.common.pagination import BoundedPaginator
+from nousweb.console.common.list_page import Action, Column, Title
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
-from nousweb.console.memory.list_exports import CENSORS, memory_export
-from nousweb.console.memory.page_context import base_context, list_context
+from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
 VIEW = "memory.view_censor"
-PAGE_SIZE = 50
 SEVERITY_KINDS = {"warn": "warn", "block": "block", "absolute": "block"}
 VERDICTS = {
     "allow": ("ok", "No censor triggers.", "The text would pass."),
@@ -37,24 +38,39 @@ VERDICTS = {
 MAX_ADDRESS_CHARACTERS = 2_000
 
 
-@require_safe
-def agent_censors(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The censors, strictest first."""
-    scope = persona_scope(request, slug, VIEW)
-    found = CensorFilter(request.GET, queryset=scope.memory.censors)
-    if file := memory_export(request, scope, found, CENSORS, "created_at"):
-        return file
-    paginator = BoundedPaginator(found.results.strictest_first(), PAGE_SIZE)
-    context = list_context(
-        request,
-        scope,
-        found,
-        paginator.get_page(request.GET.get("page")),
-        full=paginator.is_full,
-        severity_kinds=SEVERITY_KINDS,
-        may_add=scope.by.may("memory.add_censor"),
+agent_censors = memory_list(
+    MemoryList(
+        title="Censors",
+        noun="censor",
+        about="texts that trigger a warning or a block",
+        empty="A censor warns about a text or blocks it. Agents create censors from failures; people add rules that"
+        " must never be broken.",
+        numbered=True,
+        model=Censor,
+        filter=CensorFilter,
+        narrow=CensorQuerySet.strictest_first,
+        actions=(
+            Action("Test bench", "agent_censor_bench", "try", VIEW),
+            Action("Add censor", "agent_censor_add", "new", "memory.add_censor"),
+        ),
+        row=Title(
+            lambda censor: Truncator(censor.pattern).chars(160),
+            lambda censor: [("neutral", "by meaning")] if censor.match == Censor.Match.SEMANTIC else [],
+            detail="reason",
+            is_code=lambda censor: censor.match == Censor.Match.REGEX,
+        ),
+        columns=(
+            Column("Severity", look="memory/_severity_badge.html"),
+            Column("Domain", "domain", empty="everywhere"),
+            Column("Triggered", "activation_count", "times"),
+            Column("False positives", "false_positive_count", "count"),
+            Column("Last", "last_activated_at", "time"),
+            Column("By", "author_name"),
+            Column("State", look="memory/_censor_state.html"),
+        ),
     )
-    return render(request, "memory/censors.html", context)
+)
+"""The censors, strictest first."""
 
 
 @require_safe
@@ -66,7 +82,6 @@ def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         request,
         scope,
         censor=censor,
-        severity_kind=SEVERITY_KINDS[censor.severity],
         may_change=scope.by.may("memory.change_censor"),
         false_share=_false_share(censor),
         remark=RemarkForm(),

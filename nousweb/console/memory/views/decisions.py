@@ -3,41 +3,43 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils.text import Truncator
+from django.views.decorators.http import require_http_methods
 
 from memory.models import Decision, ItemType
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
-from nousweb.console.common.pagination import request_page
+from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.forms import DecisionReviewForm
-from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
-from nousweb.console.memory.page_context import OUTCOME_KINDS, base_context, index_state, list_context
+from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid
 
-STAKES_KINDS = {"high": "warn", "critical": "block"}
-
-
-@require_safe
-def agent_decisions(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Decisions with their stakes and outcomes, latest first."""
-    scope = persona_scope(request, slug, "memory.view_decision")
-    found = DecisionFilter(request.GET, queryset=scope.memory.decisions)
-    if file := memory_export(request, scope, found, TYPE_EXPORTS["decision"], "created_at"):
-        return file
-    context = list_context(
-        request,
-        scope,
-        found,
-        request_page(request, found.results, "created_at"),
-        outcome_kinds=OUTCOME_KINDS,
-        stakes_kinds=STAKES_KINDS,
+agent_decisions = memory_list(
+    MemoryList(
+        title="Decisions",
+        noun="decision",
+        about="choices with their reasons and outcomes",
+        empty="The agent records its decisions with their reasons, so that they can be reviewed later.",
+        model=Decision,
+        filter=DecisionFilter,
+        row=Title(lambda decision: Truncator(decision.description).chars(240)),
+        columns=(
+            Column("Category", "category"),
+            Column("Stakes", look="memory/_stakes_badge.html"),
+            Column("Confidence", "confidence", "ratio"),
+            Column("Outcome", look="memory/_outcome_badge.html"),
+            Column("Review", lambda decision: decision.reviewed_at and decision.reviewed_by, empty="open"),
+            Column("Decided", "created_at", "time"),
+        ),
     )
-    return render(request, "memory/decisions.html", context)
+)
+"""Decisions with their stakes and outcomes, latest first."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -66,7 +68,5 @@ def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         form=form,
         episode=episode,
         index=index_state(decision.agent_id, decision.persona, ItemType.DECISION, decision.pk),
-        outcome_kind=OUTCOME_KINDS.get(decision.outcome, "neutral"),
-        stakes_kind=STAKES_KINDS.get(decision.stakes, "neutral"),
     )
     return render(request, "memory/decision.html", context, status=422 if form is not None and form.errors else 200)

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -13,9 +13,9 @@ from django.views.decorators.http import require_POST, require_safe
 from memory.models import Document, ItemType
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
-from nousweb.console.common.pagination import request_page
-from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
-from nousweb.console.memory.page_context import base_context, index_state, list_context
+from nousweb.console.common.list_page import Column, Title
+from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -29,15 +29,32 @@ COMPARED_LINES = 4_000
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
-@require_safe
-def agent_documents(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The documents, latest first."""
-    scope = persona_scope(request, slug, "memory.view_document")
-    found = DocumentFilter(request.GET, queryset=scope.memory.documents)
-    if file := memory_export(request, scope, found, TYPE_EXPORTS["document"], "created_at"):
-        return file
-    page = request_page(request, found.results, "created_at")
-    return render(request, "memory/documents.html", list_context(request, scope, found, page, state_kinds=STATE_KINDS))
+agent_documents = memory_list(
+    MemoryList(
+        title="Documents",
+        noun="document",
+        about="values that the agent stores under keys, with every version",
+        empty="Values that the agent stores under a key, such as a note in a file of its memory, appear here with every"
+        " version.",
+        model=Document,
+        filter=DocumentFilter,
+        row=Title(
+            "key",
+            lambda document: [
+                *([] if document.active else [("neutral", document.state)]),
+                *([("accent", "people’s")] if document.endorsed else []),
+            ],
+            detail="text",
+        ),
+        columns=(
+            Column("Namespace", lambda document: " / ".join(document.namespace)),
+            Column("Version", "version", "count"),
+            Column("Written by", "author_name"),
+            Column("Written", "created_at", "time"),
+        ),
+    )
+)
+"""The documents, latest first."""
 
 
 @require_safe

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -11,39 +11,33 @@ from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
-from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
+from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import (
-    OUTCOME_KINDS,
     base_context,
     changed_fields,
     edit_page,
     index_state,
-    list_context,
 )
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.views.events import MONO_KINDS, previews
 
 RELATED_SHOWN = 50
 CHANGE_EPISODE = "memory.change_episode"
-SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "none": "neutral"}
 
-
-@require_safe
-def agent_episodes(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Stretches of work, latest first."""
-    scope = persona_scope(request, slug, "memory.view_episode")
-    found = EpisodeFilter(request.GET, queryset=scope.memory.episodes.defer("detail"))
-    if file := memory_export(request, scope, found, TYPE_EXPORTS["episode"], "started_at"):
-        return file
-    context = list_context(
-        request,
-        scope,
-        found,
-        request_page(request, found.results, "started_at"),
-        outcome_kinds=OUTCOME_KINDS,
-        summary_kinds=SUMMARY_KINDS,
+agent_episodes = memory_list(
+    MemoryList(
+        title="Episodes",
+        noun="episode",
+        about="periods of work and their outcomes",
+        empty="The agent opens an episode when it begins a piece of work, and closes it with the outcome.",
+        moment="started_at",
+        template="memory/episodes.html",
+        model=Episode,
+        filter=EpisodeFilter,
+        narrow=lambda rows: rows.defer("detail"),
     )
-    return render(request, "memory/episodes.html", context)
+)
+"""Stretches of work, latest first."""
 
 
 @require_safe
@@ -62,8 +56,6 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         decisions=scope.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
         facts=scope.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
         index=index_state(episode.agent_id, episode.persona, ItemType.EPISODE, episode.pk),
-        outcome_kind=OUTCOME_KINDS.get(episode.outcome, "neutral"),
-        summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,
         may_change=scope.by.may(CHANGE_EPISODE),
     )

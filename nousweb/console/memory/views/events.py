@@ -1,5 +1,6 @@
 """The event log, by loop and by event."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef
@@ -14,55 +15,19 @@ from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
-from nousweb.console.common.list_export import export_format, keyset_rows, list_export
+from nousweb.console.common.list_export import ListExport, model_columns
 from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.memory.list_exports import LOOPS, TYPE_EXPORTS, memory_export
+from nousweb.console.memory.memory_list import MemoryList
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import NotFound
 
 VIEW = "memory.view_event"
-LOOPS_A_PAGE = 30
 PREVIEW_CHARACTERS = 600
 UNFOLDED_EVENTS = 20
 FACTS_SHOWN = 50
 MONO_KINDS = frozenset({EventKind.TOOL_CALL, *OUTPUT_KINDS})
 """Kinds whose content is shown in monospace: inputs and outputs of tools."""
-
-
-@require_safe
-def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The loops with the latest event first, or with ?view=events each event by itself."""
-    scope = persona_scope(request, slug, VIEW)
-    found = EventFilter(request.GET, queryset=scope.memory.events)
-    flat = request.GET.get("view") == "events"
-    if flat and (file := memory_export(request, scope, found, TYPE_EXPORTS["event"], "ts")):
-        return file
-    loops = scope.memory.loops.defer("long_term_ids")
-    if found.form.errors:
-        loops = loops.none()
-    elif found.is_filtered:
-        of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
-        loops = loops.filter(Exists(found.qs.filter(**of_loop)))
-    if export_format(request) and not found.form.errors:
-        rows_of_file = keyset_rows(loops, "last_event_at")
-        return list_export(request, LOOPS, rows_of_file, agent=scope.agent, both=scope.both)
-    context = base_context(
-        request,
-        scope,
-        form=found.form,
-        is_filtered=found.is_filtered,
-        flat=flat,
-        query=query_without(request),
-        layouts=_layouts(request, flat),
-    )
-    if flat:
-        page = request_page(request, previews(found.results), "ts")
-        return render(request, "memory/events.html", {**context, "page": page, "mono_kinds": MONO_KINDS})
-    loop_page = request_page(request, loops, "last_event_at", size=LOOPS_A_PAGE)
-    counts = _kind_counts(scope.memory, loop_page.rows)
-    rows = [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loop_page.rows]
-    return render(request, "memory/events.html", {**context, "page": loop_page, "rows": rows})
 
 
 def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
@@ -72,6 +37,45 @@ def _layouts(request: HttpRequest, flat: bool) -> list[dict[str, Any]]:
         {"label": "By loop", "url": f"?{rest}", "active": not flat},
         {"label": "Every event", "url": f"?{events}", "active": flat},
     ]
+
+
+EVENTS = MemoryList(
+    title="Events",
+    noun="event",
+    about="everything that happened, as recorded",
+    empty="The agent records events with its token. Events are kept permanently and cannot be changed.",
+    moment="ts",
+    template="memory/events.html",
+    model=Event,
+    filter=EventFilter,
+    narrow=lambda events: previews(events),
+    more=lambda request, scope, rows: {"layouts": _layouts(request, True), "mono_kinds": MONO_KINDS, "flat": True},
+)
+LOOPS = replace(
+    EVENTS,
+    noun="loop",
+    moment="last_event_at",
+    size=30,
+    narrow=lambda loops: loops.defer("long_term_ids"),
+    export=ListExport("Loops", model_columns(LoopSummary, "long_term_ids")),
+    more=lambda request, scope, rows: {"layouts": _layouts(request, False), "rows": _with_counts(scope.memory, rows)},
+)
+
+
+@require_safe
+def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """The loops with the latest event first, or with ?view=events each event by itself."""
+    scope = persona_scope(request, slug, VIEW)
+    found = EVENTS.filtered(request, scope)
+    if request.GET.get("view") == "events":
+        return EVENTS.response(request, scope, found, found.results, view="events")
+    loops = scope.memory.loops
+    if found.form.errors:
+        loops = loops.none()
+    elif found.is_filtered:
+        of_loop = {name: OuterRef(name) for name in ("agent", "persona", "loop_id")}
+        loops = loops.filter(Exists(found.qs.filter(**of_loop)))
+    return LOOPS.response(request, scope, found, loops)
 
 
 def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[str, str], list[tuple[str, int]]]:
@@ -87,6 +91,11 @@ def _kind_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> dict[tuple[
     for persona, loop_id, kind, total in sorted(rows, key=lambda row: (-row[3], row[2])):
         counts.setdefault((persona, loop_id), []).append((str(labels.get(kind, kind)), total))
     return counts
+
+
+def _with_counts(memory: PersonaMemory, loops: list[LoopSummary]) -> list[tuple[LoopSummary, list[tuple[str, int]]]]:
+    counts = _kind_counts(memory, loops)
+    return [(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loops]
 
 
 def previews(events: EventQuerySet) -> EventQuerySet:
@@ -119,7 +128,6 @@ def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
     if not loops:
         raise NotFound("There is no such loop.")
     page = request_page(request, previews(events), "ts", latest_first=False)
-    counts = _kind_counts(scope.memory, loops)
     return render(
         request,
         "memory/loop.html",
@@ -127,7 +135,7 @@ def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
             request,
             scope,
             loop_id=loop_id,
-            loops=[(loop, counts.get((loop.persona, loop.loop_id), [])) for loop in loops],
+            loops=_with_counts(scope.memory, loops),
             page=page,
             query=query_without(request),
             mono_kinds=MONO_KINDS,

@@ -4,28 +4,27 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.selectors import agent_get
 from memory.models import Fact, FactChange, ItemType
-from memory.policy.categories import KNOWN_CATEGORIES, PROFILE_CATEGORIES
+from memory.policy.categories import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
-from nousweb.console.common.pagination import BoundedPaginator, query_without
+from nousweb.console.common.list_page import Action, Column, Title
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.bitemporal_chart import bitemporal_spans
 from nousweb.console.memory.fact_change_words import change_sentence
 from nousweb.console.memory.forms import FactForm
-from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
+from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid
 
 VIEW = "memory.view_fact"
-PAGE_SIZE = 50
 CHANGES_SHOWN = 200
 CHANGE_KINDS = {
     FactChange.Action.STORED: "accent",
@@ -36,31 +35,34 @@ CHANGE_KINDS = {
 }
 
 
-@require_safe
-def agent_facts(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The facts of the actor; with the permission, also those of the subconscious."""
-    scope = persona_scope(request, slug, VIEW)
-    fields = request.GET.get("category", "")
-    # Agents may use categories of their own; a link may name one that the list does not offer.
-    categories = list(dict.fromkeys([*KNOWN_CATEGORIES, *([fields] if fields.isidentifier() else [])]))
-    found = FactFilter(request.GET, categories=categories, queryset=scope.memory.facts)
-    if file := memory_export(request, scope, found, TYPE_EXPORTS["fact"], "recorded_at"):
-        return file
-    paginator = BoundedPaginator(found.results, PAGE_SIZE)
-    page = paginator.get_page(request.GET.get("page"))
-    context = base_context(
-        request,
-        scope,
-        form=found.form,
-        is_filtered=found.is_filtered,
-        page=page,
-        full=paginator.is_full,
-        query=query_without(request),
-        profile_categories=PROFILE_CATEGORIES,
-        may_add=scope.by.may("memory.add_fact"),
-        may_erase=scope.by.may("memory.erase_memory"),
+agent_facts = memory_list(
+    MemoryList(
+        title="Facts",
+        noun="fact",
+        about="beliefs of the agent",
+        empty="The agent stores facts with its token. People with the permission can add facts too.",
+        moment="recorded_at",
+        numbered=True,
+        template="memory/facts.html",
+        model=Fact,
+        filter=FactFilter,
+        more=lambda request, scope, rows: {
+            "profile_categories": PROFILE_CATEGORIES,
+            "may_erase": scope.by.may("memory.erase_memory"),
+        },
+        actions=(Action("Add fact", "agent_fact_add", "new", "memory.add_fact"),),
+        row=Title("content"),
+        columns=(
+            Column("Subject", look="memory/_fact_subject.html"),
+            Column("Category", look="memory/_fact_category.html"),
+            Column("Confidence", "confidence", "ratio"),
+            Column("Importance", "importance", "ratio"),
+            Column("Learned", look="memory/_fact_learned.html"),
+            Column("State", look="memory/_fact_state_badge.html"),
+        ),
     )
-    return render(request, "memory/facts.html", context)
+)
+"""The facts of the actor; with the permission, also those of the subconscious."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

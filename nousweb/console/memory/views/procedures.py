@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -11,31 +11,34 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from memory.models import ItemType, Procedure
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
-from nousweb.console.common.pagination import BoundedPaginator
+from nousweb.console.common.list_page import Column, Title
 from nousweb.console.memory.forms import ProcedureForm
-from nousweb.console.memory.list_exports import TYPE_EXPORTS, memory_export
-from nousweb.console.memory.page_context import base_context, edit_page, index_state, list_context
+from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import base_context, edit_page, index_state
 from nousweb.console.memory.persona_scope import persona_scope
 
-PAGE_SIZE = 50
-
-
-@require_safe
-def agent_procedures(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Ways of doing things, by name."""
-    scope = persona_scope(request, slug, "memory.view_procedure")
-    found = ProcedureFilter(request.GET, queryset=scope.memory.procedures)
-    if file := memory_export(request, scope, found, TYPE_EXPORTS["procedure"], "created_at"):
-        return file
-    paginator = BoundedPaginator(found.results, PAGE_SIZE)
-    context = list_context(
-        request,
-        scope,
-        found,
-        paginator.get_page(request.GET.get("page")),
-        full=paginator.is_full,
+agent_procedures = memory_list(
+    MemoryList(
+        title="Procedures",
+        noun="procedure",
+        about="procedures of the agent, and how often they helped",
+        empty="The agent records its procedures for recurring tasks and counts how often they helped.",
+        numbered=True,
+        model=Procedure,
+        filter=ProcedureFilter,
+        row=Title("name", lambda procedure: [] if procedure.active else [("neutral", "retired")]),
+        columns=(
+            Column("Domain", "domain"),
+            Column("Steps", lambda procedure: len(procedure.steps), "count"),
+            Column("Used", "activation_count", "times"),
+            Column("Helped", "success_count", "count"),
+            Column("Failed", "failure_count", "count"),
+            Column("Effectiveness", look="memory/_effectiveness.html"),
+            Column("Last used", "last_activated_at", "time"),
+        ),
     )
-    return render(request, "memory/procedures.html", context)
+)
+"""Ways of doing things, by name."""
 
 
 @require_safe

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -23,10 +23,11 @@ from memory.services.subjects.proposals import similar_subjects
 from memory.services.subjects.registry import alias_find
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
-from nousweb.console.common.pagination import request_page
+from nousweb.console.common.list_export import ListExport
+from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.view_helpers import uuids_of
-from nousweb.console.memory.list_exports import SUBJECTS, memory_export
-from nousweb.console.memory.page_context import base_context, list_context
+from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.console.memory.supersession_timeline import timeline_of
 from nousweb.lib import clock
@@ -36,18 +37,41 @@ MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
 
 
-@require_safe
-def agent_subjects(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """The subjects of the actor's facts; with the permission, also those of the subconscious."""
-    scope = persona_scope(request, slug, VIEW)
-    found = SubjectFilter(request.GET, queryset=subjects_shown(scope.memory))
-    if file := memory_export(request, scope, found, SUBJECTS, "created_at"):
-        return file
-    page = request_page(request, found.results, "created_at")
-    context = list_context(
-        request, scope, found, page, rows=page.rows, may_change=scope.by.may(CHANGE), kinds=Subject.Kind.choices
+agent_subjects = memory_list(
+    MemoryList(
+        title="Subjects",
+        noun="subject",
+        about="the people and things that facts are about, with all their names",
+        empty="A subject is created by the first fact that names it.",
+        template="memory/subjects.html",
+        model=Subject,
+        filter=SubjectFilter,
+        permission=VIEW,
+        select=lambda scope: subjects_shown(scope.memory),
+        more=lambda request, scope, rows: {"may_change": scope.by.may(CHANGE), "kinds": Subject.Kind.choices},
+        export=ListExport(
+            "Subjects",
+            (
+                "id",
+                "persona",
+                "name",
+                "kind",
+                "is_user",
+                ("names", lambda subject: [alias.spelling for alias in subject.aliases.all()]),
+                "facts",
+                "created_at",
+            ),
+        ),
+        row=Title("name", lambda subject: [("accent", "the user")] if subject.is_user else []),
+        columns=(
+            Column("Names", look="memory/_subject_tags.html"),
+            Column("Kind", Subject.get_kind_display),
+            Column("Facts", "facts", "count"),
+            Column("First named", "created_at", "time"),
+        ),
     )
-    return render(request, "memory/subjects.html", context)
+)
+"""The subjects of the actor's facts; with the permission, also those of the subconscious."""
 
 
 @require_POST

@@ -1,31 +1,29 @@
 """The working memory of an agent."""
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
-
 from memory.models import WorkingMemory
 from memory.selectors.filters import WorkingFilter
-from nousweb.console.common.pagination import request_page
-from nousweb.console.memory.page_context import list_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.memory.memory_list import MemoryList, memory_list
 
-
-@require_safe
-def agent_working(request: HttpRequest, slug: str) -> HttpResponse:
-    """The working memory of the agent, session by session."""
-    scope = persona_scope(request, slug, "memory.view_workingmemory")
-    found = WorkingFilter(request.GET, queryset=scope.memory.working)
-    page = request_page(request, found.results, "updated_at", size=20)
-    context = list_context(
-        request,
-        scope,
-        found,
-        page,
-        # The names stay clear of a dict's own "items".
-        sessions=[(session, _most_relevant(session), session.open_threads) for session in page.rows],
+agent_working = memory_list(
+    MemoryList(
+        title="Working memory",
+        noun="session",
+        about="working memory by session",
+        empty="During a session the agent keeps its task, relevant items and open threads here. The least relevant"
+        " items are removed first.",
+        moment="updated_at",
+        size=20,
+        is_exported=False,
+        template="memory/working_memory.html",
+        model=WorkingMemory,
+        filter=WorkingFilter,
+        more=lambda request, scope, sessions: {
+            # The names stay clear of a dict's own "items".
+            "sessions": [(session, _most_relevant(session), session.open_threads) for session in sessions]
+        },
     )
-    return render(request, "memory/working_memory.html", context)
+)
+"""The working memory of the agent, session by session."""
 
 
 def _most_relevant(session: WorkingMemory) -> list[dict[str, object]]:
