@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.profiles import ItemCount, Labels, Layers, LeastTrust
+from context.engine.analysis.profiles import NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
@@ -20,7 +20,7 @@ from memory.policy.size_limits import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACT
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.schemas import Input, fields_of
 
 CensorMode = Literal["check", "off"]
 
@@ -39,22 +39,11 @@ class TaskIn(Input):
     ] = []
 
 
+@fields_of(
+    Profile, *(name for name in Profile.__dataclass_fields__ if name not in {"profile_id", *NOT_IN_PROMPTS}), patch=True
+)
 class ProfileOverrideIn(Input):
     """Settings of a profile; those that are left out stay as the profile has them."""
-
-    task_weight: UnitInterval = optional()
-    project_weight: UnitInterval = optional()
-    global_weight: UnitInterval = optional()
-    preferred_kinds: Labels = optional()
-    excluded_kinds: Labels = optional()
-    min_importance: UnitInterval = optional()
-    least_trust: LeastTrust = optional()
-    allow_compression: bool = optional()
-    compression_aggressiveness: UnitInterval = optional()
-    preserve_head: ItemCount = optional()
-    preserve_tail: ItemCount = optional()
-    layers: Layers = optional()
-    show_conversation: bool = optional()
 
 
 class ContextIn(Input):

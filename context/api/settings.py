@@ -23,7 +23,7 @@ from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
 from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
-from nousweb.lib.schemas import Input, Problem
+from nousweb.lib.schemas import Input, Problem, fields_of
 
 router = Router(tags=["settings"])
 
@@ -99,15 +99,12 @@ class RestoreIn(Input):
     reason: Reason = ""
 
 
-class ContestedOut(Schema):
-    order: ContestedOrder
-    categories: dict[str, ContestedOrder]
+@fields_of(ContestedIn)
+class ContestedOut(Schema): ...
 
 
-class AttentionOut(Schema):
-    per_hundred_facts: int
-    per_day: int
-    unlimited: bool
+@fields_of(AttentionIn)
+class AttentionOut(Schema): ...
 
 
 class AutonomyOut(Schema):

@@ -13,13 +13,13 @@ from memory.schemas.censors import (
     CensorFalsePositiveIn,
     CensorIn,
     CensorOut,
-    CensorPage,
     CensorPatch,
 )
 from memory.schemas.types import AnySeverity
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.schemas import page_of
 
 router = Router()
 
@@ -31,7 +31,7 @@ def censors_post(request: HttpRequest, payload: CensorIn, agent: AgentSlug = "")
     return Status(201, censor_create(agent=found, by=by, **payload.dict()))
 
 
-@router.get("/censors", response={200: CensorPage, **REFUSALS}, summary="List censors")
+@router.get("/censors", response={200: page_of(CensorOut), **REFUSALS}, summary="List censors")
 def censors_get(
     request: HttpRequest,
     agent: AgentSlug = "",

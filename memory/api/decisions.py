@@ -7,12 +7,13 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPage, DecisionPatch, DecisionReviewIn
+from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPatch, DecisionReviewIn
 from memory.schemas.types import AnyDecisionOutcome, AnyStakes, AnyTrust
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import Invalid
+from nousweb.lib.schemas import page_of
 
 router = Router()
 
@@ -29,7 +30,7 @@ def decisions_post(request: HttpRequest, payload: DecisionIn, agent: AgentSlug =
     return Status(201, decision_record(agent=found, by=by, episode=episode, **given))
 
 
-@router.get("/decisions", response={200: DecisionPage, **REFUSALS}, summary="List decisions")
+@router.get("/decisions", response={200: page_of(DecisionOut), **REFUSALS}, summary="List decisions")
 def decisions_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -16,7 +16,6 @@ from memory.schemas.documents import (
     NAMESPACE_START,
     DocumentIn,
     DocumentOut,
-    DocumentPage,
     DocumentPutOut,
     DocumentReasonIn,
     DocumentSearchIn,
@@ -46,6 +45,7 @@ from nousweb.lib.constrained_types import (
     ProjectKey,
     TaskKey,
 )
+from nousweb.lib.schemas import page_of
 
 router = Router()
 
@@ -62,7 +62,7 @@ def documents_put(request: HttpRequest, payload: DocumentIn, agent: AgentSlug = 
     return document_put(agent=found, by=by, **payload.dict())
 
 
-@router.get("/documents", response={200: DocumentPage, **REFUSALS}, summary="List documents")
+@router.get("/documents", response={200: page_of(DocumentOut), **REFUSALS}, summary="List documents")
 def documents_get(
     request: HttpRequest,
     agent: AgentSlug = "",
@@ -166,7 +166,9 @@ def document_get(request: HttpRequest, document_id: UUID, agent: AgentSlug = "")
 
 
 @router.get(
-    "/documents/{document_id}/versions", response={200: DocumentPage, **REFUSALS}, summary="All versions of a document"
+    "/documents/{document_id}/versions",
+    response={200: page_of(DocumentOut), **REFUSALS},
+    summary="All versions of a document",
 )
 def document_versions_get(
     request: HttpRequest, document_id: UUID, agent: AgentSlug = "", limit: PageLimit = 50, cursor: PageCursor = ""

@@ -13,7 +13,6 @@ from memory.schemas.episodes import (
     EpisodeCloseIn,
     EpisodeIn,
     EpisodeOut,
-    EpisodePage,
     EpisodePatch,
     EpisodeWithTranscript,
 )
@@ -21,6 +20,7 @@ from memory.schemas.types import AnyEpisodeOutcome, AnyTrust
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
+from nousweb.lib.schemas import page_of
 
 router = Router()
 
@@ -32,7 +32,7 @@ def episodes_post(request: HttpRequest, payload: EpisodeIn, agent: AgentSlug = "
     return Status(201, episode_open(agent=found, by=by, **payload.dict()))
 
 
-@router.get("/episodes", response={200: EpisodePage, **REFUSALS}, summary="List episodes")
+@router.get("/episodes", response={200: page_of(EpisodeOut), **REFUSALS}, summary="List episodes")
 def episodes_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -11,13 +11,13 @@ from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, list_page, principal, row_of
 from memory.models import EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
-from memory.schemas.events import EventOut, EventPage, EventsIn, RecordedEventsOut
+from memory.schemas.events import EventOut, EventsIn, RecordedEventsOut
 from memory.schemas.types import AnyPersona, AnyTrust
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
-from nousweb.lib.schemas import Moment
+from nousweb.lib.schemas import Moment, page_of
 from nousweb.lib.validation import choice_check, moment_check, text_check
 
 router = Router()
@@ -67,7 +67,7 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") 
     )
 
 
-@router.get("/events", response={200: EventPage, **REFUSALS}, summary="List events")
+@router.get("/events", response={200: page_of(EventOut), **REFUSALS}, summary="List events")
 def events_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -10,10 +10,9 @@ from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
 from memory.schemas.facts import (
-    FactHistory,
+    FactChangeOut,
     FactIn,
     FactOut,
-    FactPage,
     FactPatch,
     FactReasonIn,
     FactRestoreIn,
@@ -32,7 +31,7 @@ from memory.services.facts import (
     fact_restore,
 )
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
-from nousweb.lib.schemas import Moment
+from nousweb.lib.schemas import Moment, page_of
 from nousweb.lib.validation import moment_check
 
 router = Router()
@@ -48,7 +47,7 @@ def facts_post(request: HttpRequest, payload: FactIn, agent: AgentSlug = "") -> 
     return Status(201, fact_learn(agent=found, by=by, **payload.dict()))
 
 
-@router.get("/facts", response={200: FactPage, **REFUSALS}, summary="List facts")
+@router.get("/facts", response={200: page_of(FactOut), **REFUSALS}, summary="List facts")
 def facts_get(
     request: HttpRequest,
     agent: AgentSlug = "",
@@ -105,7 +104,11 @@ def fact_get(request: HttpRequest, fact_id: UUID, agent: AgentSlug = "") -> Any:
     return row_of(memory.facts, fact_id, "fact")
 
 
-@router.get("/facts/{fact_id}/history", response={200: FactHistory, **REFUSALS}, summary="What happened to a fact")
+@router.get(
+    "/facts/{fact_id}/history",
+    response={200: page_of(FactChangeOut, "FactHistory"), **REFUSALS},
+    summary="What happened to a fact",
+)
 def fact_history(
     request: HttpRequest,
     fact_id: UUID,

@@ -7,11 +7,12 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePage, ProcedurePatch, ProcedureReportIn
+from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePatch, ProcedureReportIn
 from memory.schemas.types import AnyTrust
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, UnitInterval
+from nousweb.lib.schemas import page_of
 
 router = Router()
 
@@ -23,7 +24,7 @@ def procedures_post(request: HttpRequest, payload: ProcedureIn, agent: AgentSlug
     return Status(201, procedure_create(agent=found, by=by, **payload.dict()))
 
 
-@router.get("/procedures", response={200: ProcedurePage, **REFUSALS}, summary="List procedures")
+@router.get("/procedures", response={200: page_of(ProcedureOut), **REFUSALS}, summary="List procedures")
 def procedures_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.reviews import ReviewOut, ReviewPage, ReviewResolveIn
+from memory.schemas.reviews import ReviewOut, ReviewResolveIn
 from memory.schemas.types import AnyReviewKind
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.blind_samples import as_if_undecided
@@ -15,12 +15,13 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import review_undo
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.schemas import page_of
 
 router = Router()
 VIEW = "memory.view_memoryreview"
 
 
-@router.get("/reviews", response={200: ReviewPage, **REFUSALS}, summary="List reviews of memories")
+@router.get("/reviews", response={200: page_of(ReviewOut), **REFUSALS}, summary="List reviews of memories")
 def reviews_get(
     request: HttpRequest,
     agent: AgentSlug = "",

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from memory.policy.size_limits import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
 from memory.schemas.types import CensorMatch, PersonaName, Quarantined, Remark, Severity, TrustName
-from nousweb.lib.constrained_types import NextCursor, OptionalWord
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.constrained_types import OptionalWord
+from nousweb.lib.schemas import Input, fields_of, optional
 
 # The service says what is wrong with one, and what would do instead.
 Pattern = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS})]
@@ -28,15 +28,11 @@ class CensorIn(Input):
     escalation_threshold: Escalation = Field(5, description="Activations after which a warning becomes a block")
 
 
+@fields_of(CensorIn, "pattern", "severity", "reason", "domain", "escalation_threshold", patch=True)
 class CensorPatch(Input):
     """Fields that are left out stay as they are."""
 
-    pattern: Pattern = optional()
-    severity: Severity = optional()
-    reason: Remark = optional()
-    domain: OptionalWord = optional()
     similarity_threshold: Threshold = optional()
-    escalation_threshold: Escalation = optional()
     active: bool = optional("Whether it is checked")
     message: Remark = Field("", description="Reason for the change; kept in the audit trail")
 
@@ -65,11 +61,6 @@ class CensorOut(Schema):
     author_name: str
     created_at: datetime
     updated_at: datetime
-
-
-class CensorPage(Schema):
-    items: list[CensorOut]
-    next: NextCursor
 
 
 class CensorCheckIn(Input):

@@ -14,11 +14,11 @@ from memory.policy.size_limits import (
     MAX_NAMESPACE_LABELS,
     MAX_SEARCH_LIMIT,
 )
-from memory.schemas.types import PersonaName, Quarantined, Remark, ScopeName, Tags, TrustName
+from memory.schemas.memories import MemoryIn, MemoryOut
+from memory.schemas.types import Remark
 from nousweb.lib.constrained_types import (
     MAX_QUERY_CHARACTERS,
     Composed,
-    NextCursor,
     ProjectKey,
     TaskKey,
     UnitInterval,
@@ -55,7 +55,7 @@ BaseVersion = Annotated[
 ]
 
 
-class DocumentIn(Input):
+class DocumentIn(MemoryIn):
     namespace: Namespace = Field(description="Labels, from general to specific")
     key: DocumentKey
     value: dict[str, Any]
@@ -64,30 +64,15 @@ class DocumentIn(Input):
         description='Fields that search reads, such as "title" or "notes[*].text"; all by default, none to leave the '
         "document out of search and prompts",
     )
-    tags: Tags = []
-    scope: ScopeName = "global"
-    project: ProjectKey = ""
-    task: TaskKey = ""
-    importance: UnitInterval = 0.5
     base_version: BaseVersion = None
 
 
-class DocumentOut(Schema):
-    id: UUID
-    persona: PersonaName
+class DocumentOut(MemoryOut):
     namespace: list[str]
     key: str
     value: dict[str, Any]
     version: int
     index: list[str] | None = Field(alias="index_fields")
-    tags: list[str]
-    scope: ScopeName
-    project: str
-    task: str
-    importance: UnitInterval
-    trust: TrustName
-    held: Quarantined
-    active: bool
     endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
     author: str = Field(alias="author_name")
     superseded_by: UUID | None = Field(None, alias="superseded_by_id")
@@ -99,11 +84,6 @@ class DocumentOut(Schema):
 class DocumentPutOut(Schema):
     action: Literal["created", "updated", "unchanged"]
     document: DocumentOut
-
-
-class DocumentPage(Schema):
-    items: list[DocumentOut]
-    next: NextCursor
 
 
 class DocumentSearchIn(Input):

@@ -2,41 +2,32 @@
 
 from datetime import datetime
 from typing import Annotated
-from uuid import UUID
 
 from ninja import Schema
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from memory.policy.size_limits import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.schemas.events import Id
+from memory.schemas.memories import MemoryIn, MemoryOut
 from memory.schemas.types import (
     Content,
     Detail,
     EpisodeOutcome,
     EventKindName,
     PersonaName,
-    Quarantined,
     RemarkEntry,
-    ScopeName,
     SummaryKind,
-    Tags,
-    TrustName,
 )
-from nousweb.lib.constrained_types import NextCursor, ProjectKey, TaskKey, UnitInterval, entry, text
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.constrained_types import entry, text
+from nousweb.lib.schemas import Input, fields_of, optional
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
 
 
-class EpisodeIn(Input):
+class EpisodeIn(MemoryIn):
     title: Title = ""
     detail: Detail = Field("", description="Free text of an episode without logged events")
     participants: Annotated[list[Annotated[str, entry(100)]], Field(max_length=MAX_PARTICIPANTS)] = []
-    tags: Tags = []
-    scope: ScopeName = "global"
-    project: ProjectKey = ""
-    task: TaskKey = ""
-    importance: UnitInterval = 0.5
     started_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
@@ -63,33 +54,21 @@ class EpisodeCloseIn(Input):
     ended_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
+@fields_of(EpisodeIn, "title", "tags", "importance", patch=True)
 class EpisodePatch(Input):
     """Fields that are left out stay as they are."""
 
-    title: Title = optional()
     summary: Content = optional()
-    tags: Tags = optional()
-    importance: UnitInterval = optional()
     active: bool = optional("Whether search and prompts may include it")
 
 
-class EpisodeOut(Schema):
-    id: UUID
-    persona: PersonaName
+class EpisodeOut(MemoryOut):
     title: str
     summary: str
     summary_kind: SummaryKind
     outcome: EpisodeOutcome
     lessons: list[str]
     participants: list[str]
-    tags: list[str]
-    scope: ScopeName
-    project: str
-    task: str
-    importance: UnitInterval
-    trust: TrustName
-    held: Quarantined
-    active: bool
     started_at: datetime
     ended_at: datetime | None
     created_at: datetime
@@ -113,11 +92,6 @@ class TranscriptOut(Schema):
 class EpisodeWithTranscript(EpisodeOut):
     detail: str
     transcript: TranscriptOut
-
-
-class EpisodePage(Schema):
-    items: list[EpisodeOut]
-    next: NextCursor
 
 
 class AppendedOut(Schema):

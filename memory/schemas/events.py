@@ -15,7 +15,7 @@ from memory.layers.event_limits import (
 from memory.models import EventKind
 from memory.schemas.types import EventKindName, PersonaName, Quarantined, TrustName
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
-from nousweb.lib.constrained_types import WORD, NextCursor
+from nousweb.lib.constrained_types import WORD
 from nousweb.lib.schemas import Moment
 
 Id = Annotated[str, BeforeValidator(str)]
@@ -101,8 +101,3 @@ class EventOut(Schema):
     trust: TrustName
     held: Quarantined
     key: str | None
-
-
-class EventPage(Schema):
-    items: list[EventOut]
-    next: NextCursor

@@ -10,12 +10,13 @@ from pydantic import AwareDatetime, Field, model_validator
 from memory.models.valid_time import Validity
 from memory.policy.categories import DEFAULT_CATEGORY
 from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
-from memory.schemas.types import PersonaName, Quarantined, Remark, RequiredContent, ScopeName, Tags, TrustName
-from nousweb.lib.constrained_types import NextCursor, OneOf, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
-from nousweb.lib.schemas import Input, optional
+from memory.schemas.memories import MemoryIn, MemoryOut, MemoryPatch
+from memory.schemas.types import Remark, RequiredContent
+from nousweb.lib.constrained_types import OneOf, OptionalWord, UnitInterval, Word, text
+from nousweb.lib.schemas import Input, fields_of
 
 
-class FactIn(Input):
+class FactIn(MemoryIn):
     content: RequiredContent = Field(description="The fact, as one sentence")
     subject: Annotated[str, text(200)] = Field("", description="Person or thing that the fact is about")
     attribute: Annotated[str, text(MAX_ATTRIBUTE_CHARACTERS)] = Field(
@@ -33,35 +34,21 @@ class FactIn(Input):
         description="person, preference and rule are always in the prompt; other categories are searched",
     )
     kind: OptionalWord = ""
-    scope: ScopeName = "global"
-    project: ProjectKey = ""
-    task: TaskKey = ""
-    tags: Tags = []
     confidence: UnitInterval = 1.0
-    importance: UnitInterval = 0.5
     source: Annotated[str, text(200)] = ""
     valid_from: AwareDatetime | None = Field(None, description="Start of its valid time")
     valid_until: AwareDatetime | None = Field(None, description="End of its valid time")
 
 
-class FactOut(Schema):
-    id: UUID
-    persona: PersonaName
+class FactOut(MemoryOut):
     content: str
     subject: str
     attribute: str
     value: str
     category: str
     kind: str
-    scope: ScopeName
-    project: str
-    task: str
-    tags: list[str]
     confidence: UnitInterval
-    importance: UnitInterval
     source: str
-    trust: TrustName
-    held: Quarantined
     active: bool = Field(description="false if it is retired")
     confirmation_count: int
     last_confirmed_at: datetime | None
@@ -95,11 +82,6 @@ class LearnOut(Schema):
     @staticmethod
     def resolve_superseded(result: Any) -> list[UUID]:
         return [fact.pk for fact in result.superseded]
-
-
-class FactPage(Schema):
-    items: list[FactOut]
-    next: NextCursor
 
 
 class FactReasonIn(Input):
@@ -136,15 +118,10 @@ class SupersedeOut(Schema):
     review: UUID | None = Field(None, description="Its pending review")
 
 
-class FactPatch(Input):
+@fields_of(FactIn, "category", patch=True)
+class FactPatch(MemoryPatch):
     """Fields that are left out stay as they are."""
 
-    tags: Tags = optional()
-    importance: UnitInterval = optional()
-    category: Word = optional()
-    scope: ScopeName = optional()
-    project: ProjectKey = optional("Moves it to this one; empty for none")
-    task: TaskKey = optional("Moves it to this one; empty for none")
     reason: Remark = ""
 
 
@@ -157,8 +134,3 @@ class FactChangeOut(Schema):
     score: float | None
     reason: str
     before: dict[str, Any] = Field(description="Previous values of the changed fields")
-
-
-class FactHistory(Schema):
-    items: list[FactChangeOut]
-    next: NextCursor

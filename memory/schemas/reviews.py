@@ -7,9 +7,10 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
+from memory.schemas.facts import FactOut
 from memory.schemas.types import Content, JobStatus, PersonaName, Remark, ReviewKind, ReviewStatus
-from nousweb.lib.constrained_types import NextCursor, UnitInterval
-from nousweb.lib.schemas import Input
+from nousweb.lib.constrained_types import NextCursor
+from nousweb.lib.schemas import Input, fields_of
 
 
 class ReviewReasonOut(Schema):
@@ -19,19 +20,22 @@ class ReviewReasonOut(Schema):
     new: str = ""
 
 
+@fields_of(
+    FactOut,
+    "id",
+    "content",
+    "subject",
+    "category",
+    "project",
+    "task",
+    "confidence",
+    "source",
+    "recorded_at",
+    "valid_from",
+    "valid_until",
+)
 class ReviewFactOut(Schema):
-    id: UUID
-    content: str
-    subject: str
-    category: str
-    project: str
-    task: str
-    confidence: UnitInterval
-    source: str
     active: bool
-    recorded_at: datetime
-    valid_from: datetime | None
-    valid_until: datetime | None
 
 
 class ReviewOut(Schema):
@@ -59,11 +63,6 @@ class ReviewOut(Schema):
     resolved_at: datetime | None
     created_at: datetime
     expires_at: datetime
-
-
-class ReviewPage(Schema):
-    items: list[ReviewOut]
-    next: NextCursor
 
 
 class ReviewResolveIn(Input):

@@ -1,16 +1,17 @@
 """Base classes of the API's schemas."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from django.http import HttpResponse
 from ninja import Schema
-from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationInfo, create_model, field_validator
 from pydantic_core import to_json
 
+from nousweb.lib.constrained_types import NextCursor
 from nousweb.lib.validation import first_unstorable
 
 MOMENTS = {datetime, AwareDatetime}
@@ -99,6 +100,35 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_moment_text)]
 def optional(description: str | None = None) -> Any:
     """A field of a patch: it has no default, and left out it is no part of `dict(exclude_unset=True)`."""
     return Field(default_factory=lambda: None, description=description)
+
+
+def fields_of(source: Any, *names: str, patch: bool = False) -> Callable[[Any], Any]:
+    """Give a schema the fields `names` of another, by default all: types and bounds, without defaults.
+
+    The fields of a `patch` may be left out. Fields that the schema declares itself stay as they are.
+    """
+
+    def extend(schema: Any) -> Any:
+        types = get_type_hints(source, include_extras=True)
+        wanted = [name for name in names or source.model_fields if name not in schema.model_fields]
+        fields: dict[str, Any] = {name: (types[name], optional() if patch else ...) for name in wanted}
+        return create_model(
+            schema.__name__, __base__=schema, __module__=schema.__module__, __doc__=schema.__doc__, **fields
+        )
+
+    return extend
+
+
+@cache
+def page_of(item: type[Schema], name: str = "") -> type[Schema]:
+    """The schema of a page of a list; `FactPage` for `FactOut`, unless `name` is given."""
+    entries: Any = list[item]  # type: ignore[valid-type]
+    return create_model(
+        name or f"{item.__name__.removesuffix('Out')}Page",
+        __base__=Schema,
+        items=(entries, ...),
+        next=(NextCursor, ...),
+    )
 
 
 class Problem(Schema):
