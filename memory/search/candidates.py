@@ -25,7 +25,7 @@ from memory.search.query_context import Counts
 from memory.search.query_word_counts import READ_WHOLE
 from memory.search.request import MAX_HITS, SearchRequest
 from memory.search.request_conditions import visible_of, wanted_of
-from memory.types.standing_instructions import INSTRUCTION, PREFERENCE
+from memory.types.facts_and_events import INSTRUCTION, PREFERENCE
 from nousweb.lib.prepared_statements import array_text, columns_prepared
 
 NEIGHBOURS = 2

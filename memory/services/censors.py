@@ -25,10 +25,9 @@ from memory.policy.censors import (
     MAX_ACTIVE_TOKEN_CENSORS,
 )
 from memory.policy.size_limits import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_REMARK_CHARACTERS
-from memory.services.field_changes import fields_change
+from memory.services.memory_write import fields_change, row_lock
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.reviews.states import reviews_settle
-from memory.services.row_locks import row_lock
 from memory.services.trust import origin_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed

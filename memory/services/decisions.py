@@ -7,16 +7,20 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
-from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
+from memory.models.project_scope import carried_keys
 from memory.persona import VIEWS, change_check
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
-from memory.services.endorsement import human_author_check, memory_endorse
-from memory.services.field_changes import fields_change
-from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.row_locks import row_lock
-from memory.services.search_index.writer import index_put
-from memory.services.trust import least_trusted, origin_of
-from memory.types import entry_of
+from memory.services.memory_write import (
+    fields_change,
+    keys_move,
+    memory_add,
+    memory_change,
+    memory_endorse,
+    memory_lock,
+    memory_stored,
+    new_memory_fields,
+)
+from memory.services.trust import least_trusted
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
@@ -45,48 +49,32 @@ def decision_record(
     Without a `project` or `task` of its own it has those of its episode.
     Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
     """
-    by.require("memory.add_decision", agent)
     hidden = episode and not (episode.persona in VIEWS[by.persona].personas and by.reads_project(episode.project))
     if episode and (episode.agent_id != agent.pk or hidden):
         raise Invalid("There is no such episode in this memory.", field="episode")
     held = episode or Decision()
-    project = key_check("project", held.project if project is None else project)
-    task = key_check("task", held.task if task is None else task)
-    by.require_project(project)
     decision = Decision(
-        agent=agent,
-        persona=by.persona,
+        **new_memory_fields(
+            agent,
+            by,
+            "memory.add_decision",
+            tags=tags,
+            scope=scope,
+            project=held.project if project is None else project,
+            task=held.task if task is None else task,
+            importance=importance,
+            rests_on=episode.trust if episode else "",
+        ),
         description=text_check("description", description, MAX_CONTENT_CHARACTERS, required=True),
         context=text_check("context", context, MAX_CONTENT_CHARACTERS),
         category=word_check("category", category) if category else "",
         confidence=unit_check("confidence", confidence),
         stakes=choice_check("stakes", stakes, Decision.Stakes.values),
         reasons=texts_check("reasons", reasons, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
-        tags=tags_check(tags),
-        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
-        project=project,
-        task=task,
-        importance=unit_check("importance", importance),
         episode=episode,
-        endorsed=by.is_person,
-        origin=origin_of(by, *([episode.trust] if episode else [])),
     )
-    decision.save(force_insert=True)
-    quarantine_if_needed(decision, by)
-    index_put([entry_of(decision)])
-    audit_record(
-        by=by,
-        action="decision.record",
-        target=decision,
-        agent=agent,
-        after={
-            "description": decision.description,
-            "confidence": decision.confidence,
-            "stakes": decision.stakes,
-            **carried_keys(decision),
-        },
-    )
-    return decision
+    after = {name: getattr(decision, name) for name in ("description", "confidence", "stakes")}
+    return memory_add(decision, by, "decision.record", after | carried_keys(decision))
 
 
 @agent_transaction(of="decision")
@@ -95,11 +83,9 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
 
     Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
     """
-    change_check(decision, by, "memory.change_decision")
+    decision = memory_lock(decision, by, "memory.change_decision")
     choice_check("outcome", outcome, Decision.Outcome.values)
     note = text_check("note", note, MAX_CONTENT_CHARACTERS)
-    decision = row_lock(decision)
-    human_author_check(decision, by)
     before = {
         "outcome": decision.outcome,
         "outcome_note": decision.outcome_note,
@@ -110,16 +96,8 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
     decision.updated_at = decision.reviewed_at
     decision.save(update_fields=["outcome", "outcome_note", "reviewed_by", "reviewed_at", "updated_at"])
     memory_endorse(decision, by)
-    quarantine_if_needed(decision, by)
-    index_put([entry_of(decision)])
-    audit_record(
-        by=by,
-        action="decision.review",
-        target=decision,
-        agent=decision.agent,
-        before=before,
-        after={"outcome": outcome, "outcome_note": note, "reviewed_by": by.name},
-    )
+    after = {"outcome": outcome, "outcome_note": note, "reviewed_by": by.name}
+    memory_stored(decision, by, "decision.review", before=before, after=after)
     return decision
 
 
@@ -140,26 +118,15 @@ def decision_update(
 
     Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
     """
-    change_check(decision, by, "memory.change_decision")
-    decision = row_lock(decision)
-    human_author_check(decision, by)
-    keys = keys_changed(decision, scope, project, task)
-    by.require_project(keys.get("project", decision.project))
-    before, after = fields_change(
-        decision,
-        {
-            "category": word_check("category", category) if category else category,
-            "tags": None if tags is None else tags_check(tags),
-            **keys,
-            "importance": None if importance is None else unit_check("importance", importance),
-            "active": active,
-        },
-    )
-    if after:
-        memory_endorse(decision, by)
-        quarantine_if_needed(decision, by)
-        index_put([entry_of(decision)])
-        audit_record(by=by, action="decision.update", target=decision, agent=decision.agent, before=before, after=after)
+    decision = memory_lock(decision, by, "memory.change_decision")
+    given = {
+        "category": word_check("category", category) if category else category,
+        "tags": None if tags is None else tags_check(tags),
+        "importance": None if importance is None else unit_check("importance", importance),
+        "active": active,
+        **keys_move(decision, by, scope, project, task),
+    }
+    memory_change(decision, by, "decision.update", given)
     return decision
 
 

@@ -30,14 +30,13 @@ from memory.policy.size_limits import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.endorsement import human_author_check
 from memory.services.facts.invalidated_facts import invalidated_match
+from memory.services.memory_write import human_author_check, row_lock
 from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.row_locks import row_lock
 from memory.services.search_index.writer import index_put
 from memory.services.trust import fields_trust, origin_of
 from memory.types import entry_of
-from memory.types.documents import document_text
+from memory.types.stores import document_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, StaleEdit
 from nousweb.lib.transactions import transaction_lock

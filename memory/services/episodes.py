@@ -11,8 +11,8 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.layers.episode_extraction import extract_summary, extract_title
-from memory.models import Episode, EpisodeEvent, ItemType, Scope
-from memory.models.project_scope import carried_keys, key_check, scope_label, tier_of
+from memory.models import Episode, EpisodeEvent, Scope
+from memory.models.project_scope import carried_keys, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy.size_limits import (
     MAX_CONTENT_CHARACTERS,
@@ -23,14 +23,19 @@ from memory.policy.size_limits import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.services.endorsement import human_author_check, memory_endorse
 from memory.services.episode_texts import episode_words
-from memory.services.field_changes import fields_change
+from memory.services.memory_write import (
+    fields_change,
+    human_author_check,
+    memory_add,
+    memory_change,
+    memory_index,
+    memory_lock,
+    new_memory_fields,
+    row_lock,
+)
 from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.row_locks import row_lock
-from memory.services.search_index.writer import index_put, index_remove
-from memory.services.trust import episode_origin, least_trusted, origin_of, writer_trust
-from memory.types import entry_of
+from memory.services.trust import episode_origin, least_trusted, writer_trust
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
@@ -68,35 +73,15 @@ def episode_open(
 
     Raises Invalid, naming the field, or NotAllowed.
     """
-    by.require("memory.add_episode", agent)
-    project, task = key_check("project", project), key_check("task", task)
-    by.require_project(project)
+    keys = {"scope": scope, "project": project, "task": task}
     episode = Episode(
-        agent=agent,
-        persona=by.persona,
+        **new_memory_fields(agent, by, "memory.add_episode", tags=tags, importance=importance, **keys),
         title=text_check("title", title, MAX_TITLE_CHARACTERS),
         detail=text_check("detail", detail, MAX_DETAIL_CHARACTERS),
         participants=texts_check("participants", participants, count=MAX_PARTICIPANTS, limit=100),
-        tags=tags_check(tags),
-        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
-        project=project,
-        task=task,
-        importance=unit_check("importance", importance),
         started_at=past_check("started_at", started_at) or clock.now(),
-        endorsed=by.is_person,
-        origin=origin_of(by),
     )
-    episode.save(force_insert=True)
-    quarantine_if_needed(episode, by)
-    _index(episode)
-    audit_record(
-        by=by,
-        action="episode.open",
-        target=episode,
-        agent=agent,
-        after={"title": episode.title, **carried_keys(episode)},
-    )
-    return episode
+    return memory_add(episode, by, "episode.open", {"title": episode.title, **carried_keys(episode)})
 
 
 @agent_transaction(of="episode")
@@ -150,7 +135,7 @@ def episode_append(
             )
         fields_change(episode, {"detail": detail})
         quarantine_if_needed(episode, by)
-        _index(episode)
+        memory_index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
     return EpisodeAppendResult(episode, len(wanted - held), len(held))
@@ -174,25 +159,20 @@ def episode_close(
     needed to know what it was about; a judge's take their place. Raises Conflict when the episode is closed already or
     people's and `by` is no person, Invalid, naming the field, or NotAllowed.
     """
-    change_check(episode, by, "memory.change_episode")
+    episode = memory_lock(episode, by, "memory.change_episode", endorsed_too=True)
     ended = past_check("ended_at", ended_at) or clock.now()
     given = {
         "outcome": choice_check("outcome", outcome, Episode.Outcome.values),
         "lessons": None if lessons is None else _lessons_check(lessons),
         **_texts(title=title, summary=summary),
     }
-    episode = row_lock(episode)
     if episode.ended_at is not None:
         raise Conflict("This episode is already closed.", ended_at=episode.ended_at.isoformat())
     human_author_check(episode, by)
     if ended < episode.started_at:
         raise Invalid("ended_at must not be earlier than started_at.", field="ended_at")
-    before, after = fields_change(episode, given | {"ended_at": ended})
-    memory_endorse(episode, by)
-    quarantine_if_needed(episode, by)
-    _index(episode)
+    memory_change(episode, by, "episode.close", given | {"ended_at": ended})
     job_queue("episode_close", agent=episode.agent, persona=episode.persona, subject=episode)
-    audit_record(by=by, action="episode.close", target=episode, agent=episode.agent, before=before, after=after)
     if episode.title and episode.summary:
         return episode
     said = episode_words(episode)
@@ -215,21 +195,14 @@ def episode_update(
 
     Raises Invalid, NotAllowed, or Conflict where people wrote, changed or closed it and `by` is no person.
     """
-    change_check(episode, by, "memory.change_episode")
+    episode = memory_lock(episode, by, "memory.change_episode")
     given = {
         **_texts(title=title, summary=summary),
         "tags": None if tags is None else tags_check(tags),
         "importance": None if importance is None else unit_check("importance", importance),
         "active": active,
     }
-    episode = row_lock(episode)
-    human_author_check(episode, by)
-    before, after = fields_change(episode, given)
-    if after:
-        memory_endorse(episode, by)
-        quarantine_if_needed(episode, by)
-        _index(episode)
-        audit_record(by=by, action="episode.update", target=episode, agent=episode.agent, before=before, after=after)
+    memory_change(episode, by, "episode.update", given)
     return episode
 
 
@@ -239,8 +212,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
 
     Where the title was made of the episode's own sentences too, the judge's takes its place.
     """
-    change_check(episode, by, "memory.change_episode")
-    episode = row_lock(episode)
+    episode = memory_lock(episode, by, "memory.change_episode", endorsed_too=True)
     given: dict[str, Any] = {}
     replaced = episode.summary_kind == SummaryKind.EXTRACTIVE and kind == SummaryKind.JUDGE
     if title and (not episode.title or (replaced and _title_was_made(episode))):
@@ -248,11 +220,7 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
     if summary and (episode.summary_kind == SummaryKind.NONE or replaced):
         given["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
         given["summary_kind"] = kind
-    before, after = fields_change(episode, given)
-    if after:
-        quarantine_if_needed(episode, by)
-        _index(episode)
-        audit_record(by=by, action="episode.describe", target=episode, agent=episode.agent, before=before, after=after)
+    memory_change(episode, by, "episode.describe", given)
     return episode
 
 
@@ -274,12 +242,3 @@ def _texts(*, title: str | None, summary: str | None) -> dict[str, Any]:
 
 def _lessons_check(lessons: Sequence[str]) -> list[str]:
     return texts_check("lessons", lessons, count=MAX_LESSONS, limit=MAX_REMARK_CHARACTERS)
-
-
-def _index(episode: Episode) -> None:
-    """Keep the episode's row of the index, if there is anything to find it by yet."""
-    entry = entry_of(episode)
-    if entry.text or entry.held:
-        index_put([entry])
-    else:
-        index_remove(episode.agent_id, episode.persona, ItemType.EPISODE, [str(episode.pk)])

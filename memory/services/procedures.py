@@ -9,19 +9,13 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Procedure, Scope
-from memory.models.project_scope import carried_keys, key_check, keys_changed, tier_of
+from memory.models.project_scope import carried_keys
 from memory.persona import change_check
 from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
-from memory.services.endorsement import human_author_check, memory_endorse
-from memory.services.field_changes import fields_change
-from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.row_locks import row_lock
-from memory.services.search_index.writer import index_put
-from memory.services.trust import origin_of
-from memory.types import entry_of
+from memory.services.memory_write import keys_move, memory_add, memory_change, memory_lock, new_memory_fields
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
-from nousweb.lib.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
+from nousweb.lib.validation import tags_check, text_check, texts_check, unit_check, word_check
 
 
 @agent_transaction()
@@ -40,35 +34,16 @@ def procedure_create(
     importance: float = 0.5,
 ) -> Procedure:
     """Write down a way of doing something, for the persona that `by` acts as. Raises Invalid or NotAllowed."""
-    by.require("memory.add_procedure", agent)
-    project, task = key_check("project", project), key_check("task", task)
-    by.require_project(project)
+    keys = {"scope": scope, "project": project, "task": task}
     procedure = Procedure(
-        agent=agent,
-        persona=by.persona,
+        **new_memory_fields(agent, by, "memory.add_procedure", tags=tags, importance=importance, **keys),
         name=text_check("name", name, MAX_NAME_CHARACTERS, required=True),
         domain=word_check("domain", domain) if domain else "",
         description=text_check("description", description, MAX_CONTENT_CHARACTERS),
         steps=_steps_check(steps),
-        tags=tags_check(tags),
-        scope=tier_of(choice_check("scope", scope, Scope.values), project, task),
-        project=project,
-        task=task,
-        importance=unit_check("importance", importance),
-        endorsed=by.is_person,
-        origin=origin_of(by),
     )
-    procedure.save(force_insert=True)
-    quarantine_if_needed(procedure, by)
-    index_put([entry_of(procedure)])
-    audit_record(
-        by=by,
-        action="procedure.create",
-        target=procedure,
-        agent=agent,
-        after={"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps, **carried_keys(procedure)},
-    )
-    return procedure
+    after = {"name": procedure.name, "domain": procedure.domain, "steps": procedure.steps, **carried_keys(procedure)}
+    return memory_add(procedure, by, "procedure.create", after)
 
 
 @agent_transaction(of="procedure")
@@ -91,7 +66,9 @@ def procedure_update(
 
     Raises Invalid, NotAllowed, or Conflict for a procedure of people's, of which the lifecycle changes tags only.
     """
-    change_check(procedure, by, "memory.change_procedure")
+    more = (name, domain, description, steps, scope, project, task, importance, active)
+    flags = by.kind == "system" and all(value is None for value in more)
+    procedure = memory_lock(procedure, by, "memory.change_procedure", endorsed_too=flags)
     given = {
         "name": None if name is None else text_check("name", name, MAX_NAME_CHARACTERS, required=True),
         "domain": word_check("domain", domain) if domain else domain,
@@ -100,22 +77,9 @@ def procedure_update(
         "tags": None if tags is None else tags_check(tags),
         "importance": None if importance is None else unit_check("importance", importance),
         "active": active,
+        **keys_move(procedure, by, scope, project, task),
     }
-    procedure = row_lock(procedure)
-    keys = keys_changed(procedure, scope, project, task)
-    by.require_project(keys.get("project", procedure.project))
-    given |= keys
-    flags = by.kind == "system" and all(value is None for name, value in given.items() if name != "tags")
-    if not flags:
-        human_author_check(procedure, by)
-    before, after = fields_change(procedure, given)
-    if after:
-        memory_endorse(procedure, by)
-        quarantine_if_needed(procedure, by)
-        index_put([entry_of(procedure)])
-        audit_record(
-            by=by, action="procedure.update", target=procedure, agent=procedure.agent, before=before, after=after
-        )
+    memory_change(procedure, by, "procedure.update", given)
     return procedure
 
 

@@ -37,7 +37,7 @@ from memory.transfer.export_tables import (
 from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
-from memory.types.documents import document_text
+from memory.types.stores import document_text
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import unapprovable_reason, visible_text

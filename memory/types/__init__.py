@@ -1,4 +1,4 @@
-"""The types of memory that are searched, each declared in a file of its own.
+"""The types of memory that are searched, as the files of this folder declare them.
 
 Index, search, historical views, erasure, export, rights and the API derive from `MEMORY_TYPES`. How prompts show a
 type is declared in `context/engine/section_budgets.py`, its pages in
@@ -7,24 +7,22 @@ type is declared in `context/engine/section_budgets.py`, its pages in
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
 from memory.models import ItemType
-from memory.types.decisions import DECISION
-from memory.types.documents import DOCUMENT
-from memory.types.episodes import EPISODE
-from memory.types.events import EVENT
-from memory.types.facts import FACT
-from memory.types.index_entry import MAX_TEXT_CHARACTERS, IndexEntry
-from memory.types.memory_type import MemoryType
-from memory.types.procedures import PROCEDURE
+from memory.types.memory_type import MAX_TEXT_CHARACTERS, IndexEntry, MemoryType
 
-MEMORY_TYPES: Mapping[str, MemoryType] = MappingProxyType(
-    {one.key.value: one for one in (EVENT, FACT, EPISODE, PROCEDURE, DECISION, DOCUMENT)}
-)
+_DECLARED = {
+    declared.key: declared
+    for module in iter_modules(__path__)
+    for declared in vars(import_module(f"{__name__}.{module.name}")).values()
+    if isinstance(declared, MemoryType)
+}
+MEMORY_TYPES: Mapping[str, MemoryType] = MappingProxyType({key: _DECLARED[ItemType(key)] for key in ItemType.values})
 """By key, in the order of `ItemType`."""
-assert list(MEMORY_TYPES) == ItemType.values  # noqa: S101
 
 _BY_INDEXED_MODEL = {one.indexed_model or one.model: one for one in MEMORY_TYPES.values()}
 _BY_MODEL = {one.model: one for one in MEMORY_TYPES.values()}

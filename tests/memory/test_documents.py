@@ -16,7 +16,7 @@ from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.transfer.agent_export import agent_export
 from memory.transfer.agent_import import agent_import
-from memory.types.documents import document_text
+from memory.types.stores import document_text
 from nousweb.lib.errors import Conflict
 from tests.api.problems import assert_problem
 

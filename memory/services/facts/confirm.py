@@ -12,7 +12,7 @@ from memory.persona import change_check
 from memory.policy.size_limits import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record, iso
-from memory.services.row_locks import row_lock
+from memory.services.memory_write import row_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 from nousweb.lib.validation import text_check

@@ -13,8 +13,7 @@ from memory.policy.categories import CATEGORY_PERMISSIONS
 from memory.policy.size_limits import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record
-from memory.services.field_changes import fields_change
-from memory.services.row_locks import row_lock
+from memory.services.memory_write import fields_change, row_lock
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.validation import tags_check, text_check, unit_check, word_check

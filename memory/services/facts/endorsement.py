@@ -13,7 +13,7 @@ from django.db.models import Q
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
 from memory.services.facts.history import fact_change_record
-from memory.services.row_locks import row_lock
+from memory.services.memory_write import row_lock
 from nousweb.lib.errors import Conflict
 
 

@@ -7,7 +7,7 @@ from memory.models import Fact, FactChange
 from memory.persona import change_check
 from memory.policy.size_limits import MAX_REMARK_CHARACTERS
 from memory.services.facts.history import fact_change_record, iso, retirement_time
-from memory.services.row_locks import row_lock
+from memory.services.memory_write import row_lock
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock

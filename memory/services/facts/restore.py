@@ -11,7 +11,7 @@ from memory.policy.size_limits import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse as endorse_fact
 from memory.services.facts.history import fact_change_record, iso
 from memory.services.facts.locks import pair_lock
-from memory.services.row_locks import row_lock
+from memory.services.memory_write import row_lock
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib.errors import Conflict

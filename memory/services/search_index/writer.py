@@ -12,7 +12,7 @@ from django.db import connection
 from memory.jobs import message_send
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
-from memory.types.index_entry import KEPT_ELSEWHERE
+from memory.types.memory_type import KEPT_ELSEWHERE
 
 _TYPES = {
     "agent_id": "bigint",

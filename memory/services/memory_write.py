@@ -1,0 +1,161 @@
+"""The parts of every write of a memory: permission, lock, change, quarantine, index and audit record.
+
+A memory is `endorsed` once a person wrote, changed, reviewed or closed it: tokens and schedules cannot rewrite it.
+Facts have rules of their own (`memory.services.facts.endorsement`).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db.models import Model
+
+from identity.models import Agent, AgentRow
+from identity.principal import Principal
+from identity.services.audit import audit_record
+from memory.models import Memory, Scope
+from memory.models.project_scope import ScopedMemory, key_check, keys_changed, tier_of
+from memory.persona import change_check
+from memory.services.quarantine.memories import quarantine_if_needed
+from memory.services.search_index.writer import index_put, index_remove
+from memory.services.trust import origin_of
+from memory.types import entry_of
+from nousweb.lib import clock
+from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.validation import choice_check, tags_check, unit_check
+
+Row = TypeVar("Row", bound=AgentRow)
+MemoryRow = TypeVar("MemoryRow", bound=Memory)
+
+
+def new_memory_fields(
+    agent: Agent,
+    by: Principal,
+    permission: str,
+    *,
+    tags: Any,
+    scope: str,
+    project: str,
+    task: str,
+    importance: float,
+    rests_on: str = "",
+) -> dict[str, Any]:
+    """The fields that every new memory of `by` has; `rests_on` is the trust class of what it is drawn from, if any.
+
+    Raises Invalid or NotAllowed.
+    """
+    by.require(permission, agent)
+    project, task = key_check("project", project), key_check("task", task)
+    by.require_project(project)
+    return {
+        "agent": agent,
+        "persona": by.persona,
+        "tags": tags_check(tags),
+        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
+        "project": project,
+        "task": task,
+        "importance": unit_check("importance", importance),
+        "endorsed": by.is_person,
+        "origin": origin_of(by, *filter(None, [rests_on])),
+    }
+
+
+def memory_add(memory: MemoryRow, by: Principal, action: str, after: Mapping[str, Any]) -> MemoryRow:
+    """Store a new memory, index it or quarantine it, and record that."""
+    memory.save(force_insert=True)
+    memory_stored(memory, by, action, after=after)
+    return memory
+
+
+def memory_lock(memory: MemoryRow, by: Principal, permission: str, *, endorsed_too: bool = False) -> MemoryRow:
+    """The memory, locked for a change by `by` until the transaction ends.
+
+    Raises NotFound, NotAllowed, or Conflict if people verified it and `by` is no person, unless `endorsed_too`.
+    """
+    change_check(memory, by, permission)
+    memory = row_lock(memory)
+    if not endorsed_too:
+        human_author_check(memory, by)
+    return memory
+
+
+def memory_change(memory: Memory, by: Principal, action: str, given: Mapping[str, Any]) -> None:
+    """Change fields of a locked memory, index or quarantine it, and record that, if any differs; None keeps a value."""
+    before, after = fields_change(memory, given)
+    if after:
+        memory_endorse(memory, by)
+        memory_stored(memory, by, action, before=before, after=after)
+
+
+def memory_stored(memory: Any, by: Principal, action: str, *, after: Any, before: Any = None) -> None:
+    """Index or quarantine a memory that has just been written, and record that."""
+    quarantine_if_needed(memory, by)
+    memory_index(memory)
+    audit_record(by=by, action=action, target=memory, agent=memory.agent, before=before, after=after)
+
+
+def memory_index(memory: Any) -> None:
+    """Keep the memory's row of the index, if there is anything to find it by."""
+    entry = entry_of(memory)
+    if entry.text or entry.held:
+        index_put([entry])
+    else:
+        index_remove(memory.agent_id, memory.persona, entry.item_type, [entry.item_id])
+
+
+def keys_move(
+    memory: ScopedMemory, by: Principal, scope: str | None, project: str | None, task: str | None
+) -> dict[str, str]:
+    """The fields that a move to another scope, project or task sets; None keeps one. Raises Invalid or NotAllowed."""
+    keys = keys_changed(memory, scope, project, task)
+    by.require_project(keys.get("project", memory.project))
+    return keys
+
+
+def memory_endorse(memory: Memory, by: Principal) -> None:
+    """Mark a memory as verified by people if `by`, who has just changed it, is a person. Its row must be locked."""
+    if by.is_person and not memory.endorsed:
+        memory.endorsed = True
+        memory.save(update_fields=["endorsed"])
+
+
+def human_author_check(memory: Memory, by: Principal) -> None:
+    """Raise Conflict if `memory` is verified by people and `by` is not a person. Its row must be locked."""
+    if memory.endorsed and not by.is_person:
+        raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people can change it.")
+
+
+def row_lock(row: Row) -> Row:
+    """The row as it stands, locked until the transaction ends, with its agent. Raises NotFound when it has gone.
+
+    Its key stays free: the subconscious may refer to a row of the actor's, and neither waits for the other.
+    """
+    rows = type(row)._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
+    found = rows.filter(agent=row.agent_id, pk=row.pk).first()
+    if found is None:
+        raise NotFound(f"There is no such {row._meta.verbose_name}.")
+    return found
+
+
+def fields_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Save those of `values` that differ; return what they were and what they are, ready for the audit trail.
+
+    A value of None leaves its field alone. Two empty dicts mean that nothing changed and nothing was saved.
+    """
+    changed = {name: value for name, value in values.items() if value is not None and value != getattr(row, name)}
+    before = {name: _plain(getattr(row, name)) for name in changed}
+    for name, value in changed.items():
+        setattr(row, name, value)
+    if changed:
+        now = clock.now()
+        stamp: dict[str, datetime | None] = {"updated_at": now} if hasattr(row, "updated_at") else {}
+        if "active" in changed and hasattr(row, "retired_at"):
+            stamp["retired_at"] = None if changed["active"] else now
+        for name, moment in stamp.items():
+            setattr(row, name, moment)
+        row.save(update_fields=[*changed, *stamp])
+    return before, {name: _plain(value) for name, value in changed.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
