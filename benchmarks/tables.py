@@ -45,11 +45,9 @@ def share(value: float | None) -> str:
 
 
 def locomo_table(found: dict[str, Any]) -> str:
-    """All, each conversation, each category."""
+    """All, and each category."""
     records = found["questions"]
     groups = {"all": records}
-    for name in dict.fromkeys(one["conversation"] for one in records):
-        groups[name] = [one for one in records if one["conversation"] == name]
     for number, label in locomo.CATEGORIES.items():
         groups[label] = [one for one in records if one["category"] == number]
     rows = []
@@ -171,9 +169,11 @@ def language_thresholds_table(found: dict[str, Any]) -> str:
 def large_table(found: dict[str, Any]) -> str:
     """Milliseconds at one size in each of three states."""
     states = {"as_loaded": "as loaded", "while_building": "while the vector index is built", "indexed": "indexed"}
-    columns = ("recall_p50_ms", "recall_p95_ms", "context_p50_ms", "context_p95_ms")
-    rows = [[label, *(f"{found[state][column]:.0f}" for column in columns)] for state, label in states.items()]
-    return lines_of([f"ms at {found['items']:,}", "recall p50", "p95", "context p50", "p95"], rows)
+    rows = [
+        [what, *(f"{found[state][f'{what}_p50_ms']:.0f} / {found[state][f'{what}_p95_ms']:.0f}" for state in states)]
+        for what in ("recall", "context")
+    ]
+    return lines_of([f"p50 / p95, ms at {found['items']:,}", *states.values()], rows)
 
 
 def sizes_table(found: dict[str, Any]) -> str:

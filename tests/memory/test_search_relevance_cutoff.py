@@ -47,7 +47,7 @@ def test_tables_are_written_where_the_document_has_a_place_for_them(tmp_path):
     document = "before\n<!-- table locomo -->\nold\n<!-- end locomo -->\nafter\n"
     found, names = written(document, tmp_path)
     assert names == ["locomo"]
-    assert "| one | 1 | 1.000 | 1.000 | 1.000 | 1.000 | 1.000 | .500 | – |" in found
+    assert "| all | 1 | 1.000 | 1.000 | 1.000 | 1.000 | 1.000 | .500 | – |" in found
     assert "old" not in found
     assert found.startswith("before\n")
     assert found.endswith("after\n")
