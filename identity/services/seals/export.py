@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -132,23 +131,15 @@ MAX_COUNTED_ROWS = 2_000
 """Maximum number of rows of each table that are counted; the sealer takes those of a usual minute at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnsealedRows:
-    """Number of rows that have no seal yet, and whether there may be more than were counted."""
-
-    rows: int
-    more: bool
-
-
-def unsealed_rows_count(by: PermissionHolder) -> UnsealedRows:
-    """Count the rows without a seal that `by` may see."""
+def unsealed_rows_count(by: PermissionHolder) -> dict[str, int | bool]:
+    """The number of `rows` without a seal that `by` may see, and whether there may be `more` than were counted."""
     found, more = 0, False
     for table in SEALED_TABLES.values():
         horizon = LogHorizon.objects.filter(kind=table.name).first()
         rows = pending_rows(table, horizon.floor if horizon else 0, MAX_COUNTED_ROWS)
         more = more or len(rows) == MAX_COUNTED_ROWS
         found += sum(_is_seen(row.agent_id, row.persona, by) for row in rows)
-    return UnsealedRows(found, more)
+    return {"rows": found, "more": more}
 
 
 def sealed_until() -> datetime | None:

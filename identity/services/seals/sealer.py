@@ -12,7 +12,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -254,17 +253,6 @@ Chain = tuple[int | None, str]
 """The agent and the persona."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The last seal of a chain."""
-
-    number: int
-    after: int
-    hash: str
-    sealed_at: datetime
-    slug: str
-
-
 def log_seal(*, at_once: bool = False) -> int:
     """Seal the committed rows that have no seal yet; returns how many rows.
 
@@ -316,7 +304,7 @@ def _step(table: SealedTable, at_once: bool) -> tuple[int, bool]:
         due = at_once or full or head is None or len(keys) >= SEAL_ROWS or begun - head.sealed_at >= SEAL_EVERY
         taken = keys[: min(SEAL_ROWS, TRANSACTION_ROWS - sealed)] if due else []
         if taken:
-            _seal(table, chain, slugs.get(chain[0] or 0, head.slug if head else ""), taken, head, horizon)
+            _seal(table, chain, slugs.get(chain[0] or 0, head.agent_slug if head else ""), taken, head, horizon)
         sealed += len(taken)
         left += keys[len(taken) :]
         more = more or (due and (len(taken) < len(keys) or (table.by_chain and len(keys) >= SEAL_ROWS)))
@@ -331,7 +319,7 @@ def _step(table: SealedTable, at_once: bool) -> tuple[int, bool]:
 
 
 def _seal(
-    table: SealedTable, chain: Chain, slug: str, keys: Sequence[str], head: Head | None, horizon: LogHorizon
+    table: SealedTable, chain: Chain, slug: str, keys: Sequence[str], head: LogSeal | None, horizon: LogHorizon
 ) -> None:
     """Write one seal with its leaves."""
     rows = rows_read(table, keys)
@@ -347,7 +335,7 @@ def _seal(
         agent_slug=slug,
         persona=chain[1],
         number=head.number + 1 if head else 1,
-        first=head.after if head else 1,
+        first=head.first + head.count if head else 1,
         count=len(leaves),
         floor=(numbers[-1] if table.by_chain else horizon.floor) if table.numbered else None,
         since=horizon.done_at,
@@ -370,14 +358,8 @@ def _seal(
     )
 
 
-def _heads(table: SealedTable, chains: Iterable[Chain]) -> dict[Chain, Head]:
+def _heads(table: SealedTable, chains: Iterable[Chain]) -> dict[Chain, LogSeal]:
     """The last seal of each of these chains that has one."""
-    found: dict[Chain, Head] = {}
-    for agent_id, persona in chains:
-        chain = LogSeal.objects.filter(kind=table.name, agent_id=agent_id, persona=persona)
-        last = chain.order_by("-number").first()
-        if last is not None:
-            found[agent_id, persona] = Head(
-                last.number, last.first + last.count, last.hash, last.sealed_at, last.agent_slug
-            )
-    return found
+    seals = LogSeal.objects.filter(kind=table.name).order_by("-number")
+    last = (seals.filter(agent_id=agent_id, persona=persona).first() for agent_id, persona in chains)
+    return {(seal.agent_id, seal.persona): seal for seal in last if seal is not None}

@@ -159,7 +159,7 @@ class Verification:
                     report.add(of_row("edited", seal, table, leaf.key, "was emptied by an erasure, and edited since"))
             elif leaf_of(table, row, leaf.salt) != leaf:
                 edited[leaf.key] = row, leaf
-            elif _is_late(seal, row) and not self._is_born(seal):
+            elif row.at and seal.since and row.at < seal.since - LATE and not self._is_born(seal):
                 what = f"was inserted: its time is {row.at:%Y-%m-%d %H:%M} UTC, and was not there then"
                 report.add(of_row("inserted", seal, table, leaf.key, what))
         self._edited_report(table, seal, edited)
@@ -228,10 +228,6 @@ def _missing(first: int, last: int) -> SealFinding:
 
 def _chain(seal: LogSeal) -> Chain:
     return seal.kind, seal.agent_id, seal.persona
-
-
-def _is_late(seal: LogSeal, row: Row) -> bool:
-    return row.at is not None and seal.since is not None and row.at < seal.since - LATE
 
 
 Status = LogVerification.Status

@@ -15,7 +15,7 @@ from memory.comparison.compare_facts import compare_facts
 from memory.comparison.learning_decision import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
-from memory.models import Censor, Fact, MemoryReview, Subject
+from memory.models import Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation
 from memory.models.project_scope import same_keys
 from memory.policy.censors import ESCALATES_TO
@@ -36,7 +36,7 @@ from memory.services.reviews.blind_samples import (
 )
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
-from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle
+from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
@@ -357,25 +357,13 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
 
 def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     """Merge the newer of two subjects into the older; nothing is done if they are merged already."""
-    older, newer = (_standing(review, key) for key in review.subjects)
+    older, newer = (subject_standing(review.agent_id, key) for key in review.subjects)
+    if older is None or newer is None:
+        raise NotFound("There is no such subject.")
     if older.pk == newer.pk:
         return {}
     change = subject_merge(subject=newer, into=older, by=by, reason=comment)
     return {"subjects": str(change.pk)}
-
-
-def _standing(review: MemoryReview, key: UUID) -> Subject:
-    """A subject, or the one into which it has been merged since."""
-    seen: set[UUID] = set()
-    while key not in seen:
-        seen.add(key)
-        found = Subject.objects.select_related("agent").filter(agent=review.agent_id, pk=key).first()
-        if found is None:
-            break
-        if found.merged_into_id is None:
-            return found
-        key = found.merged_into_id
-    raise NotFound("There is no such subject.")
 
 
 def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:

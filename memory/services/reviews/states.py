@@ -301,17 +301,17 @@ def _in_use(fact: Fact) -> bool:
 
 def _is_one(review: MemoryReview) -> bool:
     """Whether the two subjects of the review have been merged, or one of them no longer exists."""
-    found = set()
-    for key in review.subjects:
-        subject = _subject(review.agent_id, key)
-        while subject is not None and subject.merged_into_id is not None:
-            subject = _subject(review.agent_id, subject.merged_into_id)
-        found.add(subject and subject.pk)
-    return len(review.subjects) > 1 and (len(found) == 1 or None in found)
+    subjects = [subject_standing(review.agent_id, key) for key in review.subjects]
+    return len(subjects) > 1 and (None in subjects or len(set(subjects)) == 1)
 
 
-def _subject(agent_id: int, key: UUID) -> Subject | None:
-    return Subject.objects.filter(agent=agent_id, pk=key).first()
+def subject_standing(agent_id: int, key: UUID) -> Subject | None:
+    """A subject, or the one into which it has been merged since; None if there is none."""
+    subjects = Subject.objects.select_related("agent").filter(agent=agent_id)
+    subject = subjects.filter(pk=key).first()
+    while subject is not None and subject.merged_into_id is not None:
+        subject = subjects.filter(pk=subject.merged_into_id).first()
+    return subject
 
 
 def _with_merged(agent_id: int, subjects: Collection[UUID]) -> set[UUID]:
