@@ -197,30 +197,20 @@ def person_staff_set(*, person: User, staff: bool, by: Principal) -> User:
 
 
 @transaction.atomic
-def person_deactivate(*, person: User, by: Principal) -> User:
-    """Keep a person out and end their sessions. Their tokens of agents stay: those are the agents' own.
+def person_active_set(*, person: User, active: bool, by: Principal) -> User:
+    """Let a person in again, with the role that they had, or keep them out and end their sessions.
 
-    Raises Conflict for oneself, the last owner, and an account that is kept out already.
+    Their tokens of agents stay: those are the agents' own. Raises Conflict for oneself, the last owner, and an account
+    that is so already.
     """
     owner_check(by)
-    person = _locked(person, by, keeps_owner=False)
-    if not person.is_active:
-        raise Conflict(f"{person.username} is already deactivated.")
-    person.is_active = False
+    person = _locked(person, by, keeps_owner=active)
+    if person.is_active == active:
+        raise Conflict(f"{person.username} is already {'active' if active else 'deactivated'}.")
+    person.is_active = active
     person.save(update_fields=["is_active"])
-    _sessions_delete(person)
-    return person
-
-
-@transaction.atomic
-def person_reactivate(*, person: User, by: Principal) -> User:
-    """Let a person in again, with the role that they had. Raises Conflict for an account that is not kept out."""
-    owner_check(by)
-    person = _locked(person, by, keeps_owner=True)
-    if person.is_active:
-        raise Conflict(f"{person.username} is already active.")
-    person.is_active = True
-    person.save(update_fields=["is_active"])
+    if not active:
+        _sessions_delete(person)
     return person
 
 

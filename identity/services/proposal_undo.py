@@ -7,9 +7,16 @@ from django.db import transaction
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.guardrails import remark_check
-from identity.services.proposal_records import change_tell, decision_save, proposal_lock, status_audit
 from identity.services.proposals import identity_propose
-from identity.services.versions import requires_proposal, version_activate, version_current
+from identity.services.versions import (
+    change_tell,
+    decision_save,
+    proposal_lock,
+    requires_proposal,
+    status_audit,
+    version_activate,
+    version_current,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict
 

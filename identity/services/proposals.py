@@ -19,16 +19,28 @@ from identity.models import Agent, ChangeProposal, IdentityVersion, Persona
 from identity.policy.sections import Risk, change_risk, section_check
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from identity.services.guardrails import guardrail_decide, remark_check, section_text_check
-from identity.services.proposal_checks import (
+from identity.services.guardrails import (
     daily_cap_check,
+    guardrail_decide,
     pending_cap_check,
     proposal_waiting,
     proposing_lock,
     rejection_check,
+    remark_check,
+    section_text_check,
 )
-from identity.services.proposal_records import REVIEW, decision_save, pending_check, proposal_lock, status_audit
-from identity.services.versions import agent_lock, approval_check, base_check, version_activate, version_current
+from identity.services.versions import (
+    REVIEW,
+    agent_lock,
+    approval_check,
+    base_check,
+    decision_save,
+    pending_check,
+    proposal_lock,
+    status_audit,
+    version_activate,
+    version_current,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from nousweb.lib.textdiff import merge_texts

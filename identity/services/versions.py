@@ -1,10 +1,14 @@
-"""Make a version of an identity current. Internal: callers have checked rights and guardrails.
+"""Make a version of an identity current, and record a decision about a proposal.
+
+Internal: callers have checked rights and guardrails.
 
 With NOUS_FOUR_EYES no single person can make a text the current one: it becomes current only when one person approves
 the proposal of another. A token's proposal counts as a proposal of the person who made the token and so holds its
 secret. Changes that would be applied at once become proposals, including the restoring of an earlier text. Only the
 command line, whose user could change the database as well, seeds an agent without approval.
 """
+
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -13,6 +17,8 @@ from identity.models import Agent, ApiToken, AuthorFields, ChangeProposal, Ident
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
+from identity.services.guardrails import remark_check
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed, NotFound
 
 
@@ -176,3 +182,77 @@ def version_activate(
         details={"section": section, "version": version.version},
     )
     return version
+
+
+REVIEW = "identity.review_changeproposal"
+
+
+def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, ChangeProposal]:
+    """Lock the agent and the proposal. Raises NotFound if it is gone, or of a persona that `by` may not see."""
+    by.require(REVIEW, proposal.agent)
+    agent = agent_lock(proposal.agent)
+    locked = (
+        ChangeProposal.objects.visible_to(by)
+        .select_for_update(of=("self",))
+        .select_related("version__previous", "restores")
+        .filter(agent=agent, pk=proposal.pk)
+        .first()
+    )
+    if locked is None:
+        raise NotFound("There is no such proposal.")
+    return agent, locked
+
+
+def pending_check(proposal: ChangeProposal) -> None:
+    """Raise Conflict for a proposal that is decided, or past its expiry."""
+    if proposal.status != ChangeProposal.Status.PENDING:
+        who = f" by {proposal.reviewer_name}" if proposal.reviewer_name else ""
+        raise Conflict(
+            f"This proposal is already {proposal.get_status_display().lower()}{who}.", status=proposal.status
+        )
+    if proposal.expires_at <= clock.now():
+        raise Conflict("This proposal has expired.", status=ChangeProposal.Status.EXPIRED)
+
+
+def decision_save(
+    proposal: ChangeProposal,
+    status: ChangeProposal.Status,
+    by: Principal,
+    *,
+    comment: str = "",
+    version: IdentityVersion | None = None,
+    batch: UUID | None = None,
+) -> None:
+    """Save who decided what, and tell the change feed. Its caller writes the audit record. Raises Invalid."""
+    proposal.status = status
+    proposal.reviewer_id, proposal.reviewer_name = by.id, by.name
+    proposal.comment, proposal.batch = remark_check(comment, field="comment"), batch
+    proposal.version = version
+    proposal.decided_at = clock.now()
+    proposal.save()
+    change_tell("proposal.decided", proposal, status=str(status))
+
+
+def change_tell(kind: str, proposal: ChangeProposal, **details: str) -> None:
+    """Record a change of kind `kind` about a proposal in the change feed."""
+    feed_change_record(
+        kind=kind,
+        agent=proposal.agent,
+        persona=proposal.persona,
+        object_type="changeproposal",
+        object_id=proposal.pk,
+        details={"section": proposal.section} | details,
+    )
+
+
+def status_audit(proposal: ChangeProposal, agent: Agent, by: Principal, action: str, before: str, message: str) -> None:
+    """The audit record of a proposal that had the status `before`."""
+    audit_record(
+        by=by,
+        action=action,
+        target=proposal,
+        agent=agent,
+        before={"status": str(before)},
+        after={"status": str(proposal.status)},
+        message=message,
+    )

@@ -18,7 +18,7 @@ from django.utils import timezone
 from identity.models import Agent, AgentKind, Persona
 from identity.principal import Principal
 from identity.services.agents import agent_create
-from identity.services.demo_tour import demo_tour_begin
+from identity.services.personal_settings import demo_tour_begin
 from identity.services.proposals import (
     identity_propose,
     identity_rollback,

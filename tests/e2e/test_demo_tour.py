@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from identity.models import Agent
 from identity.principal import Principal
-from identity.services.demo_tour import demo_tour_begin
+from identity.services.personal_settings import demo_tour_begin
 from tests.e2e.conftest import assert_accessible, press_key
 from tests.factories import make_fact, make_proposal, make_review, make_run
 

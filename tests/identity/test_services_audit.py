@@ -223,7 +223,7 @@ def test_audit_of_a_failed_mutation_is_no_record(world, monkeypatch):
     def fail(**kwargs):
         raise RuntimeError("the trail is broken")
 
-    monkeypatch.setattr("identity.services.proposal_records.audit_record", fail)
+    monkeypatch.setattr("identity.services.versions.audit_record", fail)
     with pytest.raises(RuntimeError):
         proposal_reject(proposal=world.pending, by=world.by)
     world.pending.refresh_from_db()

@@ -28,12 +28,7 @@ from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso
 from memory.services.facts.locks import facts_lock, learning_lock
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
-from memory.services.reviews.blind_samples import (
-    decision_remeasure,
-    fields_before,
-    sample_agrees,
-    verdict_sample,
-)
+from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample
 from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
 from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing

@@ -8,7 +8,7 @@ from django.urls import reverse
 from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, AuditEvent, ChangeProposal, DemoTour
 from identity.principal import Principal
-from identity.services.demo_tour import tour_actions
+from identity.services.personal_settings import tour_actions
 from memory.selectors import visible_reviews
 
 REVIEW_PROPOSAL, REVIEW_MEMORY = "identity.review_changeproposal", "memory.review_memory"

@@ -14,7 +14,7 @@ from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfal
 from identity.models import ChangeProposal, IdentityVersion
 from identity.policy.sections import Risk, Section, assemble_prompt
 from identity.principal import Principal
-from nousweb.console.inbox.filter import RISK_KINDS, InboxRow
+from nousweb.console.inbox.filter import InboxRow
 from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
@@ -113,7 +113,7 @@ class ProposalItem:
     @cached_property
     def row_diff(self) -> TextDiff:
         """The difference that approving it from a row would make, with little context."""
-        before, after = (self.current_text, self.merged) if self.merged is not None else (self.before, self.after)
+        before, after = (self.current_text, self.merged) if self.merged is not None else (self.base_text, self.after)
         return diff_texts(before, after or "", context=1)
 
     @property
@@ -140,10 +140,6 @@ class ProposalItem:
         return f"{self.proposal.get_status_display()}{who}{', with an edited text' if self.proposal.edited else ''}"
 
     @property
-    def before(self) -> str:
-        return self.base_text
-
-    @property
     def after(self) -> str:
         """The text that the section got, when it was edited before it was approved; else the wished one."""
         version = self.proposal.version
@@ -156,7 +152,7 @@ class ProposalItem:
 
     @cached_property
     def diff(self) -> TextDiff:
-        return diff_texts(self.before, self.after)
+        return diff_texts(self.base_text, self.after)
 
     @cached_property
     def warnings(self) -> list[TextWarning]:
@@ -174,10 +170,6 @@ class ProposalItem:
         heading = f"### {self.proposal.get_section_display()}\n"
         text = assemble_prompt({self.proposal.section: self.wished}, level=3).removeprefix(heading)
         return "" if text == self.wished else text
-
-    @property
-    def risk_kind(self) -> str:
-        return RISK_KINDS[Risk(self.proposal.risk)]
 
     @property
     def risk_meaning(self) -> str:

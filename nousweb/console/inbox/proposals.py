@@ -120,7 +120,7 @@ def _proposal_page(
     history = AuditEvent.objects.visible_to(by).of_object("changeproposal", target.pk)
     if target.version_id:
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
-    replaced = item.before if item.merged is None else item.current_text
+    replaced = item.base_text if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
     undo, place = undo_offer(request, by, queue), queue.place(target.pk, by)
     return render(

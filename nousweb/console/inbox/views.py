@@ -16,7 +16,7 @@ from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
-from identity.services.inbox_settings import saved_filter_delete, saved_filter_save
+from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.list_export import export_format, key_rows, list_export

@@ -18,22 +18,21 @@ from django.views.decorators.http import require_http_methods, require_POST
 from identity.models import Agent, Invitation, MailPreference
 from identity.principal import Principal
 from identity.services.accounts import provider_linked
-from identity.services.inbox_settings import mail_preference_set
 from identity.services.people import (
     invitation_accept,
     invitation_create,
     invitation_find,
     invitation_revoke,
     owner_check,
+    person_active_set,
     person_agents_set,
-    person_deactivate,
     person_password_set,
-    person_reactivate,
     person_role_set,
     person_staff_set,
     sessions_end,
     sessions_of,
 )
+from identity.services.personal_settings import mail_preference_set
 from identity.services.second_factors import recovery_codes_left, second_factor_roles
 from nousweb.access.login_sessions import sign_in_note
 from nousweb.access.person_backend import BACKEND, people_with_access
@@ -179,10 +178,10 @@ def person_change(request: HttpRequest, pk: int, change: str) -> HttpResponse:
 
 def _changed(who: User, change: str, by: Principal) -> str:
     if change == "deactivate":
-        person_deactivate(person=who, by=by)
+        person_active_set(person=who, active=False, by=by)
         return f"{who.username} was deactivated and signed out everywhere."
     if change == "reactivate":
-        person_reactivate(person=who, by=by)
+        person_active_set(person=who, active=True, by=by)
         return f"{who.username} was reactivated."
     if change in ("staff_give", "staff_take"):
         person_staff_set(person=who, staff=change == "staff_give", by=by)

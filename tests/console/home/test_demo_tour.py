@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
-from identity.services.demo_tour import demo_tour_begin
 from identity.services.people import person_agents_set
+from identity.services.personal_settings import demo_tour_begin
 from memory.services.erasure import agent_erase
 from tests.factories import make_fact, make_proposal, make_review, make_run
 from tests.http import browser

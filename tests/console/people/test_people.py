@@ -17,7 +17,7 @@ from identity.services.people import (
     invitation_accept,
     invitation_create,
     invitation_revoke,
-    person_deactivate,
+    person_active_set,
     person_role_set,
     sessions_of,
     sessions_purge,
@@ -196,7 +196,7 @@ def test_people_are_managed_by_owners_alone(owner, charlie, actor):
     for attempt in (
         lambda who: invitation_create(role="Viewer", by=who),
         lambda who: person_role_set(person=charlie, role="Owner", by=who),
-        lambda who: person_deactivate(person=owner, by=who),
+        lambda who: person_active_set(person=owner, active=False, by=who),
     ):
         for who in (by, actor, Principal.of_system("tests")):
             with pytest.raises(NotAllowed):
@@ -210,11 +210,11 @@ def test_last_owner_cannot_go(owner):
     second = User.objects.create_superuser("otto", password=PASSWORD)
     by = Principal.of_user(owner)
     with pytest.raises(Conflict, match="your own account"):
-        person_deactivate(person=owner, by=by)
-    person_deactivate(person=second, by=by)
+        person_active_set(person=owner, active=False, by=by)
+    person_active_set(person=second, active=False, by=by)
     stale = Principal.of_user(User.objects.get(pk=second.pk))
     with pytest.raises(NotAllowed):
-        person_deactivate(person=owner, by=stale)
+        person_active_set(person=owner, active=False, by=stale)
     assert User.objects.filter(is_superuser=True, is_active=True).count() == 1
 
 
@@ -224,7 +224,7 @@ def test_two_owners_who_keep_each_other_out_leave_one(transactional_db):
 
     def out(number):
         try:
-            person_deactivate(person=pair[1 - number], by=Principal.of_user(pair[number]))
+            person_active_set(person=pair[1 - number], active=False, by=Principal.of_user(pair[number]))
         except Conflict:
             pass
         finally:

@@ -11,7 +11,7 @@ from django.test import Client
 
 from identity.models import AuditEvent
 from identity.principal import Principal
-from identity.services.people import person_deactivate
+from identity.services.people import person_active_set
 from identity.services.second_factors import second_factor_enrol, second_factor_secret
 from nousweb.lib import clock
 from tests.factories import PASSWORD
@@ -54,7 +54,7 @@ def test_groups_make_an_account_and_let_nobody_in_who_is_kept_out(provider, owne
     assert [(one.action, one.author_name) for one in made] == [
         (action, "OpenID Connect") for action in ("user.create", "user.link", "user.roles")
     ]
-    person_deactivate(person=rosa, by=Principal.of_user(owner))
+    person_active_set(person=rosa, active=False, by=Principal.of_user(owner))
     assert not is_in(client)
     refusals = {
         "1": "Your account is deactivated.",

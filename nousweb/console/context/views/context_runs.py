@@ -22,7 +22,7 @@ from context.selectors import run_get
 from context.services.agent_response import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
-from identity.services.demo_tour import demo_tour_look
+from identity.services.personal_settings import demo_tour_look
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.view_helpers import principal_of

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from identity.services.proposal_records import REVIEW
+from identity.services.versions import REVIEW
 from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.home.dashboard import CHOICES, dashboard
 

@@ -25,9 +25,8 @@ from identity.selectors import (
     version_get,
 )
 from identity.services.guardrails import guardrail_decide, section_text_check
-from identity.services.proposal_records import REVIEW
 from identity.services.proposals import ChangeResult, identity_propose, identity_rollback
-from identity.services.versions import StaleBase, version_current
+from identity.services.versions import REVIEW, StaleBase, version_current
 from nousweb.console.common.charts import stacked_bar
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.view_helpers import applied_offer, form_refuse, layout_of, principal_of, section_named

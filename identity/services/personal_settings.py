@@ -1,14 +1,15 @@
-"""A person's own settings of the inbox: saved filters, and e-mail."""
+"""A person's own settings: saved filters of the inbox, e-mail, and the guided demo."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import transaction
+from django.db import models, transaction
 
-from identity.models import MailPreference, SavedFilter
+from identity.models import Agent, AuditEvent, DemoTour, MailPreference, SavedFilter
 from identity.policy.inbox import MAX_FILTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.inbox_items import person_of
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.validation import text_check, visible_text_check
 
@@ -62,3 +63,49 @@ def mail_preference_set(*, email: str, at_once: bool, digest: bool, by: Principa
         by=by, action="mail_preference.set", target=person, agent=None, after={**fields, "has_address": bool(email)}
     )
     return kept
+
+
+@transaction.atomic
+def demo_tour_begin(*, agent: Agent, by: Principal) -> DemoTour:
+    """Guide this person through the data of the demo agent from now on. Raises NotAllowed for callers that are no
+    person."""
+    tour = DemoTour.objects.create(person=person_of(by), agent_slug=agent.slug)
+    audit_record(by=by, action="demo_tour.begin", target=tour, agent=None)
+    return tour
+
+
+@transaction.atomic
+def demo_tour_leave(*, leaves: bool, by: Principal) -> bool:
+    """Show the guided demo no more, or again as far as it was; False where there is none, or it is so already."""
+    tour = DemoTour.objects.filter(person=person_of(by), left_at__isnull=leaves).first()
+    if tour is None:
+        return False
+    tour.left_at = clock.now() if leaves else None
+    tour.save(update_fields=["left_at"])
+    audit_record(by=by, action="demo_tour.leave" if leaves else "demo_tour.resume", target=tour, agent=None)
+    return True
+
+
+@transaction.atomic
+def demo_tour_look(*, agent: Agent, target: models.Model, label: str, by: Principal) -> bool:
+    """Record, once, that a guided person was shown the page of a step; False if nothing is recorded.
+
+    Reading leaves no record otherwise, so that this is the only sign of it.
+    """
+    tour = DemoTour.objects.filter(person_id=int(by.id), agent_slug=agent.slug, left_at=None).first()
+    if tour is None or tour_actions(tour, ["demo_tour.look"]):
+        return False
+    audit_record(by=by, action="demo_tour.look", target=target, agent=agent, label=label)
+    return True
+
+
+def tour_actions(tour: DemoTour, actions: list[str]) -> set[str]:
+    """The actions among these that the person has done on the agent since the guided demo began, by the audit trail."""
+    done = AuditEvent.objects.filter(
+        author_kind="person",
+        author_id=str(tour.person_id),
+        agent_slug=tour.agent_slug,
+        at__gte=tour.began_at,
+        action__in=actions,
+    )
+    return set(done.order_by().values_list("action", flat=True).distinct())
