@@ -43,7 +43,21 @@ class DateInput(forms.DateInput):
     input_type = "date"
 
 
-class AuditFilter(django_filters.FilterSet):
+class ListFilter(django_filters.FilterSet):
+    """What a list of the console can be filtered by."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.form.is_valid() and any(self.form.cleaned_data.values()))
+
+    @property
+    def results(self) -> Any:
+        """The rows that pass, and none where a filter could not be read."""
+        return self.qs if self.form.is_valid() else self.queryset.none()
+
+
+class AuditFilter(ListFilter):
     """Filters of the audit trail: who did what, when, to what."""
 
     agent = django_filters.ChoiceFilter(field_name="agent_slug", choices=[], empty_label="Any agent", label="Agent")

@@ -11,7 +11,7 @@ import django_filters
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from identity.selectors.filters import DateInput
+from identity.selectors.filters import DateInput, ListFilter
 from memory.models import (
     Censor,
     Decision,
@@ -20,6 +20,7 @@ from memory.models import (
     Event,
     EventKind,
     Fact,
+    FactChange,
     Job,
     MemoryReview,
     Procedure,
@@ -94,7 +95,7 @@ def _open(column: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
     return method
 
 
-class MemoryFilter(django_filters.FilterSet):
+class MemoryFilter(ListFilter):
     """What one list of memories can be filtered by, in the console by its form and in the API by `narrow`.
 
     A method is a function, so that `narrow` needs no form.
@@ -106,16 +107,6 @@ class MemoryFilter(django_filters.FilterSet):
         for name, value in values.items():
             queryset = cls.base_filters[name].filter(queryset, value)
         return queryset
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether anything is left out."""
-        return bool(self.form.is_valid() and any(self.form.cleaned_data.values()))
-
-    @property
-    def results(self) -> Any:
-        """The rows that pass, and none where a filter could not be read."""
-        return self.qs if self.form.is_valid() else self.queryset.none()
 
 
 def _of_trust(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
@@ -225,6 +216,30 @@ class FactFilter(KeyedFilter):
 def _subject_words(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:
     spelled = SubjectAlias.objects.filter(agent=OuterRef("agent"), subject=OuterRef("pk"), spelling__icontains=value)
     return queryset.filter(Exists(spelled) | Q(name__icontains=value))
+
+
+def _decided_by(queryset: QuerySet[FactChange], name: str, value: str) -> QuerySet[FactChange]:
+    by_judge = Q(evidence__has_key="judge")
+    if value == "judge":
+        return queryset.filter(by_judge)
+    by_person = Q(author_kind="person")
+    return queryset.filter(by_person) if value == "person" else queryset.exclude(by_person).exclude(by_judge)
+
+
+class SupersessionFilter(MemoryFilter):
+    subject = django_filters.CharFilter(field_name="fact__subject", lookup_expr="icontains", label="Subject")
+    way = django_filters.ChoiceFilter(
+        method=_decided_by,
+        choices=[("judge", "By the judge"), ("rule", "By the rules"), ("person", "By a person")],
+        empty_label="Anybody",
+        label="Decided",
+    )
+    since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
+    until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
+
+    class Meta:
+        model = FactChange
+        fields: list[str] = []
 
 
 class SubjectFilter(MemoryFilter):

@@ -4,9 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.paginator import Page
+from django.forms import BaseForm
 from django.http import HttpRequest
+from django.utils.http import urlencode
 
 from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
+from nousweb.lib.keyset_page import KeysetPage
 
 Value = str | Callable[[Any], Any]
 """An attribute of a row, or a function of it."""
@@ -83,26 +87,29 @@ class ListPage:
     def nouns(self) -> str:
         return f"{self.noun}s"
 
-    def context(self, request: HttpRequest, rows: Any, *, kept: dict[str, str] | None = None) -> dict[str, Any]:
-        """What `base_list.html` needs of the page that the address names, beside the filter form.
-
-        `kept` are the parameters that stay when the filters are cleared.
-        """
+    def page(self, request: HttpRequest, rows: Any) -> "KeysetPage[Any] | Page[Any]":
+        """The page of `rows` that the address names. Raises Invalid."""
         if self.numbered:
-            paginator = BoundedPaginator(rows, self.size)
-            page: Any = paginator.get_page(request.GET.get("page"))
-            shown, full = list(page), paginator.is_full
-        else:
-            page = request_page(request, rows, self.moment, size=self.size)
-            shown, full = page.rows, False
-        kept = kept or {}
-        query = "&".join(f"{name}={value}" for name, value in kept.items())
+            return BoundedPaginator(rows, self.size).get_page(request.GET.get("page"))
+        return request_page(request, rows, self.moment, size=self.size)
+
+    def context(
+        self,
+        request: HttpRequest,
+        page: "KeysetPage[Any] | Page[Any]",
+        form: BaseForm,
+        is_filtered: bool,
+        kept: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """What `base_list.html` needs. `kept` are the parameters that stay when the filters are cleared."""
+        query = urlencode(kept or {})
         return {
             "list": self,
             "page": page,
-            "rows": shown,
-            "full": full,
+            "rows": page.rows if isinstance(page, KeysetPage) else list(page),
             "query": query_without(request),
-            "kept": kept,
+            "form": form,
+            "is_filtered": is_filtered,
+            "kept": kept or {},
             "all_url": f"{request.path}?{query}" if query else request.path,
         }

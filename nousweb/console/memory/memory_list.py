@@ -48,8 +48,8 @@ class MemoryList(ListPage):
             export = self.export or ListExport(self.title, model_columns(self.model))
             return list_export(request, export, keyset_rows(rows, self.moment), agent=scope.agent, both=scope.both)
         kept = {**({"persona": "subconscious"} if scope.both else {}), **kept}
-        context = base_context(request, scope, form=found.form, is_filtered=found.is_filtered)
-        context |= self.context(request, self.narrow(rows), kept=kept)
+        page = self.page(request, self.narrow(rows))
+        context = base_context(request, scope, **self.context(request, page, found.form, found.is_filtered, kept))
         for row in context["rows"]:
             # The address of a row names its agent, which this saves to read again.
             row.agent = scope.agent

@@ -85,16 +85,16 @@ def test_pages_lead_through_both_streams(administrator, ada):
     while True:
         page = shown(administrator, **query)
         seen += re.findall(r"loop-\d\d\d", page)
-        found = re.search(r"before=([a-z0-9.]+)", page)
+        found = re.search(r"after=([a-z0-9.]+)", page)
         if found is None:
             break
-        query["before"] = found[1]
+        query["after"] = found[1]
     assert seen == [f"loop-{number:03}" for number in reversed(range(130))]
 
 
-@pytest.mark.parametrize("before", ["x", "a", "a-1", "a1.b2", "a" + "9" * 40, "a²", "."])
-def test_a_foreign_place_is_the_first_page(viewer, ada, before):
-    assert titles(shown(viewer, before=before))
+@pytest.mark.parametrize("place", ["x", "a", "a-1", "a1.b2", "a" + "9" * 40, "a²", "."])
+def test_a_foreign_place_is_the_first_page(viewer, ada, place):
+    assert titles(shown(viewer, after=place))
 
 
 def test_the_number_of_statements_stays(administrator, ada, actor, actor_token, api, bob):

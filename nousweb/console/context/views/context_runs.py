@@ -24,7 +24,8 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from identity.services.personal_settings import demo_tour_look
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
-from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.common.list_page import ListPage
+from nousweb.console.common.pagination import query_without
 from nousweb.console.common.view_helpers import principal_of
 from nousweb.console.context.answer_marks import answer_pieces
 from nousweb.console.context.contested_links import contested_links
@@ -41,6 +42,11 @@ SHOWN_COLUMNS = (
     "failed_sections", "censors",
 )  # fmt: skip
 RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
+LIST = ListPage(
+    title="Context runs",
+    noun="run",
+    empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
+)
 
 
 @require_safe
@@ -54,18 +60,9 @@ def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
     if export_format(request) and form.is_valid():
         rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
-    runs = found.annotate(beginning=Left("input", 160))
-    return render(
-        request,
-        "context/context_runs.html",
-        {
-            "agent": agent,
-            "form": form,
-            "is_filtered": form.is_filtered,
-            "page": request_page(request, runs, "created_at"),
-            "query": query_without(request),
-        },
-    )
+    page = LIST.page(request, found.annotate(beginning=Left("input", 160)))
+    context = {"agent": agent, **LIST.context(request, page, form, form.is_filtered)}
+    return render(request, "context/context_runs.html", context)
 
 
 @require_safe

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -13,15 +14,38 @@ from identity.models import AuditEvent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors.filters import AuditFilter
 from nousweb.console.common.audit_phrases import audit_phrase
-from nousweb.console.common.list_export import export_format, keyset_rows, list_export
+from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
+from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.object_links import object_url
+from nousweb.console.common.pagination import PAGE_SIZE
 from nousweb.console.common.view_helpers import principal_of
-from nousweb.console.identity.list_exports import AUDIT
 from nousweb.lib.errors import NotFound
+from nousweb.lib.keyset_page import KeysetPage
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 VIEW = "identity.view_auditevent"
-PAGE_SIZE = 50
+LIST = ListPage(
+    title="Audit trail", noun="record", empty="Every change by people and agents is recorded here permanently."
+)
+AUDIT = ListExport(
+    "Audit trail",
+    (
+        "id",
+        "at",
+        "author_kind",
+        "author_name",
+        "action",
+        "object_type",
+        "object_id",
+        "object_label",
+        "message",
+        ("agent", lambda event: event.agent_slug),
+        "persona",
+        "channel",
+        "request_id",
+    ),
+)
+"""Without the states before and after, which the list does not show either."""
 
 
 @require_safe
@@ -34,23 +58,11 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
-    rows, newer, older = _page(found.qs, request) if found.form.is_valid() else ([], None, None)
-    query = request.GET.copy()
-    for name in ("before", "after"):
-        query.pop(name, None)
-    return render(
-        request,
-        "identity/audit.html",
-        {
-            "form": found.form,
-            "rows": rows,
-            "query": query.urlencode(),
-            "chosen": _chosen(query, rows),
-            "newer": newer,
-            "older": older,
-            "is_filtered": any(query.values()),
-        },
+    page = _page(found.results, request)
+    context = LIST.context(
+        request, page, found.form, found.is_filtered
     )
+    return render(request, "identity/audit.html", {**context, "chosen": _chosen(request.GET, page.rows)})
 
 
 @require_safe
@@ -81,18 +93,17 @@ def _chosen(query: QueryDict, rows: Sequence[AuditEvent]) -> list[dict[str, str]
     return chosen
 
 
-def _page(found: Any, request: HttpRequest) -> tuple[list[AuditEvent], int | None, int | None]:
-    """The rows of this page, and the ids from which the pages beside it start."""
+def _page(events: QuerySet[AuditEvent], request: HttpRequest) -> KeysetPage[AuditEvent]:
+    """The records before or after the id that the address names: an id is found fast with each of the filters."""
     before, after = _row_id(request.GET.get("before")), _row_id(request.GET.get("after"))
-    if after is not None:
-        rows = list(found.filter(pk__gt=after).order_by("pk")[: PAGE_SIZE + 1])
-        more_new = len(rows) > PAGE_SIZE
-        rows = rows[:PAGE_SIZE][::-1]
-        return rows, rows[0].pk if more_new else None, rows[-1].pk if rows else None
-    rows = list((found.filter(pk__lt=before) if before is not None else found)[: PAGE_SIZE + 1])
-    more_old = len(rows) > PAGE_SIZE
-    rows = rows[:PAGE_SIZE]
-    return rows, rows[0].pk if before is not None and rows else None, rows[-1].pk if more_old else None
+    if before is not None:
+        rows = list(events.filter(pk__gt=before).order_by("pk")[: PAGE_SIZE + 1])
+        later, rows = len(rows) > PAGE_SIZE, rows[:PAGE_SIZE][::-1]
+        earlier = bool(rows)
+    else:
+        rows = list((events if after is None else events.filter(pk__lt=after))[: PAGE_SIZE + 1])
+        earlier, later, rows = len(rows) > PAGE_SIZE, after is not None and bool(rows), rows[:PAGE_SIZE]
+    return KeysetPage(rows, str(rows[0].pk) if later else "", str(rows[-1].pk) if earlier else "")
 
 
 def _row_id(value: str | None) -> int | None:

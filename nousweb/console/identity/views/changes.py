@@ -13,9 +13,11 @@ from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
 from nousweb.console.common.change_kinds import change_details, kind_choices, kind_title
+from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.object_links import change_links
 from nousweb.console.common.pagination import PAGE_SIZE, query_without
 from nousweb.console.common.view_helpers import principal_of
+from nousweb.lib.keyset_page import KeysetPage
 
 MAX_DIGITS = 18
 
@@ -40,6 +42,14 @@ class ChangesForm(forms.Form):
             del self.fields["persona"]
 
 
+LIST = ListPage(
+    title="Changes",
+    noun="change",
+    empty="All changes of this agent are listed here and sent to readers of GET /api/changes and to webhooks.",
+    is_exported=False,
+)
+
+
 @require_safe
 def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
     """The feed of an agent, a page at a time: of the kinds and personas that this person may know of."""
@@ -61,27 +71,24 @@ def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
     kinds = _kinds(filters.get("kind", ""), allowed)
     for persona in streams:
         stream_publish(agent.pk, persona)
-    before = _places(request.GET.get("before", ""))
+    before = _places(request.GET.get("after", ""))
     found = changes_latest(agent=agent, streams=streams, kinds=kinds, before=before, limit=PAGE_SIZE)
     links = change_links(agent, found.changes, streams)
     rows = [
         (change, kind_title(change.kind), links[change.pk], change_details(change.kind, change.details))
         for change in found.changes
     ]
-    return render(
-        request,
-        "identity/changes.html",
-        {
-            "agent": agent,
-            "form": form,
-            "rows": [] if form.errors else rows,
-            "is_filtered": bool(filters.get("kind") or filters.get("persona")),
-            "query": query_without(request, "agent"),
-            "first": not before,
-            "earlier": _cursor(found.before),
-            "shows_persona": len(streams) > 1,
-        },
-    )
+    is_filtered = bool(filters.get("kind") or filters.get("persona"))
+    page = KeysetPage(list(found.changes), "", _cursor(found.before))
+    context = {
+        **LIST.context(request, page, form, is_filtered),
+        "agent": agent,
+        "rows": [] if form.errors else rows,
+        "query": query_without(request, "agent"),
+        "past_first": bool(before),
+        "shows_persona": len(streams) > 1,
+    }
+    return render(request, "identity/changes.html", context)
 
 
 def _kinds(asked: str, allowed: frozenset[str]) -> frozenset[str]:

@@ -26,13 +26,13 @@ from identity.services.webhooks import (
     webhooks_of,
 )
 from nousweb.console.common.change_kinds import kind_choices
-from nousweb.console.common.list_export import export_format, keyset_rows, list_export
+from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export, model_columns
 from nousweb.console.common.view_helpers import form_refuse, principal_of
-from nousweb.console.identity.list_exports import DELIVERIES
 from nousweb.console.identity.token_forms import SCOPE_MEANING
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 DELIVERIES_A_PAGE = 50
+DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
 STATE_KINDS = {"active": "ok", "paused": "neutral", "disabled": "block"}
 STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
 
