@@ -59,9 +59,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
     page = _page(found.results, request)
-    context = LIST.context(
-        request, page, found.form, found.is_filtered
-    )
+    context = LIST.context(request, page, found.form, found.is_filtered)
     return render(request, "identity/audit.html", {**context, "chosen": _chosen(request.GET, page.rows)})
 
 
