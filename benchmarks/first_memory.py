@@ -136,8 +136,8 @@ def main() -> None:
             with serving(shell, folder):
                 started = time.monotonic() - began
                 quiet = {"env": shell, "check": True, "capture_output": True, "text": True}
-                subprocess.run(["nous", "agent", "create", "ada"], **quiet)
-                made = ["nous", "token", "create", "ada", "--persona", "actor"]
+                subprocess.run(["nous", "createagent", "ada"], **quiet)
+                made = ["nous", "createtoken", "ada", "--persona", "actor"]
                 token = subprocess.run(made, **quiet).stdout.strip()
                 ready = time.monotonic() - began
                 print(f"empty server ready: {started:.1f} s; agent and token: {ready - started:.1f} s\n")

@@ -110,7 +110,7 @@ def cookie_of_a_person() -> str:
     person = get_user_model().objects.create_superuser("bench", password=None)
     session = SessionStore()
     session[SESSION_KEY] = str(person.pk)
-    session[BACKEND_SESSION_KEY] = "nousweb.access.person_backend.PersonBackend"
+    session[BACKEND_SESSION_KEY] = "nousweb.access.log_in.PersonBackend"
     session[HASH_SESSION_KEY] = person.get_session_auth_hash()
     session.save()
     return f"sessionid={session.session_key}"

@@ -26,7 +26,7 @@ class NousWebConfig(AppConfig):
         from django_q.models import Task
         from django_q.signals import call_hook, post_execute_in_worker, pre_enqueue
 
-        from nousweb.access.login_sessions import sign_ins_watch
+        from nousweb.access.log_in import sign_ins_watch
         from nousweb.queue import failed_task_retry, task_check
 
         sign_ins_watch()

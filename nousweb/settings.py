@@ -267,16 +267,16 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 
-AUTHENTICATION_BACKENDS = ["nousweb.access.login_throttling.LoginLock", "nousweb.access.person_backend.PersonBackend"]
-AXES_HANDLER = "nousweb.access.login_throttling.LoginGuard"
+AUTHENTICATION_BACKENDS = ["nousweb.access.log_in.LoginLock", "nousweb.access.log_in.PersonBackend"]
+AXES_HANDLER = "nousweb.access.log_in.LoginGuard"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(minutes=LOGIN_LOCK_MINUTES)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "nousweb.lib.caller_identity.client_address"
-AXES_USERNAME_CALLABLE = "nousweb.access.login_throttling.login_name"
-AXES_LOCKOUT_CALLABLE = "nousweb.access.login_throttling.login_locked"
+AXES_USERNAME_CALLABLE = "nousweb.access.log_in.login_name"
+AXES_LOCKOUT_CALLABLE = "nousweb.access.log_in.login_locked"
 # The audit trail has what matters; the rest is personal data that nobody reads.
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False

@@ -173,7 +173,7 @@ def _written(run: ExportRun) -> tuple[int, int]:
                 continue
             saved = now
             if now - began > MOST_SECONDS:
-                raise Conflict("This agent is too large to be exported here. Use the command nous export.")
+                raise Conflict("This agent is too large to be exported here. Use the command nous exportagent.")
             if not beside.submit(_progress_save, run, count).result():
                 raise ExportStopped
         size = file.tell()

@@ -135,7 +135,7 @@ def format_find(path: Path) -> str:
             value = record.value
             if isinstance(value, dict):
                 if value.get("format") == AGENT_EXPORT:
-                    raise BadEntry("line 1", "this is an exported agent; `nous import FILE` makes an agent of it.")
+                    raise BadEntry("line 1", "this is an exported agent; `nous importagent FILE` makes an agent of it.")
                 for one in FORMATS.values():
                     if one.fits(value):
                         return one.name

@@ -77,7 +77,7 @@ def run_create(
         raise Invalid(
             "This file is empty."
             if file_bytes <= 0
-            else f"A file holds at most {MAX_FILE_BYTES >> 20} MB here; `nous import memory` takes any.",
+            else f"A file holds at most {MAX_FILE_BYTES >> 20} MB here; `nous importmemory` takes any.",
             field="file",
         )
     run = ImportRun(

@@ -31,7 +31,7 @@ from requests import RequestException
 
 from identity.models import Invitation
 from identity.services.accounts import provider_account_sign_in
-from nousweb.access.person_backend import BACKEND
+from nousweb.access.log_in import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.access.second_factor_step import PROVIDER, is_fresh, proof_set
 from nousweb.lib.errors import DomainError, Invalid, NotAllowed

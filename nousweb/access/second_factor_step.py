@@ -18,7 +18,7 @@ from django.utils.functional import SimpleLazyObject
 
 from identity.policy.second_factors import FRESH_FOR, FRESH_PAGES, LOGIN_MINUTES
 from identity.services.people import sign_in_follow
-from nousweb.access.person_backend import people_with_access
+from nousweb.access.log_in import people_with_access
 from nousweb.lib.problem_documents import page_sending
 
 PROOF = "second_factor_proof"

@@ -5,13 +5,14 @@ trip is made.
 
 Behind a pooler that shares connections between transactions (NOUS_DB_PREPARE=0) nothing is set, since other clients
 would get the settings. The limits are then the role's own (docs/operations.md). Nor are rows read from a server-side
-cursor outside of a transaction, which would stay on one connection while the program gets another.
-"""
+cursor outside of a transaction, which would stay on one connection while the program gets another."""
 
 import select
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import Error
 from django.db.backends.postgresql import base
 from django.db.backends.utils import CursorWrapper
@@ -19,8 +20,23 @@ from pgvector import HalfVector
 from pgvector.psycopg.halfvec import HalfVectorBinaryDumper, HalfVectorDumper
 from psycopg.pq import TransactionStatus
 
-from nousweb.database import checks  # noqa: F401  (registers what it holds)
+from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.database.statement_timeouts import LIMITS, work_at_hand
+
+
+@register(Tags.database)
+def database_role_check(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of a role that could change the audit trail. Asked for with `check --database default`."""
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        try:
+            weakness = product_role_weakness(alias)
+        except Error:
+            continue  # That it cannot be reached, others say.
+        if weakness:
+            hint = "Give the tables to an owner of their own: docs/operations.md, 'A PostgreSQL of your own'."
+            found.append(Warning(weakness, hint=hint, id="nous.W001"))
+    return found
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

@@ -21,8 +21,8 @@ from pydantic import ValidationError
 
 from identity.principal import Principal
 from nousweb import __version__
-from nousweb.mcp import prompts, resources, tools
-from nousweb.mcp.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
+from nousweb.mcp import resources, tools
+from nousweb.mcp.operations import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
 
 CATALOGUE_TTL = 3_600_000
 """Milliseconds for which a client may keep the lists, which only a new release changes."""
@@ -78,7 +78,7 @@ def _call_tool(by: Principal, params: types.CallToolRequestParams) -> types.Resu
 
 
 def _get_prompt(by: Principal, params: types.GetPromptRequestParams) -> types.Result:
-    return prompts.filled_in(by, params.name, params.arguments or {})
+    return resources.prompt_filled(by, params.name, params.arguments or {})
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -92,7 +92,7 @@ HANDLERS: Mapping[str, Handler] = {
         resource_templates=resources.listed_templates(), ttl_ms=CATALOGUE_TTL
     ),
     "resources/read": lambda by, params: resources.read(by, str(params.uri)),
-    "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[prompts.CONTEXT], ttl_ms=CATALOGUE_TTL),
+    "prompts/list": lambda by, params: types.ListPromptsResult(prompts=[resources.CONTEXT], ttl_ms=CATALOGUE_TTL),
     "prompts/get": _get_prompt,
 }
 

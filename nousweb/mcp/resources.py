@@ -1,5 +1,6 @@
-"""The resources that a client can read without calling a tool."""
+"""The resources that a client can read without calling a tool, and the prompt."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -7,8 +8,7 @@ import mcp_types as types
 from pydantic_core import to_json
 
 from identity.principal import Principal
-from nousweb.mcp.errors import InvalidParams
-from nousweb.mcp.operations import Operation
+from nousweb.mcp.operations import InvalidParams, Operation
 
 JSON = "application/json"
 
@@ -97,3 +97,27 @@ def read(by: Principal, uri: str) -> types.ReadResourceResult:
         contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(answer.body).decode())
         return types.ReadResourceResult(contents=[contents])
     raise InvalidParams("There is no such resource.", {"uri": uri})
+
+
+CONTEXT = types.Prompt(
+    name="context",
+    title="Context",
+    description="The prompt to think with about an input: identity, memories that matter to it, working memory.",
+    arguments=[
+        types.PromptArgument(name="input", title="Input", description="What was just asked", required=True),
+        types.PromptArgument(name="session_id", title="Session", description="The conversation; “mcp” by default"),
+    ],
+)
+ASSEMBLY = Operation("POST", "context")
+
+
+def prompt_filled(by: Principal, name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
+    """The prompt `name` for `arguments`. Raises InvalidParams for another name, and where the context is refused."""
+    if name != CONTEXT.name:
+        raise InvalidParams(f"There is no prompt {name[:100]!r}.")
+    answer = ASSEMBLY.call(by, {"session_id": "mcp", **arguments})
+    if answer.refused:
+        raise InvalidParams(f"{answer.body['title']}: {answer.body['detail']}", answer.body)
+    text = f"{answer.body['system_prompt']}\n\n{arguments['input']}"
+    message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+    return types.GetPromptResult(description=f"Context {answer.body['id']}", messages=[message])

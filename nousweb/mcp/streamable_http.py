@@ -1,5 +1,7 @@
 """MCP over streamable HTTP at `/mcp`: a message, or a batch of them, in; one JSON answer out."""
 
+import base64
+import binascii
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,11 +16,23 @@ from pydantic_core import from_json
 
 from identity.principal import acting
 from nousweb.access.api_authentication import TokenAuth
-from nousweb.access.oauth.metadata import challenge, resource_of
+from nousweb.access.oauth.views import challenge, resource_of
 from nousweb.lib.problem_documents import problem
-from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
-from nousweb.mcp.header_values import decoded
+from nousweb.mcp.operations import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
+
+PREFIX, SUFFIX = "=?base64?", "?="
+
+
+def decoded(value: str | None) -> str | None:
+    """The decoded header; None if it is absent or its base64 is broken."""
+    if value is None or not (value.startswith(PREFIX) and value.endswith(SUFFIX)):
+        return value
+    try:
+        return base64.b64decode(value.removeprefix(PREFIX).removesuffix(SUFFIX), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
 
 logger = structlog.get_logger(__name__)
 

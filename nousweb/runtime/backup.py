@@ -20,8 +20,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from nousweb.runtime.postgres import PostgresProblem
-from nousweb.runtime.postgres.address import address_variables
-from nousweb.runtime.postgres.paths import installed_programs
+from nousweb.runtime.postgres.paths import address_variables, installed_programs
 
 FORMAT, VERSION = "nous.backup", 1
 DUMP, ABOUT, SECRET, FORMER = "nous.dump", "backup.json", "secret_key", "secret_key.former"

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import multiprocess
 
 from nousweb.lib.env import read, whole
-from nousweb.runtime.web_worker.request_limits import limits_read
+from nousweb.runtime.web_worker.connection import limits_read
 
 _host = read("NOUS_HOST", str, "127.0.0.1")
 _port = read("NOUS_PORT", whole(1, 65535), 8000)

@@ -29,7 +29,7 @@ exec {curl} "$@" -w '%{{stderr}}HTTP %{{http_code}}\\n'
 """
 """curl, which also says each status on standard error: by itself it is content with a refusal."""
 NOUS = """#!/bin/sh
-exec {python} -c 'from nousweb.runtime.nous_command import main; main()' "$@"
+exec {python} -c 'from nousweb.runtime.command_line import main; main()' "$@"
 """
 """What the installed package brings as `nous`."""
 

@@ -11,7 +11,6 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from identity.services.webhook_delivery import webhook_signature
-from nousweb.runtime.nous_command import COMMANDS
 from tests.docs.demo_server import DemoServer
 from tests.docs.interpreters import Interpreter, python, shell
 from tests.docs.snippets import DOCUMENTS, NOT_RUN, TEXT, Snippet, indented_blocks, snippets
@@ -132,9 +131,6 @@ def commands_checked(snippet: Snippet) -> None:
         if program is None:
             continue
         typed = words[words.index(program) + 1 :]
-        if program == "nous":
-            spoken = max((known for known in COMMANDS if tuple(typed[: len(known)]) == known), key=len)
-            typed = [*COMMANDS[spoken][0], *typed[len(spoken) :]]
         parser = load_command_class(get_commands()[typed[0]], typed[0]).create_parser("manage.py", typed[0])
         accepted = parser.format_help()
         for action in parser._actions:

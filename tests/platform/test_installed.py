@@ -146,8 +146,8 @@ def run(shell, *words):
 
 def test_installed_wheel_serves_and_the_doctor_finds_nothing_wrong(shell):
     assert run(shell, "migrate", "--verbosity", "0") == (0, "")
-    assert run(shell, "agent", "create", "ada", "--name", "Ada")[0] == 0
-    code, token = run(shell, "token", "create", "ada", "--persona", "actor")
+    assert run(shell, "createagent", "ada", "--name", "Ada")[0] == 0
+    code, token = run(shell, "createtoken", "ada", "--persona", "actor")
     assert code == 0
     assert token.strip().splitlines()[-1].startswith("nous_")
     serve = shell("serve")

@@ -336,7 +336,7 @@ class TestRefusals:
     def test_external_server_requirements(
         self, version: int, row: tuple[str | None, str] | None, sentence: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        target = "nousweb.runtime.postgres.requirements.psycopg.connect"
+        target = "nousweb.runtime.postgres.paths.psycopg.connect"
         monkeypatch.setattr(target, lambda *a, **k: Answering(version, row))
         if sentence is None:
             check_requirements("postgresql://db/nous")

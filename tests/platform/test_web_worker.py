@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from nousweb.lib.caller_identity import caller_accepted, caller_of, caller_refused
-from nousweb.runtime.web_worker.request_admission import Admission
-from nousweb.runtime.web_worker.request_heads import RequestRejected, head_of
-from nousweb.runtime.web_worker.request_limits import Limits
-from nousweb.runtime.web_worker.warm_threads import LastWaiterQueue, WarmThreadPool
+from nousweb.runtime.web_worker.admission import Admission, LastWaiterQueue, WarmThreadPool
+from nousweb.runtime.web_worker.connection import Limits, RequestRejected, head_of
 from tests.product import Product, product_running, until
 
 LIMITS = Limits(

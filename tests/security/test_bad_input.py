@@ -12,7 +12,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
-from nousweb.runtime.wsgi_handler import Request
+from nousweb.wsgi import Request
 from tests.api.problems import assert_problem
 from tests.factories import SYSTEM, make_person
 from tests.http import signed_in, wsgi_application

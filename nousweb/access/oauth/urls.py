@@ -2,13 +2,13 @@
 
 from django.urls import path
 
-from nousweb.access.oauth import metadata, registration, views
+from nousweb.access.oauth import views
 
 urlpatterns = [
-    path(".well-known/oauth-protected-resource", metadata.protected_resource, name="oauth_resource"),
-    path(".well-known/oauth-protected-resource/mcp", metadata.protected_resource, name="oauth_resource_mcp"),
-    path(".well-known/oauth-authorization-server", metadata.authorization_server, name="oauth_server"),
-    path("oauth/register", registration.register, name="oauth_register"),
+    path(".well-known/oauth-protected-resource", views.protected_resource, name="oauth_resource"),
+    path(".well-known/oauth-protected-resource/mcp", views.protected_resource, name="oauth_resource_mcp"),
+    path(".well-known/oauth-authorization-server", views.authorization_server, name="oauth_server"),
+    path("oauth/register", views.register, name="oauth_register"),
     path("oauth/token", views.token, name="oauth_token"),
     path("oauth/revoke", views.revoke, name="oauth_revoke"),
 ]

@@ -34,8 +34,7 @@ from identity.services.people import (
 )
 from identity.services.personal_settings import mail_preference_set
 from identity.services.second_factors import recovery_codes_left, second_factor_roles
-from nousweb.access.login_sessions import sign_in_note
-from nousweb.access.person_backend import BACKEND, people_with_access
+from nousweb.access.log_in import BACKEND, people_with_access, sign_in_note
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export

@@ -164,11 +164,9 @@ def _people_and_agents() -> Iterator[DoctorFinding]:
     if unapplied_migrations():
         return
     agents, people = Agent.objects.count(), get_user_model().objects.filter(is_active=True).count()
-    create = "agent create NAME" if NOUS == "nous" else "createagent NAME"
-    advice = "" if agents else f"Make one: `{NOUS} {create}`."
+    advice = "" if agents else f"Make one: `{NOUS} createagent NAME`."
     yield DoctorFinding("Agents", str(agents), advice, grave=False)
-    create = "user create" if NOUS == "nous" else "createsuperuser"
-    advice = "" if people else f"Make one: `{NOUS} {create}`. Only people can approve."
+    advice = "" if people else f"Make one: `{NOUS} createsuperuser`. Only people can approve."
     yield DoctorFinding("People", str(people), advice, grave=False)
 
 

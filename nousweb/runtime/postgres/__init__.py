@@ -5,8 +5,7 @@ every parent of the data folder to all users, its server does not start in a pat
 up after 10 seconds, which a recovery after a crash can outlast.
 """
 
-from nousweb.runtime.postgres.problem import DatabaseGone, PostgresProblem
-from nousweb.runtime.postgres.requirements import check_requirements
+from nousweb.runtime.postgres.paths import DatabaseGone, PostgresProblem, check_requirements
 from nousweb.runtime.postgres.server import EmbeddedServer
 from nousweb.runtime.postgres.shared_server import Lease, disk_guard, ensure_database_url, revive
 

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 from nousweb.runtime.postgres import PostgresProblem, ensure_database_url
-from nousweb.runtime.postgres.address import address_variables
-from nousweb.runtime.postgres.paths import place
+from nousweb.runtime.postgres.paths import address_variables, place
 from nousweb.runtime.postgres.shared_server import data_dir, owner_url
 
 

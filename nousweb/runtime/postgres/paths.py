@@ -2,8 +2,7 @@
 
 For an ordinary user all of it is `<data folder>/postgres`. PostgreSQL refuses to run as root, so root runs it as the
 account `nous-postgres`. That account must reach the data folder and the programs; if it cannot (a project below a
-private home folder) they are kept in /var/lib/nous-web, because opening the parents to everybody is not ours to do.
-"""
+private home folder) they are kept in /var/lib/nous-web, because opening the parents to everybody is not ours to do."""
 
 import hashlib
 import importlib.util
@@ -13,11 +12,22 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nousweb.runtime.postgres.problem import PostgresProblem
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+
+class PostgresProblem(Exception):
+    """The database cannot be used; the message is one sentence for the person at the terminal."""
+
+
+class DatabaseGone(PostgresProblem):
+    """The folder of the database is no longer there."""
+
 
 MAJOR_VERSION = 18
 ACCOUNT_NAME = "nous-postgres"
@@ -259,3 +269,63 @@ def _socket_dir(home: Path, account: tuple[int, int] | None) -> Path:
                 "choose a shorter NOUS_DATA_DIR."
             ) from None
     return folder
+
+
+VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+}
+"""By the name in an address; in a program's environment others on the machine do not see them."""
+
+
+def address_variables(url: str) -> Mapping[str, str]:
+    """The variables that stand for a `postgresql://` address."""
+    return {VARIABLES[key]: str(value) for key, value in conninfo_to_dict(url).items() if key in VARIABLES}
+
+
+LOWEST_SERVER = 15
+LOWEST_VECTOR = (0, 8)
+
+
+def check_requirements(url: str) -> None:
+    """Raise PostgresProblem unless `url` is a server >= 15 with pgvector >= 0.8. Takes one connection."""
+    try:
+        with psycopg.connect(url, connect_timeout=10) as connection:
+            server = connection.info.server_version
+            row = connection.execute(
+                "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
+            ).fetchone()
+            where = _where(connection)
+    except psycopg.Error as error:
+        # libpq's messages name host, port, user and database, and never the password.
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise PostgresProblem(f"The database named by DATABASE_URL cannot be used: {reason}.") from error
+    if server < LOWEST_SERVER * 10000:
+        raise PostgresProblem(
+            f"The server {where} is PostgreSQL {server // 10000}, and {LOWEST_SERVER} or newer is needed."
+        )
+    if row is None:
+        raise PostgresProblem(
+            f"The server {where} has no pgvector: install pgvector 0.8 or newer there, "
+            "or unset DATABASE_URL to use the embedded PostgreSQL."
+        )
+    installed, available = row
+    if _version(installed or available) < LOWEST_VECTOR:
+        cure = "run ALTER EXTENSION vector UPDATE there" if _version(available) >= LOWEST_VECTOR else "upgrade it there"
+        raise PostgresProblem(
+            f"The server {where} has pgvector {installed or available}, and 0.8 or newer is needed: {cure}."
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def _where(connection: psycopg.Connection) -> str:
+    info = connection.info
+    return f"at {info.host}:{info.port}"

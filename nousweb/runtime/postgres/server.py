@@ -15,8 +15,7 @@ from psycopg import sql
 
 from nousweb.database.privileges import privileges_grant
 from nousweb.runtime.postgres.disk_guard import switch_set
-from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, ServerPaths, place
-from nousweb.runtime.postgres.problem import PostgresProblem
+from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, PostgresProblem, ServerPaths, place
 
 SUPERUSER = "postgres"
 # The role of the running product: it reads and writes rows, and owns nothing.

@@ -22,12 +22,18 @@ from gunicorn.workers.gthread import ThreadWorker
 from nousweb.lib.background import stopping
 from nousweb.lib.caller_identity import caller_of, network_of
 from nousweb.lib.recorded_metrics import observe_request
-from nousweb.runtime.web_worker.connection import Connection, State
-from nousweb.runtime.web_worker.direct_responses import health, refusal
-from nousweb.runtime.web_worker.request_admission import Admission
-from nousweb.runtime.web_worker.request_heads import Head, RequestRejected, head_of
-from nousweb.runtime.web_worker.request_limits import Limits, limits_read
-from nousweb.runtime.web_worker.warm_threads import WarmThreadPool
+from nousweb.runtime.web_worker.admission import Admission, WarmThreadPool
+from nousweb.runtime.web_worker.connection import (
+    Connection,
+    Head,
+    Limits,
+    RequestRejected,
+    State,
+    head_of,
+    health,
+    limits_read,
+    refusal,
+)
 
 READ_BYTES = 256 * 1024
 SWEEP_SECONDS = 0.5

@@ -153,7 +153,7 @@ def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
     monkeypatch.setattr(export_runs, "PROGRESS_SECONDS", 0.0)
     run = exported(admin)
     assert run.status == "failed"
-    assert "nous export" in text_of(admin.get(run.get_absolute_url()))
+    assert "nous exportagent" in text_of(admin.get(run.get_absolute_url()))
 
 
 def test_an_export_belongs_to_its_agent_and_to_those_with_the_right(admin, ada, bob, actor, system):

@@ -23,7 +23,7 @@ from identity.services.people import (
     sessions_purge,
     sign_in_record,
 )
-from nousweb.access.login_sessions import browser_name
+from nousweb.access.log_in import browser_name
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import PASSWORD, make_person

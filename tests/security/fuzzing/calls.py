@@ -15,7 +15,7 @@ from unittest import mock
 from django.http import HttpResponse
 from django.test import Client
 
-from nousweb.runtime.wsgi_handler import Request
+from nousweb.wsgi import Request
 
 SHOWN = 2_000
 """Characters of a body that a report shows."""

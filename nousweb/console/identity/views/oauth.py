@@ -18,8 +18,8 @@ from identity.models import OAuthClient
 from identity.policy.permissions import DEFAULT_SCOPES
 from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
-from nousweb.access.oauth.metadata import issuer_of, resource_of
 from nousweb.access.oauth.server import OAuthServer
+from nousweb.access.oauth.views import issuer_of, resource_of
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.errors import Invalid, NotFound

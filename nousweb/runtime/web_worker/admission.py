@@ -1,11 +1,69 @@
-"""Admission of requests to free threads: callers take turns, and no caller may use all threads."""
+"""Threads, kept warm, and the admission of requests to them: callers take turns, and no caller may use all threads."""
 
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from queue import Empty
+from typing import Any, Protocol
 
-from nousweb.runtime.web_worker.request_limits import Limits
+from nousweb.runtime.web_worker.connection import Limits
+
+
+class WarmThreadPool(ThreadPoolExecutor):
+    """A pool that starts only as many threads as are needed at once."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(max_workers=threads)
+        # The queue from which the standard library's threads get work.
+        self._work_queue = LastWaiterQueue()  # type: ignore[assignment]
+
+
+class LastWaiterQueue:
+    """A first-in, first-out queue that gives an item to the thread that began to wait last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._items: deque[Any] = deque()
+        self._waiting: list[_Waiter] = []
+
+    def put(self, item: Any) -> None:
+        """Give an item to a waiting thread, or queue it."""
+        with self._lock:
+            if not self._waiting:
+                self._items.append(item)
+                return
+            waiter = self._waiting.pop()
+        waiter.item = item
+        waiter.ready.release()
+
+    def get(self, block: bool = True) -> Any:
+        """The next item; waits for one. Without `block`, raises Empty if there is none."""
+        with self._lock:
+            if self._items:
+                return self._items.popleft()
+            if not block:
+                raise Empty
+            waiter = _Waiter()
+            self._waiting.append(waiter)
+        waiter.ready.acquire()
+        return waiter.item
+
+    def get_nowait(self) -> Any:
+        """The next item. Raises Empty."""
+        return self.get(block=False)
+
+
+class _Waiter:
+    """A waiting thread: `ready` is released when its item is set."""
+
+    __slots__ = ("item", "ready")
+
+    def __init__(self) -> None:
+        self.item: Any = None
+        self.ready = threading.Lock()
+        self.ready.acquire()
 
 
 class QueuedRequest(Protocol):
