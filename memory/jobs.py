@@ -62,7 +62,7 @@ def messages_waiting() -> tuple[int, datetime | None]:
 
 
 _INSERT = """
-INSERT INTO memory_lifecyclerun (key, handler, agent_id, persona, subject_type, subject_id, queued_at, next_attempt_at,
+INSERT INTO memory_job (key, handler, agent_id, persona, subject_type, subject_id, queued_at, next_attempt_at,
     status, attempts, tokens, result, error)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'queued', 0, 0, '{}', '')
 ON CONFLICT (key) DO NOTHING RETURNING id

@@ -218,8 +218,6 @@ if "traces" in signals_exported():
 
 ROOT_URLCONF = "nousweb.urls"
 WSGI_APPLICATION = "nousweb.wsgi.application"
-APPEND_SLASH = True
-HOME_URL = "/"
 LOGIN_URL = "/login/"
 SECOND_FACTOR_URL = "/account/second-factor/"
 CONFIRM_URL = "/account/confirm/"
@@ -247,7 +245,6 @@ TEMPLATES = [
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = False
-USE_TZ = True
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
@@ -294,12 +291,6 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
-CSRF_COOKIE_SAMESITE = "Lax"
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 if PRODUCTION:
     SESSION_COOKIE_SECURE = True

@@ -377,7 +377,7 @@ BLANKED = (
     "'exportrun', 'importrun', 'contextrecall', 'importedmemory', 'document', 'searchpassage', 'subjectchange',"
     " 'subjectalias', 'subject', 'expectationwatch', 'expectationresult', 'expectation', 'job', \n"
     "                'contextpin', 'contextrun', 'decision', 'embeddingmodel', 'episode', 'episodeevent', 'event',\n"
-    "                'eventsequence', 'fact', 'factchange', 'judgecall', 'lifecyclerun', 'longtermentry',"
+    "                'eventsequence', 'fact', 'factchange', 'judgecall', 'longtermentry',"
     " 'loopsummary',\n"
     "                'memoryreview', 'memoryusage', 'procedure', 'searchitem', 'searchstatistics', 'workingmemory'"
 )
@@ -1813,7 +1813,6 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="jobs", to="identity.agent")),
             ],
             options={
-                "db_table": "memory_lifecyclerun",
                 "ordering": ["-queued_at", "-id"],
             },
         ),
@@ -2603,16 +2602,16 @@ class Migration(migrations.Migration):
             index=models.Index(
                 condition=models.Q(("status__in", ["done", "dead"]), _negated=True),
                 fields=["next_attempt_at"],
-                name="lifecycle_run_due",
+                name="job_due",
             ),
         ),
         migrations.AddIndex(
             model_name="job",
-            index=models.Index(fields=["agent", "persona", "-queued_at", "-id"], name="memory_life_agent_i_3dc774_idx"),
+            index=models.Index(fields=["agent", "persona", "-queued_at", "-id"], name="memory_job_agent_i_e40fb0_idx"),
         ),
         migrations.AddIndex(
             model_name="job",
-            index=models.Index(fields=["status", "-queued_at"], name="memory_life_status_e609ef_idx"),
+            index=models.Index(fields=["status", "-queued_at"], name="memory_job_status_a5ecce_idx"),
         ),
         migrations.AddIndex(
             model_name="judgecall",

@@ -51,11 +51,10 @@ class Job(models.Model):
     objects = JobQuerySet.as_manager()
 
     class Meta:
-        db_table = "memory_lifecyclerun"
         ordering = ["-queued_at", "-id"]
         indexes = [
             models.Index(
-                fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="lifecycle_run_due"
+                fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="job_due"
             ),
             models.Index(fields=["agent", "persona", "-queued_at", "-id"]),
             models.Index(fields=["status", "-queued_at"]),

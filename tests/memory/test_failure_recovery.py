@@ -143,7 +143,7 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
         learn(number, "Linz")
         close(number + 1)
     until("every episode is looked after, and every question waits for the judge", lambda: set(running.rows(
-        "SELECT handler, status, result->>'judge' FROM memory_lifecyclerun"
+        "SELECT handler, status, result->>'judge' FROM memory_job"
         " WHERE handler IN ('episode_close', 'fact_judge')"
     )) == {("episode_close", "done", "pending"), ("fact_judge", "failed", None)})  # fmt: skip
     described = "SELECT count(*) FROM memory_episode WHERE title <> '' AND summary_kind = 'extractive'"
@@ -153,11 +153,11 @@ def test_jobs_survive_a_restart_of_the_database_while_the_judge_is_down(product)
     judge.always(Reply(input={"relation": "update", "confidence": 0.9, "reason": "It changed."}))
     # Back-off is minutes long; an operator does not wait for it, and starts the worker anew.
     with psycopg.connect(running.url) as connection:
-        connection.execute("UPDATE memory_lifecyclerun SET next_attempt_at = now() WHERE status = 'failed'")
+        connection.execute("UPDATE memory_job SET next_attempt_at = now() WHERE status = 'failed'")
     kill(worker)
     running.worker()
     until("every question is answered", lambda: running.rows(
-        "SELECT count(*) FROM memory_lifecyclerun WHERE status <> 'done'"
+        "SELECT count(*) FROM memory_job WHERE status <> 'done'"
     ) == [(0,)])  # fmt: skip
     assert running.rows("SELECT count(*) FROM memory_fact") == [(2 * MACHINES,)]
     superseded = "SELECT count(*), count(DISTINCT fact_id) FROM memory_factchange WHERE action = 'superseded'"

@@ -245,8 +245,8 @@ ONCE_INSIDE = {
 }
 
 HALF_WAY = """
-SELECT handler FROM memory_lifecyclerun WHERE agent_id = %(agent)s AND id NOT IN (
-    SELECT id FROM memory_lifecyclerun WHERE agent_id = %(agent)s FOR UPDATE SKIP LOCKED)
+SELECT handler FROM memory_job WHERE agent_id = %(agent)s AND id NOT IN (
+    SELECT id FROM memory_job WHERE agent_id = %(agent)s FOR UPDATE SKIP LOCKED)
 """
 """Handlers whose run is locked: they are inside the transaction of their effect."""
 

@@ -70,7 +70,7 @@ def test_redis_broker_death_loses_no_job(product: Product, redis: RedisServer) -
 
     def runs() -> list[tuple[object, ...]]:
         return product.rows(
-            "SELECT status, attempts, count(*) FROM memory_lifecyclerun WHERE handler = 'episode_close' GROUP BY 1, 2"
+            "SELECT status, attempts, count(*) FROM memory_job WHERE handler = 'episode_close' GROUP BY 1, 2"
         )
 
     def indexed() -> list[tuple[object, ...]]:

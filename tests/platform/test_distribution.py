@@ -217,7 +217,7 @@ def test_demo_and_worker_run_on_a_distributed_database(empty_database, tmp_path)
         headers = {"Authorization": f"Bearer {demo.token}", "Content-Type": "application/json"}
         with urlopen(Request(f"{demo.address}/api/context", body, headers)) as answer:
             assert "checkout" in json.load(answer)["system_prompt"]
-        open_jobs = "SELECT handler, status, error FROM memory_lifecyclerun WHERE status <> 'done'"
+        open_jobs = "SELECT handler, status, error FROM memory_job WHERE status <> 'done'"
         until("jobs are done", lambda: not database.execute(open_jobs).fetchall(),
               state=lambda: database.execute(open_jobs).fetchall())  # fmt: skip
         program(empty_database, tmp_path, "-c", SCHEDULED)

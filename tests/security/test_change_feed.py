@@ -185,5 +185,5 @@ def test_every_committed_change_once_and_in_order(product):
 
 
 def quiet(product: Product) -> bool:
-    open_jobs = product.rows("SELECT count(*) FROM memory_lifecyclerun WHERE status NOT IN ('done', 'dead')")
+    open_jobs = product.rows("SELECT count(*) FROM memory_job WHERE status NOT IN ('done', 'dead')")
     return open_jobs == [(0,)]

@@ -29,7 +29,7 @@ from identity.services.agents import agent_create
 agent_create(slug="carl", name="Carl", prompt="You are Carl.", by=Principal.of_system("tests"))
 """
 UNFINISHED = """
-SELECT EXISTS (SELECT FROM memory_lifecyclerun WHERE status NOT IN ('done', 'dead'))
+SELECT EXISTS (SELECT FROM memory_job WHERE status NOT IN ('done', 'dead'))
     OR EXISTS (SELECT FROM memory_searchitem WHERE status = 'pending')
     OR EXISTS (SELECT FROM django_q_ormq)
 """

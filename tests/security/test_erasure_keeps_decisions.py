@@ -18,8 +18,6 @@ DECIDES = {"censor", "contextprofile", "contextprofileversion"}
 """Models of memory and contexts whose records are decisions of people."""
 UNRECORDED = {"attribute", "figuresnapshot", "inboxrank", "searchlanguage", "screening"}
 """Models that hold no text of a memory, and that no record with such a text is about."""
-FORMER = {"lifecyclerun"}
-"""Names that older records have: of jobs."""
 
 
 @pytest.fixture
@@ -98,7 +96,7 @@ def test_erasure_records_about_memory_are_known_to_the_owner(function):
     told = source.partition("a.object_type IN (")[2].partition(")")[0]
     models = [model for name in ("memory", "context") for model in apps.get_app_config(name).get_models()]
     names = {model._meta.model_name for model in models}
-    assert {name.strip(" \n'") for name in told.split(",")} == (names - DECIDES - UNRECORDED) | FORMER
+    assert {name.strip(" \n'") for name in told.split(",")} == names - DECIDES - UNRECORDED
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def worker_done(product: Product) -> None:
     left = partial(
         product.rows,
         "SELECT 'message', lock::text, '' FROM django_q_ormq"
-        " UNION ALL SELECT handler, status, error FROM memory_lifecyclerun WHERE status IN ('queued', 'running')",
+        " UNION ALL SELECT handler, status, error FROM memory_job WHERE status IN ('queued', 'running')",
     )
     until("the worker is done", lambda: left() == [], state=left)
 

@@ -23,4 +23,4 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
     review_keys = [str(key) for key in reviews.values_list("pk", flat=True)]
     jobs = Job.objects.filter(subject_id__in=[*map(str, keys), *review_keys]).delete()[0]
     item_rows_erase([UUID(key) for key in review_keys])
-    return {"lifecyclerun": jobs}
+    return {"job": jobs}
