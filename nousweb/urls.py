@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from nousweb.api import api
-from nousweb.mcp.lazy_view import mcp
+from nousweb.mcp import mcp
 from nousweb.monitoring.health import healthz, readyz
 from nousweb.monitoring.metrics import metrics
 

@@ -53,9 +53,7 @@ class Job(models.Model):
     class Meta:
         ordering = ["-queued_at", "-id"]
         indexes = [
-            models.Index(
-                fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="job_due"
-            ),
+            models.Index(fields=["next_attempt_at"], condition=~Q(status__in=["done", "dead"]), name="job_due"),
             models.Index(fields=["agent", "persona", "-queued_at", "-id"]),
             models.Index(fields=["status", "-queued_at"]),
         ]

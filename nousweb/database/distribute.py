@@ -6,19 +6,58 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from django.apps import apps
 from psycopg import sql
 
+from identity.models import AgentRow
 from memory.search.candidates import TUNING
-from nousweb.database.distributed_tables import (
-    CASCADES,
-    COLOCATED_WITH,
-    COLUMN,
-    PARTITIONED,
-    REFERENCE,
-    SEALED,
-    SETTINGS,
-    distributed_tables,
-)
+
+COLUMN = "agent_id"
+
+COLOCATED_WITH = "memory_event"
+"""The table that is distributed first: the rows of an agent in all others lie on the same server."""
+
+
+def distributed_tables() -> tuple[str, ...]:
+    """The tables whose rows belong to one agent, its memory, its prompts, its identity and its changes: those of every
+    `AgentRow`. COLOCATED_WITH is the first."""
+    names = {model._meta.db_table for model in apps.get_models() if issubclass(model, AgentRow)}
+    return (COLOCATED_WITH, *sorted(names - {COLOCATED_WITH}))
+
+
+REFERENCE = ("identity_agent", "memory_embeddingmodel", "context_contextprofile", "context_contextprofileversion")
+"""Small tables that statements read together with those: each server has a copy. All others stay on the coordinator:
+accounts, sessions, tokens, webhooks, the queue and its jobs, the inbox, the audit trail
+and the seals."""
+
+PARTITIONED = ("memory_searchitem", "memory_searchpassage")
+CASCADES = {
+    f"memory_searchpassage_{persona}": (
+        f"FOREIGN KEY (agent_id, persona, row_id) REFERENCES memory_searchitem_{persona} (agent_id, persona, id)"
+        " ON DELETE CASCADE"
+    )
+    for persona in ("actor", "subconscious")
+}
+"""Foreign keys between distributed tables that delete rows, with the agent in them; of the partitions, since Citus
+makes none between tables that have some."""
+
+SEALED = {
+    "identity_identityversion": "identityversion",
+    "memory_event": "event",
+    "memory_factchange": "factchange",
+    "memory_judgecall": "judgecall",
+}
+"""Distributed tables whose rows are sealed, and how seals call them (`HOLES` in
+memory/migrations/0001_initial.py)."""
+
+SETTINGS = {
+    "citus.enable_unsafe_triggers": "on",
+    "citus.multi_shard_modify_mode": "sequential",
+}
+"""Settings of the database on the coordinator. Triggers of append-only tables read no other row, so that they are safe
+on parts of a table. One connection to each server makes a statement on all parts safe beside one on a reference table.
+"""
+
 
 # ruff: noqa: S608 - names of our own tables and functions.
 

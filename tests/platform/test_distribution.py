@@ -21,8 +21,7 @@ from memory.models import Fact, Job, MemoryReview
 from memory.search.candidates import TUNING
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.database.distribute import NotDistributable, distribute
-from nousweb.database.distributed_tables import COLUMN, REFERENCE, distributed_tables
+from nousweb.database.distribute import COLUMN, REFERENCE, NotDistributable, distribute, distributed_tables
 from tests.cluster import ClusterDatabase, not_on_a_cluster, on_a_cluster
 from tests.docs.demo_server import demo_server
 from tests.http import ApiClient, browser

@@ -1,16 +1,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from identity.models import AgentKind
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.agents import agent_create
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Make an agent, seeded from NOUS_IDENTITY_PROMPT and from facts of another agent where these are given."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -20,14 +18,11 @@ class Command(BaseCommand):
         parser.add_argument("--facts-from", default="", help="an agent whose facts about its user seed the preferences")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            agent = agent_create(
-                slug=options["slug"],
-                name=options["name"],
-                kind=options["kind"],
-                facts_from=agent_get(options["facts_from"], Principal.of_command()) if options["facts_from"] else None,
-                by=Principal.of_command(),
-            )
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        agent = agent_create(
+            slug=options["slug"],
+            name=options["name"],
+            kind=options["kind"],
+            facts_from=agent_get(options["facts_from"], Principal.of_command()) if options["facts_from"] else None,
+            by=Principal.of_command(),
+        )
         self.stderr.write(f"Agent {agent.slug} is there, {agent.initiation_state}.")

@@ -1,17 +1,15 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from identity.models import Persona
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.tokens import token_create
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Make an agent's token and print it, once, alone on standard output."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,16 +30,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            _, secret = token_create(
-                agent=agent_get(options["agent"], Principal.of_command()),
-                persona=options["persona"],
-                name=options["name"],
-                scopes=options["scope"] or DEFAULT_SCOPES,
-                projects=options["project"],
-                global_memory=options["global_memory"],
-                by=Principal.of_command(),
-            )
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        _, secret = token_create(
+            agent=agent_get(options["agent"], Principal.of_command()),
+            persona=options["persona"],
+            name=options["name"],
+            scopes=options["scope"] or DEFAULT_SCOPES,
+            projects=options["project"],
+            global_memory=options["global_memory"],
+            by=Principal.of_command(),
+        )
         self.stdout.write(secret)

@@ -2,14 +2,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from identity.principal import Principal
 from identity.services.second_factors import second_factor_reset
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Forget the second factor of a person who lost it: the way back in for the last owner."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -19,8 +19,5 @@ class Command(BaseCommand):
         person = User.objects.filter(username=options["username"]).first()
         if person is None:
             raise CommandError(f"There is no account {options['username']!r}.")
-        try:
-            second_factor_reset(person=person, by=Principal.of_command())
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        second_factor_reset(person=person, by=Principal.of_command())
         self.stderr.write(f"The second factor of {person.username} is reset; the password alone logs them in.")

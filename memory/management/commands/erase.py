@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -18,10 +18,10 @@ from memory.services.erasure import (
     project_erase,
     subject_erase,
 )
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Erase a fact, a subject, a document, a project or an agent for good. A receipt stays in the audit trail."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,10 +47,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["no_input"] and input("This cannot be undone. Type erase to go on: ").strip() != "erase":
             raise CommandError("Nothing was erased.")
-        try:
-            receipt = self._erase(options, Principal.of_command())
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        receipt = self._erase(options, Principal.of_command())
         self.stderr.write("Erased: " + ", ".join(f"{count:,} {name}" for name, count in receipt.rows.items()))
         if receipt.still_quoted:
             quoted = ", ".join(f"{count:,} {name}" for name, count in receipt.still_quoted.items())

@@ -4,15 +4,15 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.transfer.agent_export import agent_export
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Write an agent with all of its memory as JSON lines, for importagent. Without its tokens."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -25,11 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         by = Principal.of_command()
-        try:
-            agent = agent_get(options["agent"], Principal.of_command())
-            lines = agent_export(agent=agent, by=by, with_audit=options["audit"], persona=options["persona"])
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        agent = agent_get(options["agent"], Principal.of_command())
+        lines = agent_export(agent=agent, by=by, with_audit=options["audit"], persona=options["persona"])
         out: Path | None = options["out"]
         if out is None:
             for line in lines:

@@ -1,8 +1,6 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from identity.principal import Principal
 from memory.embedding import EmbeddingFailed
 from memory.embedding.registry import configured_name
@@ -13,14 +11,15 @@ from memory.services.search_index.reembedding import (
     reembed_progress,
     reembed_start,
 )
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = (
         "Move the search index to another embedding model. Searches answer from the old vectors until all the new ones "
         "are there. Interrupted, it goes on where it was."
     )
+    problems = (EmbeddingFailed,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--model", default="", help="embedder or embedder:model; what the settings say by default")
@@ -37,16 +36,11 @@ class Command(BaseCommand):
         if cancel:
             self.stdout.write("Stopped." if reembed_cancel(by=by) else "The index is not moving to another model.")
             return
-        try:
-            building = reembed_start(model=model or configured_name(), by=by)
-            if background:
-                self.stdout.write(f"The worker moves the index to {building.name}.")
-                return
-            self._work(building.name)
-        except DomainError as error:
-            raise CommandError(error.detail) from error
-        except EmbeddingFailed as error:
-            raise CommandError(str(error)) from error
+        building = reembed_start(model=model or configured_name(), by=by)
+        if background:
+            self.stdout.write(f"The worker moves the index to {building.name}.")
+            return
+        self._work(building.name)
 
     def _work(self, name: str) -> None:
         last: ReembedProgress | None = None

@@ -1,15 +1,13 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.services.search_index.reindexing import index_rebuild
-from nousweb.lib.errors import DomainError
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = (
         "Rebuild the search index from the primary rows; searches go on meanwhile. New vectors follow from the worker."
     )
@@ -18,10 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--agent", default="", help="slug of the only agent to rebuild; all by default")
 
     def handle(self, *args: Any, agent: str, **options: Any) -> None:
-        try:
-            found = agent_get(agent, Principal.of_command()) if agent else None
-        except DomainError as error:
-            raise CommandError(error.detail) from error
+        found = agent_get(agent, Principal.of_command()) if agent else None
 
         def progress(done: int, total: int) -> None:
             self.stderr.write(f"\r{done:,} of {total:,}", ending="" if done < total else "\n")

@@ -3,15 +3,14 @@
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
 from identity.principal import Principal
 from memory.models import Screening
 from memory.services.quarantine.screening import screening_continue, screening_request
-from nousweb.lib.errors import Conflict, DomainError
+from nousweb.lib.commands import ServiceCommand
+from nousweb.lib.errors import Conflict
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = __doc__
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -20,8 +19,6 @@ class Command(BaseCommand):
         except Conflict:
             self.stderr.write("A screening is already running; this command continues it.")
             run = Screening.objects.filter(status__in=Screening.OPEN).latest("pk")
-        except DomainError as error:
-            raise CommandError(error.detail) from error
         while run.status != Screening.Status.DONE:
             if not screening_continue(seconds=5.0):
                 # The worker reads just now.

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
 
+from nousweb.lib.commands import ServiceCommand
 from nousweb.runtime.backup import BackupProblem, backup_take
 from nousweb.runtime.postgres.shared_server import owner_url
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = __doc__
+    problems = (BackupProblem,)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
@@ -20,10 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
         # Create the secret now, if nothing has been signed yet, so that the backup includes it.
         str(settings.SECRET_KEY)
-        try:
-            taken = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))
-        except BackupProblem as problem:
-            raise CommandError(str(problem)) from problem
+        taken = backup_take(folder.absolute(), url=owner_url(), data_folder=Path(settings.DATA_DIR))
         self.stdout.write(
             f"Backup of {taken.moment:%Y-%m-%d %H:%M:%S %Z}: {taken.rows:,} rows,"
             f" {taken.dump_bytes / 1024**2:.1f} MB, in {taken.seconds:.1f} s."

@@ -1,18 +1,17 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from nousweb.demo.demo_loader import DemoInProduction, demo_check, demo_load, demo_wanted
+from nousweb.lib.commands import ServiceCommand
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Fill an empty database with the demo agent and its history."
+    problems = (DemoInProduction,)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            demo_check()
-        except DemoInProduction as problem:
-            raise CommandError(str(problem)) from problem
+        demo_check()
         if not demo_wanted():
             raise CommandError("The database is not empty; the demo is only loaded into an empty one.")
         demo_load()

@@ -7,14 +7,15 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
 
+from nousweb.lib.commands import ServiceCommand
 from nousweb.runtime.backup import BackupProblem, backup_restore
 from nousweb.runtime.postgres.shared_server import owner_url
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = __doc__
+    problems = (BackupProblem,)
     # `migrate` runs the checks.
     requires_system_checks: list[str] = []
 
@@ -22,15 +23,12 @@ class Command(BaseCommand):
         parser.add_argument("backup", type=Path, help="the folder that `backup` wrote, or the file of a dump")
 
     def handle(self, *args: Any, backup: Path, **options: Any) -> None:
-        try:
-            done = backup_restore(
-                backup.absolute(),
-                url=owner_url(),
-                data_folder=Path(settings.DATA_DIR),
-                keep_secret=bool(os.environ.get("NOUS_SECRET_KEY")),
-            )
-        except BackupProblem as problem:
-            raise CommandError(str(problem)) from problem
+        done = backup_restore(
+            backup.absolute(),
+            url=owner_url(),
+            data_folder=Path(settings.DATA_DIR),
+            keep_secret=bool(os.environ.get("NOUS_SECRET_KEY")),
+        )
         call_command("migrate", verbosity=0, interactive=False)
         of = f" of {done.moment:%Y-%m-%d %H:%M:%S %Z}" if done.moment else ""
         self.stdout.write(f"Restored{of}: {done.rows:,} rows in {done.seconds:.1f} s, and migrated.")
