@@ -11,8 +11,8 @@ class MemoryConfig(AppConfig):
         from identity.policy.changes import changes_declare
         from identity.policy.permissions import scope_extend
         from identity.policy.sealed_tables import SEALED_TABLES
+        from identity.services.agents import profile_sources
         from identity.services.change_bodies import bodies
-        from identity.services.initial_identity import profile_sources
         from memory.lifecycle.runner import requeuer_start
         from memory.schemas.change_bodies import memory_bodies
         from memory.sealed_tables import SEALED_TABLES as memory_tables

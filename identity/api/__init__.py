@@ -26,7 +26,7 @@ from identity.schemas.identity import (
     VersionOut,
 )
 from identity.selectors import IdentityState, agent_for, identity_state, version_get
-from identity.services.initial_identity import agent_reinitiate
+from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
 from nousweb.lib.constrained_types import AgentSlug, PageLimit
 from nousweb.lib.errors import Invalid, NotFound

@@ -10,8 +10,8 @@ from django.db import DatabaseError, DataError, IntegrityError, connection, mode
 
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
+from identity.services.agents import identity_screen
 from identity.services.audit import audit_record
-from identity.services.initial_identity import identity_screen
 from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address

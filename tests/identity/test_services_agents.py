@@ -6,8 +6,7 @@ from django.urls import reverse
 
 from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.principal import Principal
-from identity.services.agents import agent_create, agent_update
-from identity.services.initial_identity import agent_reinitiate, facts_source_check, identity_seed
+from identity.services.agents import agent_create, agent_reinitiate, agent_update, facts_source_check, identity_seed
 from memory.services.facts import fact_learn
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 from tests.factories import make_principal

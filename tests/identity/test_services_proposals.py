@@ -9,7 +9,7 @@ from django.utils import timezone
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.permissions import PEOPLE_ONLY_PERMISSIONS, SCOPE_PERMISSIONS
 from identity.principal import Principal
-from identity.services.initial_identity import agent_reinitiate
+from identity.services.agents import agent_reinitiate
 from identity.services.proposal_undo import proposal_revert, proposal_undo
 from identity.services.proposals import (
     identity_propose,

@@ -12,7 +12,7 @@ from django.db.models.functions import Trim
 
 from identity.models import Agent, IdentityVersion, Persona
 from identity.policy.sections import Section
-from identity.services.initial_identity import PROFILE_HEADINGS
+from identity.services.agents import PROFILE_HEADINGS
 from memory.models import Fact
 from memory.models.project_scope import GLOBAL
 

@@ -144,15 +144,10 @@ class InboxFilter:
         """The position of an item in this part of the inbox, the addresses of its neighbours, and the `following`
         one."""
         place = self.search(by).place(pk)
-        return {
-            "place": place.place,
-            "total": place.total,
-            "risk": place.risk,
-            "previous": self.item_url(*place.previous) if place.previous else "",
-            "next": self.item_url(*place.next) if place.next else "",
-            "following": place.following,
-            "following_url": self.item_url(*place.following) if place.following else "",
-        }
+        place["following_url"] = place["following"]
+        for name in ("previous", "next", "following_url"):
+            place[name] = self.item_url(*place[name]) if place[name] else ""
+        return place
 
     def after(self, following: tuple[str, UUID] | None, **extra: str) -> str:
         """The address of the item that follows a decision, or of the list where none does."""

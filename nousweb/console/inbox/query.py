@@ -230,22 +230,6 @@ class InboxEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class InboxPlace:
-    """The position of an item in a part of the inbox with `total` items; None if it is not in it.
-
-    The others are types and keys of items: its neighbours, and `following`, the next one after a decision; None if
-    there is no other.
-    """
-
-    place: int | None
-    total: int
-    previous: tuple[str, UUID] | None
-    next: tuple[str, UUID] | None
-    following: tuple[str, UUID] | None
-    risk: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class InboxQuery:
     """A query of the inbox of person `by`: its filters and its order.
 
@@ -270,8 +254,10 @@ class InboxQuery:
         sql = f"{self._scored()} SELECT id, type, priority, prompts, risk, created_at FROM scored"  # noqa: S608
         return self._read(f"{sql} ORDER BY {SORTS[self.sort]} LIMIT {QUEUE_LIMIT}")
 
-    def place(self, pk: UUID) -> InboxPlace:
-        """The position of an item among the items of the query, and its neighbours."""
+    def place(self, pk: UUID) -> dict[str, Any]:
+        """The position of an item among the `total` items of the query (`place`, None if it is not among them), its
+        `risk`, and the types and keys of its neighbours (`previous`, `next`) and of the `following` item after a
+        decision, None where there is no other."""
         sql = f"""{self._scored()}, numbered AS (
             SELECT id, row_number() OVER w AS place, count(*) OVER () AS total, type,
                    lag(type) OVER w AS type_before, lag(id) OVER w AS id_before,
@@ -281,14 +267,14 @@ class InboxQuery:
         with connection.cursor() as cursor:
             cursor.execute(sql, self._params() | {"pk": pk})
             rows = cursor.fetchall()
-        if not rows:
-            return InboxPlace(None, 0, None, None, None)
-        first = (rows[0][3], rows[0][0])
+        first = (rows[0][3], rows[0][0]) if rows else None
         own = next((row for row in rows if row[0] == pk), None)
+        found = {"place": None, "total": rows[0][2] if rows else 0, "previous": None, "next": None, "risk": ""}
         if own is None:
-            return InboxPlace(None, rows[0][2], None, None, first)
+            return found | {"following": first}
         before, after = ((kind, key) if key else None for kind, key in (own[4:6], own[6:8]))
-        return InboxPlace(own[1], own[2], before, after, after or (first if own[1] > 1 else None), own[8])
+        following = after or (first if own[1] > 1 else None)
+        return found | {"place": own[1], "previous": before, "next": after, "following": following, "risk": own[8]}
 
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
         """The first items of up to `size` groups, or items, in their order; those after an entry of an earlier page."""

@@ -11,8 +11,15 @@ from django.views.decorators.http import require_http_methods, require_safe
 from identity.models import Agent
 from identity.policy.sections import Section
 from identity.selectors import AgentListRow, agent_get, agents_overview
-from identity.services.agents import agent_create, agent_update
-from identity.services.initial_identity import SeedChange, SeedResult, agent_reinitiate, seed_digest, seed_plan
+from identity.services.agents import (
+    SeedChange,
+    SeedResult,
+    agent_create,
+    agent_reinitiate,
+    agent_update,
+    seed_digest,
+    seed_plan,
+)
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
