@@ -93,11 +93,10 @@ def bare(query: str) -> dict[str, float]:
     from memory.embedding import embedder_named
     from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
-    from memory.policy.categories import PROFILE_CATEGORIES
+    from memory.policy import PROFILE_CATEGORIES
     from memory.search import SearchRequest
-    from memory.search.candidates import TUNING, candidates_fetch
+    from memory.search.candidates import TUNING, candidates_fetch, lexical_fetch
     from memory.search.fusion import rarest_lexemes
-    from memory.search.lexical_search import lexical_fetch
     from memory.search.query_word_counts import counts_read
     from nousweb.lib.prepared_statements import session_settings_set
 

@@ -66,8 +66,7 @@ def _locomo(running: System, sample: dict[str, Any]) -> dict[str, Any]:
 
 def _timed(agent: Any, questions: Sequence[str]) -> dict[str, Any]:
     """Seconds of a check of COUNT expectations about these questions, the median of ROUNDS."""
-    from context.expectations.selectors import expectation_totals
-    from context.expectations.services import expectations_verify
+    from context.expectations.services import expectation_totals, expectations_verify
     from identity.principal import Principal
 
     by = Principal.of_system("benchmark")
@@ -124,8 +123,7 @@ def _planted(running: System) -> dict[str, Any]:
     from django.test import override_settings
 
     from benchmarks.planted_changes import Garden
-    from context.expectations.selectors import expectation_totals
-    from context.expectations.services import expectations_verify
+    from context.expectations.services import expectation_totals, expectations_verify
     from context.models import ExpectationResult
     from identity.models import Agent
     from identity.principal import Principal

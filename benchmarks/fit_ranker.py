@@ -132,9 +132,8 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     from memory.models.project_scope import GLOBAL
     from memory.persona import ActorMemory
     from memory.search import SearchRequest
-    from memory.search.candidates import candidates_fetch
+    from memory.search.candidates import candidates_fetch, lexical_fetch
     from memory.search.fusion import answerability_log_odds, features, rarest_lexemes
-    from memory.search.lexical_search import lexical_fetch
     from memory.search.query_word_counts import counts_read
     from memory.search.ranking_features import query_of, ranking_features
 
@@ -161,7 +160,7 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
 
 def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     """Trees over the questions, and chances from trees that have not seen them, as the product reads both."""
-    from memory.search.learned_ranker import CUTOFF_FEATURES
+    from memory.search.ranking_features import CUTOFF_FEATURES
 
     asked = [one for one in questions if one.evidence]
     unseen: dict[str, dict[str, Any]] = {}
@@ -182,7 +181,7 @@ def folds_of(questions: Sequence[QuestionRun]) -> list[set[str]]:
 
 
 def chance_of(questions: Sequence[QuestionRun], scores: Sequence[Any]) -> list[float]:
-    """Weights of the signs of memory.search.relevance_cutoff, by a logistic regression (Newton's method)."""
+    """Weights of the signs of memory.search.ranking, by a logistic regression (Newton's method)."""
     rows, labels, weights = [], [], []
     corpora = [one.corpus for one in questions]
     for one, ranks in zip(questions, scores, strict=True):
@@ -208,8 +207,8 @@ def best_first(one: QuestionRun, ranks: Any) -> Any:
 
 def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
     """What the chances of the candidates follow from, the best first."""
+    from memory.search.ranking import cutoff_features
     from memory.search.ranking_features import FEATURE_NAMES
-    from memory.search.relevance_cutoff import cutoff_features
 
     close, many = one.matrix[:, FEATURE_NAMES.index("close")], one.matrix[0, FEATURE_NAMES.index("wants_many")]
     return cutoff_features(ranks[order], close[order], one.log_odds, bool(many))
@@ -284,7 +283,7 @@ def scored(model: dict[str, Any], one: QuestionRun) -> Any:
 
 
 def _ranker(model: dict[str, Any]) -> Any:
-    from memory.search.learned_ranker import CUTOFF_FEATURES, build_ranker
+    from memory.search.ranking_features import CUTOFF_FEATURES, build_ranker
 
     return build_ranker(
         {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": dict.fromkeys(CUTOFF_FEATURES, 0.0)} | model
@@ -302,8 +301,8 @@ def recalls(one: QuestionRun, order: Sequence[int], ks: Sequence[int] = (5, 10, 
 def kept(one: QuestionRun, model: dict[str, Any], ranks: Any, order: Any) -> list[int]:
     """The candidates above the threshold, best first."""
     from memory.search.fusion import RELEVANT, relevance
+    from memory.search.ranking import relevance_cutoff
     from memory.search.ranking_features import FEATURE_NAMES
-    from memory.search.relevance_cutoff import relevance_cutoff
 
     learned = _ranker(model)
     close, many = one.matrix[:, FEATURE_NAMES.index("close")], one.matrix[0, FEATURE_NAMES.index("wants_many")]

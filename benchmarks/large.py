@@ -182,7 +182,7 @@ def measured(size: int) -> dict[str, Any]:
 def _measured(running: System, size: int) -> dict[str, Any]:
     from django.db import connection, connections
 
-    from memory.search.index_statistics import statistics_refresh
+    from memory.search.query_word_counts import statistics_refresh
     from memory.search.vector_indexes import vector_indexes_keep
     from nousweb.database.postgres_roles import as_owner
 

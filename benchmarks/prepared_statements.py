@@ -131,7 +131,7 @@ def measured(size: int, rounds: int, each: int) -> dict[str, dict[str, float]]:
 def compared(measures: dict[str, Callable[[str], object]], rounds: int, each: int) -> dict[str, dict[str, float]]:
     """Median milliseconds of each of `measures` in each way."""
     from memory.embedding import query_prefetch
-    from memory.embedding.recent_queries import RecentQueries
+    from memory.embedding.query_prefetch import RecentQueries
 
     times: dict[str, dict[str, list[float]]] = {}
     queries = queries_made()

@@ -124,7 +124,7 @@ def collections_index(clean: str | None = None) -> None:
     """
     from django.db import connection
 
-    from memory.search.index_statistics import statistics_refresh
+    from memory.search.query_word_counts import statistics_refresh
     from memory.search.vector_indexes import vector_indexes_keep
     from nousweb.database.postgres_roles import as_owner
 

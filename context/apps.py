@@ -6,11 +6,10 @@ class ContextConfig(AppConfig):
     verbose_name = "Context"
 
     def ready(self) -> None:
-        from context.expectations.erasure import expectations_erase
         from context.expectations.jobs import EXPECTATION_CHECK, HANDLER, checks_queue
         from context.expectations.schemas import EXPECTATION_BODIES
         from context.models import ContextRun, Expectation
-        from context.services.erasure import context_erase
+        from context.services.erasure import context_erase, expectations_erase
         from identity.services.change_bodies import bodies
         from memory.lifecycle.handlers import HANDLERS
         from memory.lifecycle.runner import job_sources

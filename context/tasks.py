@@ -1,8 +1,7 @@
 """Tasks of the worker for context. Each calls a service."""
 
 from context.services.context import context_runs_purge
-from context.services.email_digest import mails_send
-from context.services.inbox_notices import high_risk_notify, snoozes_return
+from context.services.email_digest import high_risk_notify, mails_send, snoozes_return
 from context.services.prompt_token_counts import context_runs_count
 from identity.principal import Principal
 from nousweb.lib.background import task

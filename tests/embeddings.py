@@ -8,7 +8,7 @@ import pytest
 
 from memory.embedding import local, query_prefetch
 from memory.embedding.protocol import Vectors
-from memory.embedding.recent_queries import RecentQueries
+from memory.embedding.query_prefetch import RecentQueries
 
 model_runs = local._mean_of_tokens
 """The function that really runs the model, for the tests of the model itself."""

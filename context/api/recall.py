@@ -14,7 +14,7 @@ from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, principal
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
-from memory.policy.size_limits import MAX_SEARCH_LIMIT
+from memory.policy import MAX_SEARCH_LIMIT
 from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
 from memory.schemas.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest

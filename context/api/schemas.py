@@ -8,15 +8,14 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
-from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.mode_weights import MODE_WEIGHTS
 from context.engine.analysis.profiles import NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
-from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from memory.schemas.censors import CensorSpanOut
 from memory.schemas.types import AllProjects, IncludedProjects, Severity
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval

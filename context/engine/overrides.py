@@ -12,7 +12,7 @@ from context.engine.retrieval.fixed_sections import profile_rank
 from identity.models import Persona
 from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
 from memory.models.project_scope import GLOBAL, ProjectScope
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
 
 SEVERITIES = ("absolute", "block", "warn")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 from django.db import DatabaseError
 
-from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
+from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.assembly.task_fingerprint import fingerprint_of
 from context.engine.context_record import ContextRecord
@@ -15,17 +14,52 @@ from context.engine.overrides import Overrides
 from context.engine.retrieval.candidates import (
     NOTHING_SEARCHED,
     annotate_invalidated,
+    candidate_of,
     candidates_find,
     searched_sections,
 )
 from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
-from context.engine.retrieval.contested_facts import contested_load
-from context.engine.retrieval.fixed_sections import fixed_sections
-from context.engine.retrieval.pins import pins_of
+from context.engine.retrieval.fixed_sections import fixed_sections, pins_of, profile_rank
 from context.engine.retrieval.retired_memories import with_retired
 from memory.persona import PersonaMemory
+from memory.search.contested_facts import ContestedFact, contested_facts
 from memory.search.result import SearchResult
 from nousweb.lib.tracing import Stopwatch
+
+
+def contested_load(
+    view: PersonaMemory,
+    resolved: ResolvedRequest,
+    fixed: Sequence[FixedSection],
+    candidates: Sequence[Candidate],
+    others: Sequence[str] = (),
+) -> tuple[ContestedCandidate, ...]:
+    """The contested facts among those that a prompt may show, with all facts that contest them.
+
+    `others` are ids of further facts, which hypothetical changes would show. Facts are not looked up if it is known
+    from loading them that no review of them is pending.
+    """
+    request, rows = resolved.request, resolved.rows
+    core = {item.id for section in fixed for item in section.items if item.type == "fact"}
+    found = [one.hit for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
+    if request.as_of is None:
+        core -= rows.uncontested_core_ids if rows else set()
+        found = [hit for hit in found if hit.has_pending_review is not False]
+    keys = [*core, *(hit.id for hit in found), *others]
+    return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of, now=resolved.now))
+
+
+def _candidate(one: ContestedFact) -> ContestedCandidate:
+    return ContestedCandidate(
+        candidate_of(one.hit),
+        partners=one.partners,
+        since=one.since,
+        endorsed=one.endorsed,
+        opposed=one.opposed,
+        undecided=one.undecided,
+        core_priority=profile_rank(one.endorsed, one.hit.category),
+    )
+
 
 logger = structlog.get_logger(__name__)
 

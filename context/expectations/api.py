@@ -16,13 +16,16 @@ from context.expectations.schemas import (
     ResultsOut,
     RunIn,
 )
-from context.expectations.selectors import expectation_get, expectation_totals, expectations_of, in_state
 from context.expectations.services import (
     expectation_create,
+    expectation_get,
     expectation_restore,
     expectation_retire,
+    expectation_totals,
     expectation_update,
+    expectations_of,
     expectations_verify,
+    in_state,
     request_of_run,
 )
 from context.models import Expectation

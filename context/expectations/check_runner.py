@@ -10,20 +10,21 @@ from itertools import islice
 
 import structlog
 
-from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import ResolvedRequest, request_resolve
+from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.context_record import ContextRecord
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import ContextInputs, build_record, context_inputs_load, context_inputs_with
-from context.expectations.check_outcome import EvaluationContext, Outcome, error_outcome
 from context.expectations.evaluation import facts_in, outcome_of
 from context.expectations.policy import LOOKED_AHEAD
 from context.expectations.target_memories import (
     NOTHING_UNINDEXED,
+    EvaluationContext,
     FactSubject,
     Key,
+    Outcome,
     TargetMemory,
     Unindexed,
+    error_outcome,
     subjects_load,
     targets_load,
     unindexed_load,

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef
 
-from context.expectations.cause_bisection import mark_now
+from context.expectations.cause_bisection import CheckRun, expectations_run, mark_now, results_record
 from context.expectations.policy import (
     RECHECK_AFTER,
     RECHECK_ERRORS_AFTER,
@@ -16,8 +16,7 @@ from context.expectations.policy import (
     VECTORS_RETRY,
     VECTORS_WAIT,
 )
-from context.expectations.result_history import CheckRun, expectations_run, results_record
-from context.history.prompt_events import IGNORED_KINDS
+from context.history.behaviour_bisect import IGNORED_KINDS
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change
 from identity.models.changes import ChangeStream

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
+from context.engine.analysis.frames import SECTION_BUDGETS
 from identity.policy.sections import Section
 
 VIEW = "context.view_expectation"

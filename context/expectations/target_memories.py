@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from context.expectations.policy import MAX_UNINDEXED
-from context.models import Expectation
+from context.models import Expectation, ExpectationResult
 from memory.models import IndexStatus, SearchItem
 from memory.models.valid_time import Validity, valid_at_q
 from memory.persona import PersonaMemory
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from memory.subjects.spelling import meaning_of
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
@@ -107,3 +107,41 @@ def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> 
     waiting = rows.exclude(status=IndexStatus.READY).exclude(category__in=PROFILE_CATEGORIES)
     found = list(waiting.values_list("item_type", "item_id", "text")[: MAX_UNINDEXED + 1])
     return Unindexed({(kind, key): text for kind, key, text in found}, len(found) > MAX_UNINDEXED)
+
+
+State = ExpectationResult.State
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a check. `code` is one of our fixed words; `detail` is a sentence without any text of a memory.
+
+    `about` are the memories that it names, as type and id.
+    """
+
+    state: str
+    code: str
+    detail: str = ""
+    about: tuple[Key, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.state == State.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationContext:
+    """Inputs for evaluating expectations besides the prompt: target memories, subjects of facts, and unindexed items.
+
+    `replaced` are ids of facts that a hypothetical change would remove.
+    """
+
+    targets: Mapping[Key, TargetMemory] = field(default_factory=dict)
+    subjects: Mapping[str, FactSubject] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
+    unindexed: Unindexed = NOTHING_UNINDEXED
+
+
+def error_outcome(detail: str) -> Outcome:
+    """The outcome of a check that could not run: neither passed nor failed."""
+    return Outcome(State.ERROR, "error", detail)

@@ -3,17 +3,29 @@
 Facts are compared by a hash of their words or by pending reviews, never each with each.
 """
 
-# ruff: noqa: S608 - the statements are made of constants alone, and values are bound.
-
 from collections.abc import Mapping
+
+# ruff: noqa: S608 - the statements are made of constants alone, and values are bound.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from context.feedback.health_weights import HEALTH_WEIGHTS
 from context.models import ContextRun, MemoryUsage
 from memory.lifecycle.handler import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
 from memory.models.valid_time import valid_at_sql
+
+HEALTH_WEIGHTS: Mapping[str, float] = {
+    "held": 1.0,
+    "loops": 1.0,
+    "contested": 0.5,
+    "duplicates": 0.5,
+    "stale": 0.25,
+    "unreferenced": 0.25,
+    "unshown": 0.1,
+}
+"""By the key of the list. A convention of this product (docs/lifecycle.md): facts that no prompt should show count
+fully, facts that a person must decide half, facts that may still be useful a quarter or less."""
+
 
 UNUSED_AFTER = timedelta(days=30)
 """A fact that has been known for so long and was in no prompt is never shown."""

@@ -15,7 +15,7 @@ from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER
 from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
 from memory.models import Fact
 from memory.persona import PersonaMemory
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 HEALTH = "health"

@@ -1,4 +1,4 @@
-"""The log of the prompts that agents were sent, and of the usage of their memories."""
+"""The log of the prompts that agents were sent, of their recalls, and of the usage of their memories."""
 
 import uuid
 from datetime import datetime
@@ -154,3 +154,31 @@ class MemoryUsage(AgentRow):
 
     def __str__(self) -> str:
         return f"{self.item_type} {self.item_id}: {'referenced' if self.referenced else 'not referenced'}"
+
+
+class ContextRecall(AgentRow):
+    """A search or an expansion that a run's agent requested while it worked on its answer.
+
+    `request` is the request, with its projects; `items` are the returned memories, each with its type, id, score and
+    text (`context.services.recall`). They count as shown, like those of the prompt. Source: seed 005.1, D6.
+    """
+
+    class Action(models.TextChoices):
+        SEARCH = "search", "Searched"
+        EXPAND = "expand", "Expanded"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    run = AgentForeignKey(ContextRun, on_delete=models.CASCADE, related_name="recalls")
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona)
+    action = models.CharField(max_length=10, choices=Action)
+    request = models.JSONField()
+    items = models.JSONField(default=list)
+    principal_name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()} at {self.created_at:%Y-%m-%d %H:%M} UTC"

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import AgentKind, AuthorFields
+from identity.models import Agent, AgentKind, AgentRow, AuthorFields
 from nousweb.lib import clock
 
 
@@ -60,3 +60,22 @@ class ContextProfileVersion(AuthorFields):
 
     def __str__(self) -> str:
         return f"{self.profile} version {self.version}"
+
+
+class ContextPin(AgentRow, AuthorFields):
+    """A memory that comes before all others of its section, if the agent's persona and profile allow it at all."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="context_pins")
+    item_type = models.CharField(max_length=10)
+    item_id = models.CharField(max_length=36)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["agent", "item_type", "item_id"], name="one_pin_per_memory")]
+
+    def __str__(self) -> str:
+        return f"{self.item_type} {self.item_id}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("agent_context_item", args=[self.agent.slug, self.item_type, self.item_id])

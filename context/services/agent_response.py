@@ -4,19 +4,64 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from context.engine.analysis.request import CENSOR_MODES
+from context.engine.retrieval.censors import active_censors, censors_check, check_skipped
 from context.feedback.answer_references import answer_references
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference
 from context.models import REPORT, ContextRun, MemoryUsage
-from context.services.censor_checks import ANSWER, answer_check, triggers_count
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.persona import VIEWS
+from memory.policy import MAX_REMARK_CHARACTERS
+from memory.services.censors import censors_count
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.validation import unstorable_reason
+from nousweb.lib.validation import choice_check, unstorable_reason
+
+TRIGGER = "memory.trigger_censor"
+INPUT, ANSWER = "input", "answer"
+
+
+def answer_check(run: ContextRun, answer: str, censors: str | None = None) -> dict[str, Any]:
+    """Check an answer against the active censors of the run's persona; returns the check as it is logged.
+
+    `censors` is "check" or "off"; the default is the setting of the request for the prompt. Do not call it in a
+    transaction: it may wait for an embedder. Raises Invalid.
+    """
+    mode = choice_check("censors", censors or run.request.get("censors") or "check", CENSOR_MODES)
+    if mode == "off":
+        return check_skipped()
+    return censors_check(answer, active_censors(VIEWS[run.persona](run.agent)))
+
+
+def counts(run: ContextRun, check: Mapping[str, Any], by: Principal) -> bool:
+    """Whether a check is counted: it has triggers, is not of the past, and `by` is an agent or a person who may count.
+
+    Tokens count whatever their scopes: censors act by themselves.
+    """
+    return bool(check["triggers"]) and run.as_of is None and (by.token is not None or by.may(TRIGGER))
+
+
+def triggers_count(run: ContextRun, side: str, check: Mapping[str, Any], by: Principal) -> None:
+    """Count each censor that matched, once for this side ("input" or "answer") of the run.
+
+    Called in the transaction that keeps the check with the run, which is kept once.
+    """
+    if not counts(run, check, by):
+        return
+    censors_count(
+        agent=run.agent,
+        persona=run.persona,
+        matched=[trigger["id"] for trigger in check["triggers"] if trigger["matched"]],
+        timed_out=[trigger["id"] for trigger in check["triggers"] if not trigger["matched"]],
+        verdict=check["verdict"],
+        by=by,
+        about={"run": str(run.pk), "side": side},
+    )
+
 
 ANSWERED = "Another answer to this context has been reported already."
 RECALLED = "Recalled"

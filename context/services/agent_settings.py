@@ -13,14 +13,14 @@ from typing import Any
 from django.db import transaction
 
 from context.engine.analysis.contested_policy import ContestedPolicy
-from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
+from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.profiles import profile_get
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
-from memory.layers.short_term_scoring import StmConfig
+from memory.layers.short_term_search import StmConfig
 from memory.policy import autonomy as autonomy_policy
 from memory.policy.attention import CONFIG_KEY, DEFAULT_BUDGET, AttentionBudget
 from memory.policy.autonomy import DEFAULT_AUTONOMY, Autonomy

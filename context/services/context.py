@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -15,7 +16,7 @@ from context.engine.context_record import ContextRecord
 from context.engine.pipeline import context_build
 from context.engine.retrieval.censors import effective_triggers
 from context.models import ASSEMBLE, ContextRun
-from context.services.censor_checks import INPUT, counts, triggers_count
+from context.services.agent_response import INPUT, counts, triggers_count
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload
@@ -149,3 +150,13 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     record_measure(CONTEXT_TOKENS, run.tokens)
     record_measure(CONTEXT_MEMORIES, _memories(record))
     return run.pk
+
+
+def context_replay(*, run: ContextRun, by: Principal, **changes: Any) -> ContextRecord:
+    """Assemble the logged request again, today; `changes` are fields of ContextRequest, as `frame` or `as_of`.
+
+    The persona is that of the run, and people need the permission to see it. Raises Invalid, NotAllowed, NotFound.
+    """
+    by.require("context.view_contextrun", run.agent)
+    request = replace(ContextRequest.of_json(run.request), **changes, dry_run=True, explain=True)
+    return context_assemble(agent=run.agent, request=request, by=by, persona=run.persona)

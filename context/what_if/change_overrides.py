@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
-from context.engine.retrieval.pins import pins_of
+from context.engine.retrieval.fixed_sections import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
@@ -13,8 +13,7 @@ from memory.models import Censor, Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import keys_changed, tier_of
 from memory.models.valid_time import Validity, validity_at
-from memory.policy.categories import DEFAULT_CATEGORY
-from memory.policy.censors import ESCALATES_TO
+from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.reviews.attribute_resolution import attribute_pairs

@@ -10,10 +10,9 @@ from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.active_profile import active_profiles
-from context.engine.analysis.frames import FRAMES
+from context.engine.analysis.frames import FRAMES, ContextBudget, budget_for
 from context.engine.analysis.profiles import Profile
-from context.engine.analysis.resolved_request import agent_budgets
-from context.engine.analysis.retrieval_plan import ContextBudget, budget_for
+from context.engine.analysis.request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
@@ -23,9 +22,9 @@ from context.engine.retrieval.fixed_sections import (
     PROFILE_FACTS_READ,
     frame_section,
     identity_fixed_section,
+    pins_of_each,
     profile_fixed_section,
 )
-from context.engine.retrieval.pins import pins_of_each
 from context.engine.retrieval.seeded_preferences import without_fact_copies
 from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, IdentityVersion

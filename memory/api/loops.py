@@ -10,9 +10,8 @@ from ninja import Query, Router
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, list_page, principal
 from memory.api.events import personas_narrow
-from memory.layers.event_limits import MAX_LOOP_ID_CHARACTERS
-from memory.layers.short_term_scoring import MAX_STM_WINDOW, StmConfig
-from memory.layers.short_term_search import stm_search
+from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
+from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut

@@ -2,14 +2,19 @@
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import re2
 
 from memory.censoring.patterns import pattern_compile
-from memory.policy.censors import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
+from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
+from memory.embedding.protocol import Embedder, Vectors
+from memory.embedding.registry import configured_name
+from memory.policy import BINDING_CENSOR_CHECK_SECONDS, CENSOR_CHECK_SECONDS
 from nousweb.lib.readable_text import ReadableText, readable_text
 
 MAX_SPANS = 20
@@ -265,3 +270,68 @@ def _quote(text: str, span: MatchSpan) -> str:
 
 def _shortened(quoted: str) -> str:
     return f"“{quoted}”" if len(quoted) <= QUOTED_CHARACTERS else f"“{quoted[: QUOTED_CHARACTERS - 1]}…”"
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightedPiece:
+    """A part of the text. `severity`: the strictest of the matches that cover it, "" for none.
+
+    `numbers`: the numbers, from 1, of the matches that begin here.
+    """
+
+    text: str
+    severity: str = ""
+    numbers: tuple[int, ...] = ()
+
+
+def highlight_matches(text: str, matches: Sequence[Match]) -> list[HighlightedPiece]:
+    """Split all of `text` into pieces, in order; overlapping matches share pieces."""
+    begins: dict[int, list[int]] = defaultdict(list)
+    ends: dict[int, list[int]] = defaultdict(list)
+    for number, match in enumerate(matches, 1):
+        for span in match.spans:
+            begins[span.start].append(number)
+            ends[span.end].append(number)
+    # Number of the open spans by severity.
+    open_spans = dict.fromkeys(STRICTNESS, 0)
+    pieces: list[HighlightedPiece] = []
+    for start, end in pairwise(sorted({0, len(text), *begins, *ends})):
+        for numbers, step in ((ends[start], -1), (begins[start], 1)):
+            for number in numbers:
+                open_spans[matches[number - 1].rule.severity] += step
+        severity = next((name for name in STRICTNESS if open_spans[name]), "")
+        pieces.append(HighlightedPiece(text[start:end], severity, tuple(begins[start])))
+    return pieces
+
+
+REMEMBERED_MEANINGS = 1_000
+_vectors: dict[tuple[str, str], Vectors] = {}
+
+
+def semantic_similarities(meanings: Sequence[str], passages: Sequence[str]) -> list[list[float]]:
+    """Cosines of each of `meanings` with each of `passages`. Raises SimilarityFailed."""
+    try:
+        embedder = embedder_named(configured_name())
+        rows = [_vector(embedder, meaning) for meaning in meanings]
+        if not passages:
+            return [[] for _ in rows]
+        vectors = embedder.embed_documents(passages)
+        return [[float(cosine) for cosine in vectors @ row] for row in rows]
+    except EmbeddingFailed as error:
+        raise SimilarityFailed(f"Meanings cannot be compared at the moment: {error}") from error
+
+
+def default_threshold() -> float:
+    """The minimum cosine of the configured model at which a text counts as related to a censor's description."""
+    return thresholds_of(configured_name()).unrelated
+
+
+def _vector(embedder: Embedder, meaning: str) -> Vectors:
+    """The cached vector of a censor's description."""
+    key = (embedder.name, meaning)
+    vector = _vectors.get(key)
+    if vector is None:
+        if len(_vectors) >= REMEMBERED_MEANINGS:
+            _vectors.clear()
+        vector = _vectors[key] = embedder.embed_documents([meaning])[0]
+    return vector

@@ -9,20 +9,95 @@ import contextlib
 import ctypes
 import hashlib
 import importlib.util
+import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from django.conf import settings
 
+from memory.embedding import local
 from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
 from memory.embedding.quantized_query_model import products_exact, query_session
-from memory.embedding.query_batches import QueryBatches, QueryText
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class QueryText:
+    """A text with its vector, once it is computed, or with the error."""
+
+    text: str
+    vector: Vectors | None = None
+    error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.vector is not None or self.error is not None
+
+
+class QueryBatches:
+    """Calls `embed` with the texts of many threads: at most `runs` calls at once, with at most `max_batch` texts each.
+
+    A text is embedded at once if fewer calls are running; else it waits with others until a call ends. An announced
+    text is embedded with the next call, or at the latest when it is requested.
+    """
+
+    def __init__(self, embed: Callable[[Sequence[str]], Vectors], *, runs: int, max_batch: int) -> None:
+        self._embed = embed
+        self._free = runs
+        self._max_batch = max_batch
+        self._waiting: list[QueryText] = []
+        self._announced: WeakValueDictionary[str, QueryText] = WeakValueDictionary()
+        self._turn = threading.Condition()
+
+    def announce(self, text: str) -> QueryText:
+        """Add a text to the next call, as long as the caller keeps the returned object."""
+        with self._turn:
+            query = self._announced.get(text)
+            if query is None:
+                query = self._announced[text] = QueryText(text)
+                self._waiting.append(query)
+        return query
+
+    def vector_of(self, text: str) -> Vectors:
+        """The vector of one text. Raises what `embed` raises."""
+        with self._turn:
+            mine = self._announced.get(text)
+            if mine is None:
+                mine = QueryText(text)
+                self._waiting.append(mine)
+            while not mine.done:
+                if self._free and mine in self._waiting:
+                    self._run()
+                else:
+                    self._turn.wait()
+        if mine.vector is None:
+            raise mine.error or RuntimeError("There is no vector.")
+        return mine.vector
+
+    def _run(self) -> None:
+        """Embed the first waiting texts. Called with the lock held, which is released during the call."""
+        batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+        self._free -= 1
+        self._turn.release()
+        try:
+            vectors = self._embed([one.text for one in batch])
+            for one, vector in zip(batch, vectors, strict=True):
+                one.vector = vector
+        except Exception as error:
+            for one in batch:
+                one.error = error
+        finally:
+            self._turn.acquire()
+            self._free += 1
+            self._turn.notify_all()
+
 
 MODEL = "all-MiniLM-L6-v2-int8"
 DIMENSION = 384
@@ -194,3 +269,16 @@ def verified_file(package: str, name: str, sha256: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise EmbeddingUnavailable(f"The file {name} of {package} is not the one that this version was made with.")
     return content
+
+
+LEAST_LETTERS = 4
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """In lower case; none where the model is not installed."""
+    try:
+        held = json.loads(local.verified_file(*local.TOKENIZER_FILE, local.TOKENIZER_SHA256))
+    except EmbeddingUnavailable:
+        return frozenset()
+    return frozenset(word for word in held["model"]["vocab"] if len(word) >= LEAST_LETTERS and word.isalpha())

@@ -1,10 +1,11 @@
 """The judge: a language model's verdicts about memories, its prompts, replies and token budget."""
 
-from memory.judge.fact_extraction import ExtractedFact, ExtractedFacts
 from memory.judge.pair_verdicts import FactPair, PairVerdicts, pairs_judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
     EpisodeSummary,
+    ExtractedFact,
+    ExtractedFacts,
     Judge,
     JudgeFailed,
     JudgeResult,

@@ -10,11 +10,12 @@ from memory.judge.endpoint import (
     ModelReply,
     ModelRequest,
     Stop,
+    bounded_client,
+    errors_translated,
     reply_made,
     tokens_counted,
 )
 from memory.judge.prompts import Task
-from memory.judge.sdk_client import bounded_client, errors_translated
 
 STOPS = {"refusal": Stop.REFUSED, "model_context_window_exceeded": Stop.TOO_LONG, "max_tokens": Stop.CUT}
 USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")

@@ -24,20 +24,20 @@ from memory.judge.endpoint import (
     ModelRequest,
     Stop,
 )
-from memory.judge.fact_extraction import ExtractedFacts
 from memory.judge.prompts import SYSTEM, Task
 from memory.judge.protocol import (
     MAX_CALL_SECONDS,
     MAX_PAIRS,
     EpisodeSummary,
+    ExtractedFacts,
     JudgeFailed,
+    JudgeReply,
     JudgeResult,
     JudgeUnavailable,
     MergedFact,
     RelationVerdict,
     RelationVerdicts,
 )
-from memory.judge.reply import JudgeReply
 from nousweb.lib.tracing import Value, span
 
 MAX_RETRY_AFTER_SECONDS = 10.0

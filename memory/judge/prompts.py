@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.judge.fact_extraction import EXTRACTABLE_CATEGORIES, MAX_EXTRACTED_FACTS, ExtractedFacts
-from memory.judge.protocol import EpisodeSummary, MergedFact, Relation, RelationVerdict, RelationVerdicts
-from memory.judge.reply import JudgeReply
+from memory.judge.protocol import (
+    EXTRACTABLE_CATEGORIES,
+    MAX_EXTRACTED_FACTS,
+    EpisodeSummary,
+    ExtractedFacts,
+    JudgeReply,
+    MergedFact,
+    Relation,
+    RelationVerdict,
+    RelationVerdicts,
+)
 from nousweb.lib.characters import plain_text
 
 PROMPT_VERSION = "2026-11.2"

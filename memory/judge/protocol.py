@@ -10,14 +10,71 @@ from datetime import datetime
 from math import inf
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.judge.fact_extraction import ExtractedFacts
-from memory.judge.reply import JudgeReply, Share, Text
 from memory.models.fact_relation import Relation
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS
+from memory.policy import (
+    CATEGORY_PERMISSIONS,
+    DEFAULT_CATEGORY,
+    KNOWN_CATEGORIES,
+    MAX_ATTRIBUTE_CHARACTERS,
+    MAX_CONTENT_CHARACTERS,
+)
+from nousweb.lib.validation import unstorable_reason
+
+
+def _stripped(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _storable(text: str) -> str:
+    if reason := unstorable_reason(text):
+        raise ValueError(reason)
+    return text
+
+
+Text = Annotated[str, BeforeValidator(_stripped), AfterValidator(_storable)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class JudgeReply(BaseModel):
+    """Base of all replies. Additional fields are rejected."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+MAX_EXTRACTED_FACTS = 5
+"""Source: seed 009.1, fact extraction."""
+
+EXTRACTABLE_CATEGORIES = tuple(name for name in KNOWN_CATEGORIES if name not in CATEGORY_PERMISSIONS)
+"""A model cannot assign a category that has a permission of its own."""
+
+
+def _at_most_five(value: Any) -> Any:
+    return value[:MAX_EXTRACTED_FACTS] if isinstance(value, list) else value
+
+
+def _known_category(value: Any) -> Any:
+    # A model invents a category now and then; the fact is still worth keeping.
+    return value if value in EXTRACTABLE_CATEGORIES else DEFAULT_CATEGORY
+
+
+class ExtractedFact(JudgeReply):
+    subject: Annotated[Text, Field(max_length=200)]
+    attribute: Annotated[Text, Field(max_length=MAX_ATTRIBUTE_CHARACTERS)] = ""
+    value: Annotated[Text, Field(max_length=200)] = ""
+    content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
+    category: Annotated[str, BeforeValidator(_known_category)]
+    confidence: Share
+
+
+class ExtractedFacts(JudgeReply):
+    """At most five; what a model adds beyond them is dropped."""
+
+    facts: Annotated[list[ExtractedFact], BeforeValidator(_at_most_five)]
+
 
 MAX_PAIRS = 12
 """Of facts in one call."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from memory.layers.event_policy import (
+from memory.layers.event_validation import (
     MAX_PROSE_CHARACTERS,
     MAX_SPEAKER_CHARACTERS,
     OUTPUT_HEAD_CHARACTERS,

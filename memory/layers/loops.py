@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory.layers.event_policy import (
+from memory.layers.event_validation import (
     CLOSING_KINDS,
     MAX_SUMMARY_CHARACTERS,
     MAX_SUMMARY_ERROR,

@@ -12,7 +12,7 @@ from typing import Any
 
 from identity.models import Persona
 from identity.principal import Principal
-from memory.layers.event_limits import MAX_KEY_CHARACTERS
+from memory.layers.event_validation import MAX_KEY_CHARACTERS
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.models import Event, EventKind, Job
 from memory.services.events import RepeatedKey, events_record

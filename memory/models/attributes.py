@@ -5,8 +5,8 @@ import uuid
 from django.db import models
 
 from identity.models import Agent, AgentRow, Persona
+from memory.policy import MAX_ATTRIBUTE_CHARACTERS
 from memory.policy.attributes import Cardinality
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
 from nousweb.lib import clock
 
 

@@ -22,7 +22,7 @@ class Scope(models.TextChoices):
 
 
 class Trust(models.TextChoices):
-    """Where the words of a memory come from; `memory.policy.trust.TRUST_ORDER` has the order."""
+    """Where the words of a memory come from; `memory.policy.TRUST_ORDER` has the order."""
 
     PERSON = "person", "Person"
     AGENT = "agent", "Agent"

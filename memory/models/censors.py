@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from identity.models import AuthorFields
 from memory.models.base import Memory
-from memory.policy.censors import CENSOR_SEVERITIES_BY_AUTHOR, ESCALATES_TO
+from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR, ESCALATES_TO
 
 
 def _by_strictness() -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from identity.models import AgentOneToOneField, AuthorFields
 from memory.models.base import Memory, ProjectKeyFields
-from memory.policy.size_limits import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
+from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
 from nousweb.lib import clock
 
 

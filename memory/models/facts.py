@@ -18,8 +18,7 @@ from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
 from memory.models.valid_time import Validity, valid_at_q, validity_at
-from memory.policy.categories import BINDING_CATEGORIES, DEFAULT_CATEGORY, PROFILE_CATEGORIES
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
+from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"

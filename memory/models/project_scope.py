@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from identity.principal import Principal
 from memory.models.base import Scope
-from memory.policy.size_limits import MAX_PROJECTS
+from memory.policy import MAX_PROJECTS
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.validation import choice_check

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import Field
 
-from memory.policy.size_limits import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
+from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
 from memory.schemas.types import CensorMatch, PersonaName, Quarantined, Remark, Severity, TrustName
 from nousweb.lib.constrained_types import OptionalWord
 from nousweb.lib.schemas import Input, fields_of, optional

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from memory.policy.size_limits import MAX_REASONS
+from memory.policy import MAX_REASONS
 from memory.schemas.memories import MemoryIn, MemoryOut, MemoryPatch
 from memory.schemas.types import (
     Content,

@@ -7,7 +7,7 @@ from uuid import UUID
 from ninja import Query, Schema
 from pydantic import Field
 
-from memory.policy.size_limits import (
+from memory.policy import (
     MAX_DOCUMENT_KEY_CHARACTERS,
     MAX_INDEX_FIELDS,
     MAX_NAMESPACE_CHARACTERS,

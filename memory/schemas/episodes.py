@@ -6,7 +6,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from memory.policy.size_limits import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
+from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.schemas.events import Id
 from memory.schemas.memories import MemoryIn, MemoryOut
 from memory.schemas.types import (

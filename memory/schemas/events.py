@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory.layers.event_limits import (
+from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,
     MAX_KEY_CHARACTERS,

@@ -8,8 +8,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, Field, model_validator
 
 from memory.models.valid_time import Validity
-from memory.policy.categories import DEFAULT_CATEGORY
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
+from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.schemas.memories import MemoryIn, MemoryOut, MemoryPatch
 from memory.schemas.types import Remark, RequiredContent
 from nousweb.lib.constrained_types import OneOf, OptionalWord, UnitInterval, Word, text

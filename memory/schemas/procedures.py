@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory.policy.size_limits import MAX_NAME_CHARACTERS, MAX_STEPS
+from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.schemas.memories import MemoryIn, MemoryOut, MemoryPatch
 from memory.schemas.types import Content, Remark, RemarkEntry
 from nousweb.lib.constrained_types import OptionalWord, UnitInterval, text

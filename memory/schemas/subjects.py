@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.policy.size_limits import MAX_FACTS_OF_SPLIT
+from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.schemas.types import PersonaName, Remark
 from nousweb.lib.constrained_types import NextCursor, OneOf, text
 from nousweb.lib.schemas import Input, optional

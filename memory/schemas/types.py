@@ -1,4 +1,4 @@
-"""The constrained types that the schemas of several memories share; memory/policy/size_limits.py has their limits."""
+"""The constrained types that the schemas of several memories share; memory/policy/__init__.py has their limits."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from pydantic import Field
 
 from identity.models import Persona
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, entry, text
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]

@@ -7,7 +7,7 @@ from ninja import Schema
 from pydantic import Field
 
 from memory.models import WorkingMemory
-from memory.policy.size_limits import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
+from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.schemas.types import PersonaName, Remark, RequiredRemark
 from nousweb.lib.constrained_types import OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.schemas import Input

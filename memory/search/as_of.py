@@ -22,7 +22,7 @@ from memory.persona import PersonaMemory
 from memory.search.candidates import CandidateSet
 from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
-from memory.search.lexeme_masks import Spellings, bits_read, has_spellings, lexeme_values, masks_of
+from memory.search.query_word_counts import Spellings, bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.request import SearchRequest
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 

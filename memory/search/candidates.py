@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,87 @@ from identity.models import Agent
 from memory.embedding.protocol import Vectors
 from memory.models import EventKind
 from memory.persona import VIEWS, PersonaMemory
-from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values
-from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, source_of
-from memory.search.lexeme_masks import bits_read, has_spellings, lexeme_values, masks_of
-from memory.search.lexical_search import lexical_statement
+from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values, rarity
+from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, holders_of, source_of
 from memory.search.query_context import Counts
-from memory.search.query_word_counts import READ_WHOLE
-from memory.search.request import MAX_HITS, SearchRequest
-from memory.search.request_conditions import visible_of, wanted_of
+from memory.search.query_word_counts import (
+    READ_WHOLE,
+    bits_read,
+    has_spellings,
+    holder_query,
+    lexeme_values,
+    masks_of,
+    tsquery_of,
+)
+from memory.search.request import MAX_HITS, SearchRequest, visible_of, wanted_of
 from memory.types.facts_and_events import INSTRUCTION, PREFERENCE
-from nousweb.lib.prepared_statements import array_text, columns_prepared
+from nousweb.lib.prepared_statements import array_text, columns_prepared, rows_prepared
+
+LEXICAL_ROWS = 1_500
+"""Approximate maximum of ranked rows; the commonest words are left out to stay below it."""
+PAIRED = 4
+"""If the rarest word alone has more rows, items must contain two of this number of rarest words."""
+
+
+def lexical_fetch(view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]) -> list[int]:
+    """Ids of the hits of the lexical search: items with the rarer lexemes, by the idf of all matching lexemes."""
+    statement, values = lexical_statement(view, request, counts, lexemes)
+    return [row[0] for row in rows_prepared(statement, values)] if statement else []
+
+
+def lexical_statement(
+    view: PersonaMemory, request: SearchRequest, counts: Counts, lexemes: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """The statement and its values; an empty statement if no item contains any of the lexemes."""
+    known, known_values = visible_of(request)
+    wanted, wanted_values = wanted_of(request)
+    values: dict[str, Any] = {**known_values, **wanted_values}
+    present = sorted((n, word) for word in lexemes if (n := counts.df[word]))
+    if not present:
+        return "", values
+    weights = []
+    for place, (n, word) in enumerate(present):
+        values[f"terms{place}"] = holder_query(word, counts.spellings)
+        values[f"weight{place}"] = round(rarity(min(n, counts.items), counts.items), 5)
+        weights.append(f"(terms @@ {tsquery_of(place)})::integer * %(weight{place})s::float8")
+    # BM25's saturation of a word that occurs once, with the constants of the scoring.
+    values["length"] = round(0.48 / max(counts.mean_words, 1.0), 6)
+    holders = []
+    for place, (operator, words) in enumerate(selective(counts, present)):
+        values[f"keys{place}"] = [f"{int(view.agent.pk)}:{word}" for word in words]
+        holders.append(f"nous_agent_lexemes(agent_id, terms) {operator} %(keys{place})s::text[]")
+    rows = holders_of(view, "id, terms, words", f"({' OR '.join(holders)}) AND {known} AND {wanted}")
+    return (
+        f"SELECT id FROM (SELECT * FROM {rows} AS holder LIMIT {2 * LEXICAL_ROWS}) AS lexical "  # noqa: S608
+        f"ORDER BY ({' + '.join(weights)}) / (1.72 + words * %(length)s::float8) DESC, id LIMIT {request.hits}",
+        values,
+    )
+
+
+def selective(counts: Counts, present: Sequence[tuple[int, str]]) -> list[tuple[str, list[str]]]:
+    """The words that an item must contain to be ranked, as alternatives: any (`&&`) or all (`@>`) words of a list.
+
+    `present`: numbers of items with their words, the rarest first. Another name of a subject counts as its word too.
+    """
+    if len(present) == 1 or present[0][0] <= LEXICAL_ROWS:
+        total = list(accumulate(n for n, _ in present))
+        kept = [word for (_, word), n in zip(present, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+        others = [also[0] for word in kept for also in counts.spellings.get(word, ())]
+        return [("&&", [*kept, *others])]
+    # As many items as hold two words if they are independent of each other.
+    pairs = sorted(
+        (a * b // max(counts.items, 1), [one, two]) for (a, one), (b, two) in combinations(present[:PAIRED], 2)
+    )
+    total = list(accumulate(n for n, _ in pairs))
+    chosen = [words for (_, words), n in zip(pairs, total, strict=True) if n <= max(LEXICAL_ROWS, total[0])]
+    otherwise = [
+        [*also, *(each for each in words if each != word)]
+        for words in chosen
+        for word in words
+        for also in counts.spellings.get(word, ())
+    ]
+    return [("@>", words) for words in [*chosen, *otherwise]]
+
 
 NEIGHBOURS = 2
 """Number of neighbours on each side of a hit that are fetched; the scoring's window has the same width."""

@@ -1,20 +1,90 @@
 """How many items hold each word of a query, how large its collections are, and other names of its subjects: one
 statement."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
 
 from identity.models import Agent
+from memory.models import SearchStatistics
 from memory.persona import VIEWS, PersonaMemory
-from memory.search.index_tables import STATEMENTS_KEPT, holders_of, source_of
+from memory.search.fusion import Flags, Places
+from memory.search.index_tables import PERSONA_OF_TABLE, STATEMENTS_KEPT, holders_of, source_of
 from memory.search.languages import dictionary_sql, terms_sql
 from memory.search.query_context import Counts
+from memory.search.vector_indexes import may_index, vector_indexes_keep
+from nousweb.lib import clock
 from nousweb.lib.prepared_statements import array_text, rows_prepared
+from nousweb.lib.transactions import advisory_lock
+
+Spellings = Mapping[str, Sequence[Sequence[str]]]
+"""Lexemes of the other names of a subject, by a lexeme of the name in the query."""
+
+
+def lexeme_values(lexemes: Sequence[str], spellings: Spellings) -> dict[str, Any]:
+    """The parameters of `masks_of`."""
+    values: dict[str, Any] = {f"terms{place}": holder_query(word, spellings) for place, word in enumerate(lexemes)}
+    for place, word in enumerate(lexemes):
+        if word in spellings:
+            values[f"words{place}"] = [word, *(each for also in spellings[word] for each in also)]
+        else:
+            values[f"word{place}"] = word
+    return values
+
+
+def has_spellings(lexemes: Sequence[str], spellings: Spellings) -> tuple[bool, ...]:
+    """For each lexeme, whether it has other spellings."""
+    return tuple(word in spellings for word in lexemes)
+
+
+def masks_of(spelled: Sequence[bool]) -> tuple[str, str]:
+    """SQL of two masks for `bits_read`: the lexemes that an item contains, and those that name its speaker or subject.
+
+    A lexeme with other spellings (`spelled`, by `has_spellings`) also matches those.
+    """
+    held = _mask(f"terms @@ {tsquery_of(place)}" for place in range(len(spelled)))
+    named = (
+        f"names && %(words{place})s::text[]" if also else f"%(word{place})s::text = ANY(names)"
+        for place, also in enumerate(spelled)
+    )
+    return held, _mask(named)
+
+
+def bits_read(masks: Sequence[int] | Places, lexemes: Sequence[str]) -> Flags:
+    """Decode masks into a flag matrix with one column per lexeme."""
+    flags: Flags = (np.asarray(masks, np.int64)[:, None] >> np.arange(len(lexemes)) & 1).astype(bool)
+    return flags
+
+
+def _mask(flags: Iterable[str]) -> str:
+    """SQL of conditions as the bits of one number; the first is the lowest bit."""
+    return " | ".join(f"(({flag})::integer::bigint << {place})" for place, flag in enumerate(flags)) or "0::bigint"
+
+
+def tsquery_of(place: int) -> str:
+    return f"%(terms{place})s::tsquery"
+
+
+def holder_query(word: str, spellings: Spellings) -> str:
+    """The tsquery for items with a lexeme, or with all lexemes of another spelling."""
+    others = (" & ".join(map(_quoted, also)) for also in spellings.get(word, ()))
+    return " | ".join((_quoted(word), *(f"({each})" for each in others)))
+
+
+def _quoted(lexeme: str) -> str:
+    """A lexeme quoted for a tsquery."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
 
 READ_WHOLE = 20_000
 """Of a larger collection whose vector index is not there yet, the vectors of the latest so many items are compared; the
 others are found by words."""
 COUNTED = 2_000
-"""A word in this many items is common: counted in the background (memory.search.index_statistics), not here."""
+"""A word in this many items is common: counted in the background (`statistics_refresh`), not here."""
 MAX_LEXEMES = 64
 MAX_SPELLINGS = 16
 """Maximum number of other names of subjects that a query names."""
@@ -103,3 +173,68 @@ SELECT
     (SELECT json_agg(json_build_array(said, also)) FROM spelled),
     (SELECT json_agg(json_build_array(whole[1], parts)) FROM split WHERE cardinality(parts) > 1)
 """  # noqa: S608
+
+
+COUNT_FROM = 2_000
+"""Items of a collection from which its counts are kept."""
+DRIFT = 0.1
+"""Counts are renewed when the number of items has changed by this share."""
+
+
+def statistics_refresh() -> int:
+    """Renew the counts of large collections that have changed; returns how many. One run at a time does it.
+
+    Outside of any transaction. Where this program owns the tables itself, and no pooler shares its connection, it keeps
+    their vector indexes too.
+    """
+    with advisory_lock("nous.search.statistics") as mine:
+        if not mine:
+            return 0
+        renewed = _refresh()
+    # What the making of an index sets on its connection would be another's behind a pooler.
+    if settings.DB_PREPARE and may_index():
+        vector_indexes_keep()
+    return renewed
+
+
+def _refresh() -> int:
+    held = {(row.persona, row.agent_id): row for row in SearchStatistics.objects.all()}
+    renewed = 0
+    for table, persona in PERSONA_OF_TABLE.items():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT agent_id, count(*) FROM {table} GROUP BY agent_id")  # noqa: S608
+            sizes = dict(cursor.fetchall())
+        for agent_id in sizes.keys() | {agent for kept, agent in held if kept == persona}:
+            size = sizes.get(agent_id, 0)
+            row = held.get((persona, agent_id))
+            if size < COUNT_FROM * (1 - DRIFT if row else 1):
+                if row:
+                    row.delete()
+            elif row is None or abs(size - row.items) > DRIFT * row.items:
+                _count(table, persona, agent_id, row)
+                renewed += 1
+    return renewed
+
+
+def statistics_recount(agent_id: int) -> None:
+    """Count the words of an agent's large collections again, after they were read otherwise."""
+    for row in SearchStatistics.objects.filter(agent=agent_id):
+        table = next(table for table, persona in PERSONA_OF_TABLE.items() if persona == row.persona)
+        _count(table, row.persona, agent_id, row)
+
+
+def _count(table: str, persona: str, agent_id: int, row: SearchStatistics | None) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT count(*), coalesce(avg(words), 0) FROM {table} WHERE agent_id = %s AND active",  # noqa: S608
+            [agent_id],
+        )
+        items, mean = cursor.fetchone()
+        cursor.execute(
+            "SELECT word, ndoc FROM ts_stat(%s) WHERE ndoc >= %s",
+            [f"SELECT terms FROM {table} WHERE agent_id = {int(agent_id)} AND active", COUNTED // 10],  # noqa: S608
+        )
+        common = dict(cursor.fetchall())
+        row = row or SearchStatistics(agent_id=agent_id, persona=persona)
+        row.items, row.mean_words, row.common, row.counted_at = items, float(mean), common, clock.now()
+        row.save()

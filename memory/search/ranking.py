@@ -11,14 +11,57 @@ from memory.search.fusion import (
     Query,
     Ranking,
     Statistics,
+    Values,
     answerability_log_odds,
     features,
     own_relevance,
     relevance,
 )
-from memory.search.learned_ranker import ranker
-from memory.search.ranking_features import ranking_features
-from memory.search.relevance_cutoff import relevance_cutoff
+from memory.search.ranking_features import CUTOFF_FEATURES, Matrix, Ranker, ranker, ranking_features
+
+MAX_RELEVANT = 40
+"""Maximum number of relevant candidates per query."""
+MIN_EXPECTED_ANSWERS = 0.3
+"""Minimum expected number of answering candidates, however low their probabilities."""
+MIN_CUTOFF = 1e-3
+"""Smallest cutoff: it is always above 0."""
+MARGIN_AFTER_LAST = 1.0
+"""Distance that is added behind the last candidate if all are relevant."""
+
+
+def cutoff_features(ranks: Values, closeness: Values, log_odds: float, wants_many: bool) -> Matrix:
+    """Feature matrix of the probability that a candidate answers: a column per name in CUTOFF_FEATURES, a row per
+    candidate. `ranks` are the ranker's scores, best first."""
+    behind = ranks[0] - ranks
+    place = np.log1p(np.arange(len(ranks)))
+    matrix = np.empty((len(ranks), len(CUTOFF_FEATURES)))
+    for number, column in enumerate(
+        (
+            1.0,
+            -behind,
+            place,
+            behind[min(9, len(ranks) - 1)],
+            behind[min(1, len(ranks) - 1)],
+            log_odds,
+            wants_many,
+            closeness,
+            -behind * place,
+        )
+    ):
+        matrix[:, number] = column
+    return matrix
+
+
+def relevance_cutoff(learned: Ranker, ranks: Values, closeness: Values, log_odds: float, wants_many: bool) -> float:
+    """The cutoff of a query, at least MIN_CUTOFF. `ranks` are the ranker's scores, best first."""
+    chances = 1 / (1 + np.exp(-(cutoff_features(ranks, closeness, log_odds, wants_many) @ learned.chance)))
+    found = np.cumsum(chances[:MAX_RELEVANT])
+    precision = found / np.arange(1, len(found) + 1)
+    worth = precision + learned.recall_weight * found / max(chances.sum(), MIN_EXPECTED_ANSWERS)
+    last = int(worth.argmax())
+    if last + 1 == len(ranks):
+        return float(ranks[0] - ranks[-1] + MARGIN_AFTER_LAST)
+    return max(float(ranks[0] - (ranks[last] + ranks[last + 1]) / 2), MIN_CUTOFF)
 
 
 def candidates_rank(

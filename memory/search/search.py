@@ -11,12 +11,11 @@ from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
 from memory.models import ItemType
 from memory.persona import PersonaMemory
-from memory.policy.size_limits import MAX_SEARCH_LIMIT
+from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
-from memory.search.candidates import TUNING, CandidateSet, candidates_fetch
+from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, lexical_fetch
 from memory.search.codes import exact_first
 from memory.search.fusion import Ranking, Values, rarest_lexemes
-from memory.search.lexical_search import lexical_fetch
 from memory.search.memory_loader import hits_load
 from memory.search.query_context import Counts, QueryContext
 from memory.search.query_word_counts import counts_read

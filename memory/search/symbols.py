@@ -14,8 +14,7 @@ from memory.persona import PersonaMemory
 from memory.search.candidates import CandidateSet
 from memory.search.fusion import Ranking
 from memory.search.index_tables import source_of
-from memory.search.request import SearchRequest
-from memory.search.request_conditions import visible_of, wanted_of
+from memory.search.request import SearchRequest, visible_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 MAX_SYMBOLS = 8

@@ -13,12 +13,11 @@ from itertools import combinations, product
 
 from rapidfuzz.distance import DamerauLevenshtein
 
-from memory.embedding.vocabulary import known_words
+from memory.embedding.local import known_words
 from memory.persona import PersonaMemory
 from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import dictionary_sql
-from memory.search.request import SearchRequest
-from memory.search.request_conditions import visible_of, wanted_of
+from memory.search.request import SearchRequest, visible_of, wanted_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 MIN_LETTERS = 5

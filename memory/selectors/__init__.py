@@ -12,7 +12,7 @@ from memory.models import Fact, MemoryReview, Subject
 from memory.models.project_scope import GLOBAL
 from memory.models.reviews import MemoryReviewQuerySet
 from memory.persona import PersonaMemory
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 
 PROFILE_SEED_LIMIT = 50

@@ -16,7 +16,7 @@ from memory.models import Document, ItemType
 from memory.models.documents import DocumentQuerySet, document_address
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import VIEWS
-from memory.policy.size_limits import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
+from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.validation import depth_check, json_check, whole_check

@@ -11,20 +11,27 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.censoring.censor_matching import CensorOutcome, CensorRule, Similarities, match_censors
-from memory.censoring.pattern_cost import pattern_cost_check
-from memory.censoring.patterns import meaning_check, pattern_check
-from memory.censoring.semantic_matching import default_threshold, semantic_similarities
+from memory.censoring.censor_matching import (
+    CensorOutcome,
+    CensorRule,
+    Similarities,
+    default_threshold,
+    match_censors,
+    semantic_similarities,
+)
+from memory.censoring.patterns import meaning_check, pattern_check, pattern_cost_check
 from memory.jobs import job_queue
 from memory.models import Censor
 from memory.persona import change_check, memory_of
-from memory.policy.censors import (
+from memory.policy import (
     CENSOR_SEVERITIES_BY_AUTHOR,
     ESCALATES_TO,
     MAX_ACTIVE_CENSORS,
     MAX_ACTIVE_TOKEN_CENSORS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_ESCALATION_THRESHOLD,
+    MAX_REMARK_CHARACTERS,
 )
-from memory.policy.size_limits import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_REMARK_CHARACTERS
 from memory.services.memory_write import fields_change, row_lock
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.reviews.states import reviews_settle

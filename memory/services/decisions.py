@@ -9,7 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Decision, Episode, Scope
 from memory.models.project_scope import carried_keys
 from memory.persona import VIEWS, change_check
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.services.memory_write import (
     fields_change,
     keys_move,

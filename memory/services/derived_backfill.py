@@ -2,7 +2,7 @@
 
 from django.db import connection, transaction
 
-from memory.layers.event_policy import CLOSING_KINDS
+from memory.layers.event_validation import CLOSING_KINDS
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.events import long_term_store
 from memory.services.loops import summaries_heal

@@ -20,7 +20,7 @@ from memory.models import Document, Fact, Scope
 from memory.models.documents import document_address
 from memory.models.project_scope import carried_keys, key_check, tier_of
 from memory.persona import change_check
-from memory.policy.size_limits import (
+from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
     MAX_DOCUMENT_DEPTH,
     MAX_DOCUMENT_KEY_CHARACTERS,

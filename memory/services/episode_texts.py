@@ -2,7 +2,7 @@
 
 from memory.models import Episode
 from memory.persona import VIEWS
-from memory.policy.size_limits import MAX_DETAIL_CHARACTERS
+from memory.policy import MAX_DETAIL_CHARACTERS
 
 EVENTS_READ = 500
 

@@ -14,7 +14,7 @@ from memory.layers.episode_extraction import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, Scope
 from memory.models.project_scope import carried_keys, scope_label
 from memory.persona import VIEWS, change_check
-from memory.policy.size_limits import (
+from memory.policy import (
     MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
     MAX_EVENTS_PER_APPEND,

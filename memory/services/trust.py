@@ -10,7 +10,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Fact, LongTermEntry, Trust
-from memory.policy.trust import SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, WEB_SOURCE
+from memory.policy import SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, WEB_SOURCE
 
 _WEB = re.compile(WEB_SOURCE)
 _EVENT = re.compile(r"\s*event[\s:#/]*(\d{1,18})\s*", re.I)

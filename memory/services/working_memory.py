@@ -14,7 +14,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import WorkingMemory
 from memory.models.project_scope import key_check
-from memory.policy.size_limits import (
+from memory.policy import (
     MAX_FRAME_CHARACTERS,
     MAX_OPEN_THREADS,
     MAX_REMARK_CHARACTERS,

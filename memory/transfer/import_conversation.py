@@ -10,8 +10,7 @@ from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.layers.event_limits import MAX_KEY_CHARACTERS
-from memory.layers.event_validation import events_check
+from memory.layers.event_validation import MAX_KEY_CHARACTERS, events_check
 from memory.services.events import events_record
 from memory.transfer.conversation_readers import READERS, LeftOut, Source, Turn
 from memory.transfer.json_values import place_shown

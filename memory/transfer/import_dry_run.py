@@ -11,7 +11,7 @@ from identity.principal import Principal
 from identity.services.guardrails import section_text_check as identity_text_check
 from memory.layers.event_validation import draft_check
 from memory.models.project_scope import key_check
-from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
+from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.fields import fact_fields_check
 from memory.transfer.json_stream import Record, records_read
 from memory.transfer.json_values import BadEntry, place_shown, printable

@@ -21,7 +21,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.models import ImportRun
-from memory.policy.categories import DEFAULT_CATEGORY
+from memory.policy import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
 from memory.transfer.import_dry_run import ImportRequest, Survey, choices_check
 from memory.transfer.import_files import delete_orphaned_files, file_delete, part_write, run_path

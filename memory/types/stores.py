@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from memory.models import Decision, Document, Episode, ItemType, Procedure
-from memory.policy.episode_compaction import COMPACT_EPISODES
-from memory.policy.size_limits import MAX_DOCUMENT_CHARACTERS
+from memory.policy import COMPACT_EPISODES, MAX_DOCUMENT_CHARACTERS
 from memory.types.memory_type import IndexEntry, MemoryType, lines, store_entry
 from nousweb.lib import clock
 from nousweb.lib.json_texts import json_texts

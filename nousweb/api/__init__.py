@@ -1,12 +1,23 @@
-"""The API: one object that only adds routers."""
+"""The API: one object with its routers, its error handlers and its refusal of unknown parameters."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
+import structlog
+from django.conf import settings
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.db import Error
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException, UnreadablePostError
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.docs import Swagger
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 
 from context.api import router as context_router
 from context.api.fingerprints import router as fingerprint_router
@@ -18,8 +29,114 @@ from identity.api.changes import router as change_router
 from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
 from nousweb.access.api_authentication import PersonAuth, TokenAuth, authenticated_caller
-from nousweb.api import errors as api_errors
-from nousweb.api.query_parameters import unknown_parameters_refused
+from nousweb.database.outages import outage_of
+from nousweb.lib.errors import DomainError
+from nousweb.lib.problem_documents import domain_problem, problem
+
+logger = structlog.get_logger(__name__)
+
+NO_FIELDS = ("body", "payload", "query", "path")
+"""Parts of a place that name where a value was sent, not which one."""
+
+
+def _errors_handled(api: NinjaAPI) -> None:
+
+    @api.exception_handler(DomainError)
+    def domain_error(request: HttpRequest, error: DomainError) -> HttpResponse:
+        return domain_problem(request, error)
+
+    @api.exception_handler(ValidationError)
+    def validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        errors = [
+            {
+                "field": ".".join(str(part) for part in item["loc"] if part not in NO_FIELDS),
+                "message": item["msg"].removeprefix("Value error, "),
+            }
+            for item in error.errors
+        ]
+        detail = "; ".join(f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5])
+        return problem(request, 422, "invalid", "Invalid request", detail[:1000], errors=errors[:50])
+
+    @api.exception_handler(AuthenticationError)
+    def authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+        return problem(
+            request,
+            401,
+            "not_authenticated",
+            "Not authenticated",
+            "Send an agent's token as “Authorization: Bearer …”, or sign in.",
+        )
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
+        return problem(request, 413, "too_large", "Too large", f"A request body holds at most {limit:,} bytes.")
+
+    # The check of a session's CSRF token reads forms, also those that no parser can read.
+    @api.exception_handler(MultiPartParserError)
+    @api.exception_handler(RawPostDataException)
+    def not_json(request: HttpRequest, error: Exception) -> HttpResponse:
+        return problem(request, 415, "unsupported_media_type", "Not JSON", "Send the body as application/json.")
+
+    @api.exception_handler(UnreadablePostError)
+    @api.exception_handler(SuspiciousOperation)
+    @api.exception_handler(BadRequest)
+    def unreadable(request: HttpRequest, error: Exception) -> HttpResponse:
+        return problem(request, 400, "bad_request", "Request refused", "The request cannot be read as it was sent.")
+
+    @api.exception_handler(Http404)
+    def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
+        return problem(request, 404, "not_found", "Not found", "There is nothing here.")
+
+    @api.exception_handler(HttpError)
+    def http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+        code = {400: "bad_request", 403: "not_allowed", 413: "too_large"}.get(error.status_code, "error")
+        detail = str(error)
+        if error.status_code == 400:
+            # The parser's own words may quote the body back.
+            detail = "The request body is not valid JSON in UTF-8."
+        return problem(request, error.status_code, code, "Request refused", detail)
+
+    @api.exception_handler(Error)
+    def database_error(request: HttpRequest, error: Error) -> HttpResponse:
+        outage = outage_of(error)
+        return unexpected(request, error) if outage is None else domain_problem(request, outage)
+
+    @api.exception_handler(Exception)
+    def unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
+        logger.exception("api.unexpected_error", path=request.path)
+        return problem(
+            request,
+            500,
+            "internal_error",
+            "Internal error",
+            "Something went wrong on our side; the request id finds it in the log.",
+        )
+
+
+AGENT = "agent"
+"""People may name the agent in every call, also where the id in the address already does."""
+
+Run = Callable[..., HttpResponseBase]
+
+
+def unknown_parameters_refused(run: Run) -> Run:
+    """A decorator for the `run` of every operation. Callers are authenticated before their parameters are judged."""
+    operation: Operation = run.__self__  # type: ignore[attr-defined]
+    known = {AGENT}
+    for model in operation.models:
+        if model.__ninja_param_source__ == "query":
+            known.update(model.__ninja_flatten_map__)
+
+    @functools.wraps(run)
+    def checked(request: HttpRequest, **values: Any) -> HttpResponseBase:
+        unknown = [name for name in request.GET if name not in known]
+        if not unknown:
+            return run(request, **values)
+        errors = [{"loc": ("query", name[:60]), "msg": "Extra inputs are not permitted"} for name in unknown]
+        return operation._run_checks(request) or operation.api.on_exception(request, ValidationError(errors))
+
+    return checked
 
 
 class Api(NinjaAPI):
@@ -57,7 +174,7 @@ api = Api(
     docs=Swagger({"operationsSorter": "alpha", "defaultModelsExpandDepth": -1}),
     docs_decorator=require_safe,
 )
-api_errors.register(api)
+_errors_handled(api)
 api.add_decorator(unknown_parameters_refused, mode="view")
 # Addresses are looked for in this order: what is asked for most comes first.
 api.add_router("", context_router)

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from context.engine.analysis.frames import ContextBudget
 from context.engine.analysis.profiles import Profile
-from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import ResolvedRequest, query_analyse
-from context.engine.analysis.retrieval_plan import ContextBudget
+from context.engine.analysis.request import ContextRequest, ResolvedRequest, query_analyse
 from context.engine.assembly import Candidate
 from memory.search.result import SearchHit
 

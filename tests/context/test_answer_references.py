@@ -8,7 +8,7 @@ import pytest
 
 from context.feedback import answer_references as module
 from context.feedback import reference_features
-from context.feedback.answer_references import answer_references, rarity_of
+from context.feedback.answer_references import answer_references, rarity_of, word_rarity
 from context.feedback.content_words import content_words, windows_of
 from context.feedback.reference_detector import Meaning, references_of
 from context.feedback.reference_features import ShownMemories
@@ -16,8 +16,7 @@ from context.models import MemoryUsage
 from context.services.agent_response import context_respond
 from memory.embedding import EmbeddingUnavailable
 from memory.persona import ActorMemory
-from memory.search.word_rarity import word_rarity
-from nousweb.console.context.answer_marks import answer_pieces
+from nousweb.console.context.views.context_runs import answer_pieces
 from tests.context.test_references import MEMORIES
 from tests.factories import make_fact, make_run
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from context.api.schemas import ContextOut, ResponseOut
 from context.models import ContextRun
-from context.services.replay import context_replay
+from context.services.context import context_replay
 from identity.models import ApiToken, AuditEvent, Change
 from identity.principal import Principal
 from memory.embedding import EmbeddingFailed
@@ -203,7 +203,7 @@ def test_censor_that_cannot_be_checked_blocks_and_is_named_with_the_reason(api, 
     def refuse(name):
         raise EmbeddingFailed("The embedder is down.")
 
-    monkeypatch.setattr("memory.censoring.semantic_matching.embedder_named", refuse)
+    monkeypatch.setattr("memory.censoring.censor_matching.embedder_named", refuse)
     caller = api.as_token(actor_token)
     body = caller.post("/context", HARMLESS).json()
     assert body["censor_verdict"] == "block"
@@ -221,7 +221,7 @@ def test_agents_own_censor_that_cannot_be_checked_blocks_nothing(api, ada, actor
     def refuse(name):
         raise EmbeddingFailed("The embedder is down.")
 
-    monkeypatch.setattr("memory.censoring.semantic_matching.embedder_named", refuse)
+    monkeypatch.setattr("memory.censoring.censor_matching.embedder_named", refuse)
     body = api.as_token(actor_token).post("/context", HARMLESS).json()
     assert (body["censor_verdict"], body["censors"]) == ("allow", [])
 

@@ -3,8 +3,7 @@
 import pytest
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.conversation_duplicates import repeated_in
-from context.engine.retrieval.restatement import says_otherwise
+from context.engine.retrieval.restatement import repeated_in, says_otherwise
 from context.engine.retrieval.text_vectors import text_vectors_forget
 from memory.embedding import EmbeddingFailed
 from tests.factories import make_fact

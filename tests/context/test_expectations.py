@@ -9,13 +9,15 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from context.expectations.jobs import checks_queue
-from context.expectations.selectors import expectation_totals, expectations_of, result_of
 from context.expectations.services import (
     expectation_create,
     expectation_retire,
+    expectation_totals,
     expectation_update,
+    expectations_of,
     expectations_verify,
     request_of,
+    result_of,
 )
 from context.models import Expectation, ExpectationResult, ExpectationWatch
 from context.services.agent_settings import settings_update
@@ -26,7 +28,7 @@ from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.change_feed import streams_publish
 from memory.embedding import embedder_named, query_prefetch
-from memory.embedding.recent_queries import RecentQueries
+from memory.embedding.query_prefetch import RecentQueries
 from memory.embedding.registry import configured_name
 from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, SearchItem

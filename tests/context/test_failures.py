@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.conversation_duplicates import repeated_in
+from context.engine.retrieval.restatement import repeated_in
 from context.engine.retrieval.text_vectors import text_vectors_forget
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory

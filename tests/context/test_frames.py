@@ -2,9 +2,8 @@
 
 import pytest
 
-from context.engine.analysis.frames import DEFAULT_FRAME, FRAMES, frame_select
+from context.engine.analysis.frames import DEFAULT_FRAME, FRAMES, budget_for, frame_select, plan_retrieval
 from context.engine.analysis.intent import intent_read
-from context.engine.analysis.retrieval_plan import budget_for, plan_retrieval
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from identity.models import ApiToken, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import MemoryReview
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from memory.services.censors import censor_create
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn
 from memory.services.reviews.resolve import review_resolve

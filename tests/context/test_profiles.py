@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.engine.analysis.built_in_profiles import BUILT_IN
-from context.engine.analysis.mentions import mentioned_files
+from context.engine.analysis.intent import mentioned_files
 from context.engine.analysis.mode_weights import compression_of, tier_weights
 from context.engine.analysis.profiles import Profile, profile_check, profile_of, profile_values
 from nousweb.lib.errors import Invalid

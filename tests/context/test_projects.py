@@ -6,8 +6,7 @@ import pytest
 
 from context.engine.analysis.request import ContextRequest
 from context.models import ContextRun
-from context.services.context import context_assemble
-from context.services.replay import context_replay
+from context.services.context import context_assemble, context_replay
 from context.what_if.change_overrides import metadata_overrides
 from context.what_if.impact import impact_of
 from memory.models import Fact, MemoryReview

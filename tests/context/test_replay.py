@@ -5,8 +5,7 @@ import pytest
 from context.engine.analysis.request import ContextRequest
 from context.engine.context_record import ContextRecord
 from context.models import ContextRun
-from context.services.context import context_assemble
-from context.services.replay import context_replay
+from context.services.context import context_assemble, context_replay
 from identity.models import AuditEvent
 from identity.principal import Principal
 from nousweb.lib import clock

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from context.engine.analysis.request import ContextRequest
+from context.engine.retrieval import retired_memories
 from context.models import ContextRun
 from context.services.context import context_assemble
 from context.services.pins import context_pin
@@ -15,7 +16,7 @@ from identity.principal import Principal
 from memory.models import ItemType, MemoryReview
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, retired_matches, search
+from memory.search import SearchRequest, search
 from memory.services.decisions import decision_record, decision_update
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_invalidate, fact_supersede
@@ -142,14 +143,14 @@ def test_retired_subconscious_and_other_agents_memory_is_not_explained(ada, brun
 
 
 def test_retired_matches_are_limited_to_the_latest_and_those_with_the_words(ada, system, actor, monkeypatch):
-    monkeypatch.setattr(retired_matches, "LATEST", 2)
+    monkeypatch.setattr(retired_memories, "LATEST", 2)
     texts = ["The ledger export failed.", "Books went missing from a shelf.", "Whales sing.", "Whales dive."]
     facts = [make_fact(ada, text, system) for text in texts]
     for place, fact in enumerate(facts):
         with clock.at(clock.now() - timedelta(days=9 - place)):
             fact_invalidate(fact=fact, by=system)
     found = search(ActorMemory(ada), SearchRequest(EXPORT, GLOBAL))
-    looked_at = {hit.id for hit in retired_matches.retired_search(ActorMemory(ada), found.query)}
+    looked_at = {hit.id for hit in retired_memories.retired_search(ActorMemory(ada), found.query)}
     assert looked_at == {str(facts[place].pk) for place in (0, 2, 3)}
 
 

@@ -21,7 +21,7 @@ import os, django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "nousweb.settings")
 django.setup()
 from django.core.management import call_command
-from memory.search.index_statistics import statistics_refresh
+from memory.search.query_word_counts import statistics_refresh
 from memory.services.search_index.agent_languages import words_reread
 from nousweb.lib.transactions import advisory_lock
 for _ in range(5):

@@ -11,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import AuditEvent
-from memory.censoring.censor_matching import MAX_SPANS, CensorRule, SimilarityFailed, match_censors
-from memory.censoring.semantic_matching import semantic_similarities
+from memory.censoring.censor_matching import (
+    MAX_SPANS,
+    CensorRule,
+    SimilarityFailed,
+    match_censors,
+    semantic_similarities,
+)
 from memory.models import Censor
-from memory.policy.censors import MAX_ACTIVE_CENSORS
+from memory.policy import MAX_ACTIVE_CENSORS
 from memory.services.censors import censor_check, censor_create, censor_retire, censor_update
 from nousweb.lib.errors import Conflict, NotAllowed
 from tests.api.problems import assert_problem

@@ -15,13 +15,10 @@ from memory.embedding import (
     local,
     quantized_query_model,
     query_prefetch,
-    recent_queries,
 )
-from memory.embedding.local import LocalEmbedder
+from memory.embedding.local import LocalEmbedder, QueryBatches
 from memory.embedding.multilingual import MultilingualEmbedder
-from memory.embedding.query_batches import QueryBatches
-from memory.embedding.query_prefetch import PrefetchedEmbedding
-from memory.embedding.recent_queries import RecentQueries
+from memory.embedding.query_prefetch import PrefetchedEmbedding, RecentQueries
 from tests.embeddings import model_runs
 
 
@@ -240,7 +237,7 @@ def test_question_asked_again_is_embedded_once_a_minute_for_whoever_asks(embedde
     runs = []
     monkeypatch.setattr(type(embedder), "embed_query", lambda self, text: runs.append(text) or np.ones(1, np.float32))
     now = [1000.0]
-    monkeypatch.setattr(recent_queries.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(query_prefetch.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(query_prefetch, "_recent", RecentQueries(max_size=2, seconds=60))
 
     def asked(text, asker=(1, "actor")):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory.layers.event_policy import (
+from memory.layers.event_validation import (
     MAX_PROSE_CHARACTERS,
     MAX_SPEAKER_CHARACTERS,
     OUTPUT_HEAD_CHARACTERS,

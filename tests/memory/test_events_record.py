@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from identity.models import AuditEvent
 from identity.principal import Principal
-from memory.layers.event_limits import MAX_EVENT_CHARACTERS
+from memory.layers.event_validation import MAX_EVENT_CHARACTERS
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, SearchItem
 from memory.services.events import events_record
 from nousweb.lib.errors import Invalid, NotAllowed

@@ -9,7 +9,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from identity.models import AuditEvent
-from memory.layers.event_policy import MAX_SUMMARY_CHARACTERS
+from memory.layers.event_validation import MAX_SUMMARY_CHARACTERS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
 from memory.services.derived_backfill import derived_backfill

@@ -10,9 +10,8 @@ from memory import tasks
 from memory.models import SearchItem, SearchStatistics
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, candidates, index_statistics, query_word_counts, search, vector_indexes
-from memory.search.index_statistics import statistics_refresh
-from memory.search.query_word_counts import counts_read
+from memory.search import SearchRequest, candidates, query_word_counts, search, vector_indexes
+from memory.search.query_word_counts import counts_read, statistics_refresh
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
 from memory.services.search_index import maintenance
@@ -28,7 +27,7 @@ QUESTION = "which drawer holds the brass key"
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    monkeypatch.setattr(index_statistics, "COUNT_FROM", 30)
+    monkeypatch.setattr(query_word_counts, "COUNT_FROM", 30)
     monkeypatch.setattr(vector_indexes, "INDEX_FROM", 30)
 
 

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from memory.search.learned_ranker import FILE, build_ranker, ranker
-from memory.search.ranking_features import FEATURE_NAMES
+from memory.search.ranking_features import FEATURE_NAMES, FILE, build_ranker, ranker
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.boosted_trees import DEPTH, NODES, trees_unpacked
 

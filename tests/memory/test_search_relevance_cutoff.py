@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.system import PROJECT
 from benchmarks.tables import TABLES, lines_of, written
 from memory.search.fusion import RELEVANT, relevance
-from memory.search.learned_ranker import ranker
-from memory.search.relevance_cutoff import MAX_RELEVANT, relevance_cutoff
+from memory.search.ranking import MAX_RELEVANT, relevance_cutoff
+from memory.search.ranking_features import ranker
 
 CERTAIN = 4.0
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from identity.models import Agent
-from memory.layers.short_term_scoring import STM_DEFAULTS, StmConfig, normalise, stm_score
-from memory.layers.short_term_search import stm_search
+from memory.layers.short_term_search import STM_DEFAULTS, StmConfig, normalise, stm_score, stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import GLOBAL
 from memory.persona import ActorMemory

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from memory.models import Censor
-from memory.policy.censors import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
+from memory.policy import MAX_ACTIVE_CENSORS, MAX_ACTIVE_TOKEN_CENSORS
 from memory.services.censors import censor_create
 from nousweb.lib.errors import Conflict
 from nousweb.lib.readable_text import readable_text

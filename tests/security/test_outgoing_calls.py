@@ -12,7 +12,7 @@ from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client, RequestFactory, override_settings
 
-from context.services.anthropic_token_counter import CountFailed, tokens_count
+from context.services.prompt_token_counts import CountFailed, tokens_count
 from identity.services.webhook_address import NotSent, message_send
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding import EmbeddingFailed

@@ -13,7 +13,7 @@ from memory.lifecycle.runner import job_run
 from memory.models import Fact, Job, MemoryReview
 from memory.models.project_scope import ProjectScope
 from memory.persona import VIEWS
-from memory.policy.review_limits import MAX_RELEARNED_REVIEWS
+from memory.policy import MAX_RELEARNED_REVIEWS
 from memory.search.contested_facts import contested_facts
 from memory.services.erasure import subject_erase
 from memory.services.facts import fact_invalidate, fact_learn

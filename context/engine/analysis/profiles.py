@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import Field, TypeAdapter, ValidationError
 
 from memory.models import ItemType
-from memory.policy.trust import TRUST_ORDER
+from memory.policy import TRUST_ORDER
 from nousweb.lib.constrained_types import OneOf, UnitInterval
 from nousweb.lib.errors import Invalid
 

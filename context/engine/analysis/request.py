@@ -1,17 +1,41 @@
-"""A request to the context engine, from the API, the inspector or a replay."""
+"""A request to the context engine, from the API, the inspector or a replay, and the decisions about it before any
+memory is read; retrieval and assembly depend on them alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
-from context.engine.analysis.frames import FRAMES
-from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.profiles import override_check
-from context.engine.analysis.retrieval_plan import SECTION_BUDGETS
-from context.engine.section_budgets import MAX_TOTAL
+from context.engine.analysis.active_profile import active_profile, profile_named
+from context.engine.analysis.agent_data_loader import (
+    NO_SESSION,
+    PreloadedRows,
+    SessionState,
+    agent_rows,
+    profile_query,
+    session_load,
+)
+from context.engine.analysis.contested_policy import ContestedPolicy
+from context.engine.analysis.frames import (
+    FRAMES,
+    SECTION_BUDGETS,
+    ContextBudget,
+    FrameSelection,
+    RetrievalPlan,
+    budget_for,
+    frame_select,
+    plan_retrieval,
+)
+from context.engine.analysis.intent import IntentSignals, intent_read
+from context.engine.analysis.mode_weights import MODE_WEIGHTS, compression_of, tier_weights
+from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, override_check, profile_overridden
+from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
+from identity.models import Agent
+from identity.selectors import agent_as_of
+from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.models.project_scope import ProjectScope
-from memory.policy.size_limits import MAX_SESSION_CHARACTERS
+from memory.persona import PersonaMemory
+from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_TAGS
 from nousweb.lib.errors import Invalid
@@ -143,3 +167,185 @@ class ContextRequest:
             include_projects=tuple(values.get("include_projects") or ()),
             all_projects=bool(values.get("all_projects")),
         )
+
+
+TOKENS_PER_SCALE = 500
+"""An explicit budget above this increases the plan's numbers of items in proportion: those numbers fill about as many
+tokens with memories of ordinary length. Thresholds still keep out irrelevant items."""
+FILL_TOKENS = 250
+"""With `fill` thresholds fall in proportion to a budget beyond this, so that small budgets are used up as well."""
+
+TOOL_OUTPUTS = 5
+"""Most outputs of tools that are shown for being recent."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnalysis:
+    """The analysis of the input's words alone."""
+
+    frame: FrameSelection
+    intent: IntentSignals
+    plan: RetrievalPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """All decisions before memory is read.
+
+    `now` is the moment from which ages count, for a context of the past that of the past. `thresholds_divisor` divides
+    the thresholds, 1 unless the request has `fill`. `scale` multiplies the usual number of items, 1 or more; `limits`
+    are items by type, `weights` shares by scope. `embedding` is the pending vector of the input, None if nothing is
+    searched. `rows` are the rows of the agent that are loaded already, None if each must be loaded by itself.
+    """
+
+    request: ContextRequest
+    analysis: QueryAnalysis
+    now: datetime
+    profile: Profile
+    profile_version: int
+    weights: Mapping[str, float]
+    files: tuple[str, ...]
+    scale: float
+    limits: Mapping[str, int]
+    thresholds_divisor: float
+    budget: ContextBudget
+    session: SessionState = NO_SESSION
+    contested: ContestedPolicy = field(default_factory=ContestedPolicy)
+    embedding: PrefetchedEmbedding | None = None
+    rows: PreloadedRows | None = None
+
+    @property
+    def compression(self) -> float:
+        """Share of a long item that may be left out, 0 to 1."""
+        return compression_of(self.profile, self.request.mode)
+
+    def as_json(self) -> dict[str, Any]:
+        """The decisions as they are logged and explained."""
+        frame, intent, plan = self.analysis.frame, self.analysis.intent, self.analysis.plan
+        return {
+            "frame": {
+                "id": frame.frame.id,
+                "label": frame.frame.label,
+                "confidence": round(frame.confidence, 2),
+                "hits": list(frame.hits),
+                "forced": frame.forced,
+                "source": frame.source,
+            },
+            "intent": {
+                "recency": intent.recency,
+                "hints": dict(intent.hints),
+                "is_question": intent.is_question,
+                "is_greeting": intent.is_greeting,
+                "entities": list(intent.entities),
+                "topic_keywords": list(intent.topic_keywords),
+            },
+            "plan": {
+                "reason": plan.reason,
+                "limits": dict(self.limits),
+                "skip_types": sorted(plan.skip_types),
+                "budget_overrides": dict(plan.budget_overrides),
+            },
+            "profile": {
+                "id": self.profile.profile_id,
+                "version": self.profile_version,
+                **({"override": dict(self.request.profile_override)} if self.request.profile_override else {}),
+            },
+            "policy": {
+                "mode": self.request.mode,
+                "weights": {scope: round(weight, 3) for scope, weight in self.weights.items()},
+                "files": list(self.files),
+                "tags": list(self.request.tags),
+                "project": self.request.project,
+                "task": self.request.task,
+                "excluded_kinds": list(self.profile.excluded_kinds),
+                "preferred_kinds": list(self.profile.preferred_kinds),
+                "min_importance": self.profile.min_importance,
+                "least_trust": list(self.profile.least_trust),
+                "compression": self.compression,
+                "contested": self.contested.as_json(),
+            },
+            "budget": {
+                "total": self.budget.total,
+                "sections": dict(self.budget.sections),
+                "fill": self.request.fill,
+            },
+        }
+
+
+def query_analyse(request: ContextRequest, session: SessionState = NO_SESSION) -> QueryAnalysis:
+    """Frame and intent from the words of the input, and their plan. Pure.
+
+    The request, or working memory of the session, may name the frame too.
+    """
+    frame = frame_select(request.input, request.frame, session.frame)
+    intent = intent_read(request.input, frame.frame.id)
+    return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
+
+
+def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedRequest:
+    """Analyse the input and the session's working memory, then determine profile, limits and budget; the operator's
+    settings win.
+
+    Raises NotFound for an unknown profile.
+    """
+    agent, now = view.agent, request.as_of or clock.now()
+    analysis = query_analyse(request)
+    # The model computes while the database is asked for all that needs no search.
+    asker = agent.pk, view.persona
+    embedding = PrefetchedEmbedding(analysis.plan.text, asker) if analysis.plan.queries else None
+    rows = None
+    if request.as_of:
+        agent = agent_as_of(agent, request.as_of)
+    else:
+        wanted = profile_query(profile_named(agent, request.profile), agent.kind)
+        rows = agent_rows(view, request.session_id, wanted, request.scope, now)
+    # Nothing is kept of what was in mind in the past.
+    past = request.as_of is not None
+    session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
+    if session.frame:
+        analysis = query_analyse(request, session)
+    profile, version = active_profile(agent, request.profile, request.as_of, rows)
+    profile = profile_overridden(profile, request.profile_override)
+    scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
+    budget = budget_for(
+        analysis.frame.frame.id,
+        plan_overrides=analysis.plan.budget_overrides,
+        operator_overrides={**agent_budgets(agent), **request.budgets},
+        total=request.budget,
+    )
+    return ResolvedRequest(
+        request,
+        analysis,
+        now,
+        profile,
+        version,
+        weights=tier_weights(profile, request.mode),
+        files=tuple(dict.fromkeys([*request.files, *analysis.intent.files])),
+        scale=scale,
+        limits=limits_of(analysis.plan, profile, scale=scale),
+        thresholds_divisor=max(1.0, budget.total / FILL_TOKENS) if request.fill else 1.0,
+        budget=budget,
+        session=session,
+        contested=ContestedPolicy.of_config(agent.config),
+        embedding=embedding,
+        rows=rows,
+    )
+
+
+def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> dict[str, int]:
+    """Items by type: from the plan, and for raw layers from the profile. `scale` is for larger budgets."""
+    limits = {memory_type: plan.limit_of(memory_type) for memory_type in PLANNED_TYPES}
+    if plan.queries:
+        raw = ((key, one) for key, one in MEMORY_SECTIONS.items() if one.layer)
+        limits |= {key: one.layer_limit for key, one in raw if one.layer in profile.layers}
+        if TOOL_OUTPUT in profile.layers:
+            limits["event"] = max(limits.get("event", 0), TOOL_OUTPUTS)
+    return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
+
+
+def agent_budgets(agent: Agent) -> dict[str, int]:
+    """The operator's budgets in the agent's configuration; anything but a whole number is passed over."""
+    given = agent.config.get("budgets")
+    if not isinstance(given, dict):
+        return {}
+    return {str(name): tokens for name, tokens in given.items() if isinstance(tokens, int) and tokens >= 0}

@@ -15,17 +15,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.contested_pairs import contested_grouped
-from context.engine.assembly.prompt_line import Item, screening_class
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
+    Item,
     LeftOut,
     SearchedSection,
     Section,
     heading_of,
+    screening_class,
 )
 from context.engine.assembly.text_compression import compress
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length

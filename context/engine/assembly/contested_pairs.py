@@ -3,7 +3,7 @@
 A pending review makes two facts contest each other, and one of them is preferred: a fact verified by people over one
 of agents, then a fact that is true now over one that is not, then the newer one. Each fact is included only if it
 passes the filters and budgets by itself; a fact whose preferred counterpart is left out says so in its mark.
-`context.engine.retrieval.contested_facts` loads which facts contest each other.
+`context.engine.pipeline` loads which facts contest each other.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -13,11 +13,9 @@ from itertools import takewhile
 from typing import Literal, TypeVar
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
-from context.engine.assembly.candidate import Candidate
 from context.engine.assembly.candidate_filters import shortened
-from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
-from context.engine.assembly.prompt_line import ContestAnnotation, Item, screening_class
-from context.engine.assembly.prompt_section import FixedSection
+from context.engine.assembly.candidate_verdict import Candidate, Verdict, VerdictCode
+from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item, screening_class
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION = "user_profile"

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from context.engine.assembly.contested_pairs import contested_grouped
-from context.engine.assembly.prompt_line import Item
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
     SECTION_BREAK,
     FixedSection,
+    Item,
     LeftOut,
     Section,
     Truncation,

@@ -9,20 +9,18 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q
 
+from context.engine.analysis.frames import ContextBudget
 from context.engine.analysis.profiles import TOOL_OUTPUT
-from context.engine.analysis.request import ContextRequest
-from context.engine.analysis.resolved_request import TOOL_OUTPUTS, ResolvedRequest
-from context.engine.analysis.retrieval_plan import ContextBudget
+from context.engine.analysis.request import TOOL_OUTPUTS, ContextRequest, ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
-from context.engine.retrieval.conversation_duplicates import repeated_in
+from context.engine.retrieval.fixed_sections import Pins
 from context.engine.retrieval.loops import loop_hit_text, loop_hits
-from context.engine.retrieval.pins import Pins
+from context.engine.retrieval.restatement import repeated_in
 from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.models import EventKind, SearchItem
 from memory.persona import PersonaMemory
-from memory.policy.categories import PROFILE_CATEGORIES
-from memory.policy.size_limits import MAX_SEARCH_LIMIT
+from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from memory.search.as_of import memories_as_of, rows_as_of
 from memory.search.invalidated_matches import InvalidatedFact, hits_repeating_invalidated, latest_invalidated_facts
 from memory.search.memory_loader import fact_subject_names, memories_load

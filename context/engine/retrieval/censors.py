@@ -10,12 +10,19 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
-from context.engine.analysis.retrieval_plan import ContextBudget
+from context.engine.analysis.frames import ContextBudget
 from context.engine.assembly import FixedSection, Item
-from context.engine.assembly.prompt_line import screening_class
+from context.engine.assembly.prompt_section import screening_class
 from identity.models import AuditEvent, AuthorFields
-from memory.censoring.censor_matching import ALLOW, BLOCK, VERDICTS, CensorOutcome, CensorRule, match_censors
-from memory.censoring.semantic_matching import semantic_similarities
+from memory.censoring.censor_matching import (
+    ALLOW,
+    BLOCK,
+    VERDICTS,
+    CensorOutcome,
+    CensorRule,
+    match_censors,
+    semantic_similarities,
+)
 from memory.models import Censor
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from context.engine.analysis.resolved_request import ResolvedRequest
+from context.engine.analysis.request import ResolvedRequest
 from context.engine.retrieval.text_vectors import text_vectors
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.embedding import EmbeddingFailed, thresholds_of

@@ -9,8 +9,14 @@ from xml.sax.saxutils import escape, quoteattr
 from django.core.management.base import BaseCommand, CommandError
 
 from context.expectations.schemas import ExpectationOut
-from context.expectations.selectors import ExpectationTotals, expectation_totals, expectations_of, result_of, state_of
-from context.expectations.services import expectations_verify
+from context.expectations.services import (
+    ExpectationTotals,
+    expectation_totals,
+    expectations_of,
+    expectations_verify,
+    result_of,
+    state_of,
+)
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent, Persona
 from identity.principal import Principal

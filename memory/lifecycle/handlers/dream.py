@@ -31,7 +31,7 @@ from memory.lifecycle.handler import (
     Handler,
 )
 from memory.models import Censor, Episode, Fact, FactChange, Job, MemoryReview, Procedure, Subject, SubjectAlias
-from memory.policy.episode_compaction import COMPACT_EPISODES
+from memory.policy import COMPACT_EPISODES
 from memory.services.censors import censor_retire
 from memory.services.facts import fact_edit
 from memory.services.procedures import procedure_update

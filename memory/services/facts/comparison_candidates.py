@@ -29,9 +29,8 @@ from memory.models.project_scope import (
 )
 from memory.models.valid_time import Validity
 from memory.persona import VIEWS
+from memory.policy import CATEGORY_PERMISSIONS, TRUST_ORDER
 from memory.policy.attributes import Cardinality, attribute_spellings
-from memory.policy.categories import CATEGORY_PERMISSIONS
-from memory.policy.trust import TRUST_ORDER
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.reviews.open_review import attribute_rules

@@ -9,7 +9,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.persona import change_check
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record, iso
 from memory.services.memory_write import row_lock

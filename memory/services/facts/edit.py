@@ -9,8 +9,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.models.project_scope import keys_changed
 from memory.persona import change_check
-from memory.policy.categories import CATEGORY_PERMISSIONS
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorse
 from memory.services.facts.history import fact_change_record
 from memory.services.memory_write import fields_change, row_lock

@@ -6,9 +6,8 @@ from typing import Any
 
 from memory.models import Scope
 from memory.models.project_scope import key_check, tier_of
+from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
 from memory.policy.attributes import attribute_words
-from memory.policy.categories import DEFAULT_CATEGORY
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import (
     choice_check,

@@ -18,7 +18,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.models.facts import SAME_WORDS
 from memory.models.project_scope import scopes_overlap_sql
-from memory.policy.review_limits import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
+from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.open_review import review_open

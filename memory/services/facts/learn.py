@@ -24,8 +24,8 @@ from memory.comparison.learning_decision import FactMatch, decide_learning, reas
 from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
 from memory.models.project_scope import key_check
+from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.policy.autonomy import AutomaticDecision, Autonomy
-from memory.policy.categories import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both

@@ -12,7 +12,7 @@ from memory.comparison.compare_facts import compare_facts
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import oldest_pending_review
 from memory.services.facts.learn import LearnResult, fact_learn
 from memory.services.facts.locks import learning_lock

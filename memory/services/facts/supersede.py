@@ -11,8 +11,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, FactChange
 from memory.models.project_scope import carried_keys, scope_contains, scope_label
 from memory.persona import change_check
-from memory.policy.categories import CATEGORY_PERMISSIONS
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check
 from memory.services.facts.history import fact_change_record, iso, retirement_time
 from memory.services.facts.locks import pair_lock

@@ -15,7 +15,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust
-from memory.policy.review_limits import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
+from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.states import review_reopen, reviews_settle
 from memory.services.search_index.writer import index_remove

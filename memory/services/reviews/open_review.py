@@ -22,15 +22,15 @@ from memory.judge import JudgeResult, RelationVerdict, configured_judge
 from memory.models import Attribute, Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation
 from memory.models.reviews import MemoryReviewQuerySet
-from memory.policy.attributes import Cardinality, plural
-from memory.policy.review_limits import (
+from memory.policy import (
+    MAX_ATTRIBUTE_CHARACTERS,
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,
     MAX_PENDING_REVIEWS_PER_TOKEN,
     MAX_REVIEWS_PER_TOKEN_AND_WINDOW,
     REVIEW_RETRY_SECONDS,
     REVIEW_WINDOW,
 )
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS
+from memory.policy.attributes import Cardinality, plural
 from memory.services.reviews.states import (
     OPENED,
     is_budgeted,

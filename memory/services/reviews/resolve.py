@@ -18,8 +18,7 @@ from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Censor, Fact, MemoryReview
 from memory.models.fact_relation import Relation
 from memory.models.project_scope import same_keys
-from memory.policy.censors import ESCALATES_TO
-from memory.policy.size_limits import MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
+from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.apply_resolution import resolution_apply

@@ -9,9 +9,8 @@ from django.db import connection, transaction
 from identity.models import Agent, Persona
 from memory.jobs import message_send
 from memory.models import SearchItem, SearchLanguage
-from memory.search.index_statistics import statistics_recount
-from memory.search.language_detection import language_of
-from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN
+from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN, language_of
+from memory.search.query_word_counts import statistics_recount
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
 from nousweb.lib.transactions import advisory_lock

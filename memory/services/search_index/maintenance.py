@@ -1,6 +1,6 @@
 """Scheduled maintenance of the search index: vectors and languages of new rows, counts of large collections."""
 
-from memory.search.index_statistics import statistics_refresh
+from memory.search.query_word_counts import statistics_refresh
 from memory.services.search_index.agent_languages import languages_detect
 from memory.services.search_index.row_embedding import embed_pending_rows, requeue_stale_embeddings
 

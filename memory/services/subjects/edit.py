@@ -7,7 +7,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.subjects.locks import subjects_lock
 from memory.services.subjects.records import subject_change_record
 from memory.services.subjects.registry import alias_draft

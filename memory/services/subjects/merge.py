@@ -11,7 +11,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.policy.size_limits import MAX_REMARK_CHARACTERS
+from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.subjects.locks import aliases_of, subjects_lock
 from memory.services.subjects.records import quoted, subject_change_record
 from memory.subjects.spelling import is_users

@@ -7,7 +7,7 @@ same as a registered one becomes an alias of that subject; one that may mean the
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.policy.categories import SUBJECT_KIND_OF_CATEGORY
+from memory.policy import SUBJECT_KIND_OF_CATEGORY
 from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.subjects.proposals import subject_reviews_open
 from memory.services.subjects.records import subject_change_record

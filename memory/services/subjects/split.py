@@ -8,7 +8,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
-from memory.policy.size_limits import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
 from memory.services.subjects.locks import aliases_of, subjects_lock
 from memory.services.subjects.records import quoted, subject_change_record
 from memory.services.subjects.registry import alias_draft

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memory.policy.size_limits import MAX_ATTRIBUTE_CHARACTERS, MAX_VALUE_CHARACTERS
+from memory.policy import MAX_ATTRIBUTE_CHARACTERS, MAX_VALUE_CHARACTERS
 from memory.transfer.json_stream import Record
 from memory.transfer.json_values import BadEntry, moment_get, place_shown
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
-from context.expectations.selectors import broken_results
+from context.expectations.services import broken_results
 from identity.models import Agent, ChangeProposal, DemoTour, Notification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal

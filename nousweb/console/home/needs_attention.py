@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Count, Min
 from django.urls import reverse
 
-from context.expectations.selectors import broken_results
+from context.expectations.services import broken_results
 from context.models import ExpectationResult
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Risk

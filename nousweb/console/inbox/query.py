@@ -29,7 +29,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.sections import Risk
 from identity.principal import Principal
 from memory.models import MemoryReview
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
 
 RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}

@@ -5,13 +5,15 @@ from typing import Any
 from django import forms
 
 from memory.models import Censor, Decision, Episode, ItemType, Scope
-from memory.policy.categories import DEFAULT_CATEGORY, KNOWN_CATEGORIES, PROFILE_CATEGORIES
-from memory.policy.size_limits import (
+from memory.policy import (
+    DEFAULT_CATEGORY,
+    KNOWN_CATEGORIES,
     MAX_ATTRIBUTE_CHARACTERS,
     MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
     MAX_REMARK_CHARACTERS,
     MAX_VALUE_CHARACTERS,
+    PROFILE_CATEGORIES,
 )
 from memory.selectors.filters import MomentInput
 from nousweb.console.common.shortcut_keys import SHORTCUTS

@@ -13,7 +13,7 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import ImportedMemory, ImportRun
-from memory.policy.categories import DEFAULT_CATEGORY
+from memory.policy import DEFAULT_CATEGORY
 from memory.transfer.import_runs import MAX_FILE_BYTES
 from memory.transfer.readers import FORMATS
 from nousweb.console.common.memory_types import memory_url

@@ -97,7 +97,7 @@ def test_inspector_names_what_cannot_be_checked_as_blocking(ada, alice, bob, mon
     def refuse(name):
         raise EmbeddingFailed("The embedder is down.")
 
-    monkeypatch.setattr("memory.censoring.semantic_matching.embedder_named", refuse)
+    monkeypatch.setattr("memory.censoring.censor_matching.embedder_named", refuse)
     shown = page(alice, INSPECTOR, input="hello there")
     assert "The input would be blocked by 1 censor:" in shown
     assert "It could not be checked: Meanings cannot be compared at the moment: The embedder is down." in shown

@@ -12,8 +12,8 @@ from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from memory.services.decisions import decision_record
 from memory.services.reviews.resolve import review_resolve
-from nousweb.console.context.contested_links import contested_links
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
+from nousweb.console.context.presentation import contested_links
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
 from tests.factories import EXPORT, make_fact, make_facts, make_run

@@ -192,7 +192,7 @@ def test_run_timings_are_listed_in_order(ada, actor, alice):
 
 def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
     from context.engine.context_record import ContextRecord
-    from nousweb.console.context.run_comparison import compare_runs
+    from nousweb.console.context.views.compare_runs import compare_runs
 
     def side(*ids, verdicts=()):
         items = [{"type": "fact", "id": one, "text": f"- {one}", "tokens": 1} for one in ids]

@@ -1,15 +1,21 @@
-"""The settings of an agent's prompts, and their versions."""
+"""The page of an agent's settings and its form; empty fields have their defaults."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from context.engine.analysis.contested_policy import ContestedPolicy
+from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
+from context.engine.analysis.frames import SECTION_BUDGETS
+from context.engine.section_budgets import MAX_TOTAL
+from context.models import ContextProfile
 from context.services.agent_settings import (
     CHANGE,
+    TOTAL,
     AgentSettings,
     settings_get,
     settings_history,
@@ -17,20 +23,18 @@ from context.services.agent_settings import (
     settings_update,
 )
 from identity.models import Persona
+from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.selectors import agent_get
+from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models import Fact
-from memory.policy.attention import DEFAULT_BUDGET
-from memory.policy.autonomy import DEFAULT_AUTONOMY
+from memory.models.events import EventKind
+from memory.policy import KNOWN_CATEGORIES
+from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
+from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
+from nousweb.console.common.section_labels import PROMPT_SECTIONS
 from nousweb.console.common.view_helpers import form_refuse, principal_of
-from nousweb.console.context.agent_settings_form import (
-    ASKING_LABELS,
-    CONTESTED_LABELS,
-    MAX_CATEGORIES_OFFERED,
-    SECTION_LABELS,
-    AgentSettingsForm,
-)
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -115,3 +119,219 @@ def _words(settings: AgentSettings) -> str:
     lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)
+
+
+SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
+STM_NUMBERS: Mapping[str, tuple[str, str]] = {
+    "half_life_seconds": ("Half-life", "Seconds after which a loop counts half as recent."),
+    "w_similarity": ("Weight of similarity", "0 to 1."),
+    "w_recency": ("Weight of recency", "0 to 1."),
+}
+CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
+    ContestedOrder.NEWEST_FIRST: "The newer fact above the older one, both marked",
+    ContestedOrder.NEWEST_ONLY: "Only the newer fact, marked",
+    ContestedOrder.BOTH: "Both in order of relevance, marked",
+}
+STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
+    "kind_boosts": {kind.value: f"Factor of a loop that ends with: {kind.label.lower()}" for kind in EventKind},
+    "visibility_boosts": {
+        word: f"Factor of a loop with {word} events"
+        for word in STM_DEFAULTS["visibility_boosts"]  # type: ignore[attr-defined]
+    },
+}
+"""By setting: the kind of loop, and the label of its factor."""
+ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
+    "per_hundred_facts": ("Reviews for 100 facts", "For each begun hundred of learned facts. 0: nobody is asked."),
+    "per_day": ("Reviews a day", "In 24 hours."),
+}
+ASKING_LABELS: Mapping[str, str] = {
+    AutomaticDecision.SUPERSEDED: "replaced by a newer one",
+    AutomaticDecision.CONFIRMED: "the same in other words",
+    AutomaticDecision.UNDECIDED: "kept beside each other, over the budget",
+}
+MAX_CATEGORIES_OFFERED = 30
+
+
+class AgentSettingsForm(forms.Form):
+    """Budgets, contested facts, attention budget, short-term search and profile of an agent."""
+
+    base_version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+    reason = forms.CharField(
+        required=False,
+        max_length=MAX_REASON_CHARACTERS,
+        label="Why",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="For the history and the audit trail.",
+    )
+
+    def __init__(
+        self, data: Mapping[str, Any] | None, *, settings: AgentSettings, categories: Sequence[str] = ()
+    ) -> None:
+        super().__init__(data, initial=_initial_of(settings))
+        named = dict.fromkeys((*settings.contested.categories, *KNOWN_CATEGORIES, *categories))
+        self.categories = list(named)[: max(MAX_CATEGORIES_OFFERED, len(settings.contested.categories))]
+        self.boosts = {
+            name: {**labels, **{word: word for word in settings.stm.get(name, {}) if word not in labels}}
+            for name, labels in STM_BOOSTS.items()
+        }
+        made: dict[str, forms.Field] = {}
+        profiles = [
+            ("", "Default for this kind of agent"),
+            *ContextProfile.objects.order_by("slug").values_list("slug", "name"),
+        ]
+        made["profile"] = forms.ChoiceField(required=False, choices=profiles, label="Profile")
+        made["language"] = forms.ChoiceField(
+            required=False,
+            choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
+            label="Language of its memories",
+            help_text="The word search uses this language. Existing memories are processed again in the background.",
+        )
+        for name in (TOTAL, *SECTION_BUDGETS):
+            default = SECTION_BUDGETS.get(name)
+            made[f"budget_{name}"] = forms.IntegerField(
+                required=False,
+                min_value=1 if name == TOTAL else 0,
+                max_value=MAX_TOTAL,
+                label=SECTION_LABELS.get(name, name),
+                widget=forms.NumberInput(
+                    attrs={"placeholder": "set by the frame" if default is None else str(default)}
+                ),
+            )
+        made["contested_order"] = forms.ChoiceField(
+            required=False,
+            choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
+            label="All facts",
+            help_text="Two facts with an unresolved contradiction.",
+        )
+        for category in self.categories:
+            made[f"contested_of_{category}"] = forms.ChoiceField(
+                required=False,
+                choices=[
+                    ("", "Same as all facts"),
+                    *((str(order), label) for order, label in CONTESTED_LABELS.items()),
+                ],
+                label=f"Facts of the category “{category}”",
+            )
+        made["attention_unlimited"] = forms.BooleanField(
+            required=False,
+            label="No limit",
+            help_text="Ask about everything.",
+        )
+        for name, (label, help_text) in ATTENTION_NUMBERS.items():
+            made[f"attention_{name}"] = forms.IntegerField(
+                required=False,
+                min_value=0,
+                max_value=MAX_REVIEWS[name],
+                label=label,
+                help_text=help_text,
+                widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
+            )
+        made["autonomy_max_error"] = forms.FloatField(
+            required=False,
+            min_value=0,
+            max_value=1,
+            label="Greatest error",
+            help_text="0 to 1. A kind of automatic decision whose error is certainly greater goes back to asking.",
+            widget=forms.NumberInput(attrs={"placeholder": f"{DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
+        )
+        made["autonomy_asking"] = forms.MultipleChoiceField(
+            required=False,
+            choices=ASKING_LABELS.items(),
+            label="Ask people in place of deciding that facts are",
+            widget=forms.CheckboxSelectMultiple,
+        )
+        for name, (label, help_text) in STM_NUMBERS.items():
+            widget = forms.NumberInput(attrs={"placeholder": f"{STM_DEFAULTS[name]:g}", "step": "any"})
+            made[f"stm_{name}"] = forms.FloatField(required=False, label=label, help_text=help_text, widget=widget)
+        made["stm_window"] = forms.IntegerField(
+            required=False,
+            min_value=1,
+            max_value=MAX_STM_WINDOW,
+            label="Window",
+            help_text="Number of loops that are searched.",
+            widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
+        )
+        for name, words in self.boosts.items():
+            for word, label in words.items():
+                default = STM_DEFAULTS[name].get(word, 1.0)  # type: ignore[attr-defined]
+                made[f"stm_{name}.{word}"] = forms.FloatField(
+                    required=False,
+                    min_value=0,
+                    max_value=MAX_STM_BOOST,
+                    label=label,
+                    help_text="0 to 10; 1 has no effect.",
+                    widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
+                )
+        self.fields = {**made, **self.fields}
+
+    @property
+    def budget_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("budget_")]
+
+    @property
+    def category_fields(self) -> list[forms.BoundField]:
+        return [self[f"contested_of_{category}"] for category in self.categories]
+
+    @property
+    def attention_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith(("attention_", "autonomy_"))]
+
+    @property
+    def stm_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("stm_") and "." not in name]
+
+    @property
+    def factor_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name.startswith("stm_") and "." in name]
+
+    def clean(self) -> dict[str, Any]:
+        """Read the policy of contested facts."""
+        cleaned = super().clean() or self.cleaned_data
+        order = cleaned.get("contested_order") or str(ContestedOrder.NEWEST_FIRST)
+        chosen = {category: cleaned.get(f"contested_of_{category}") for category in self.categories}
+        try:
+            cleaned["contested"] = ContestedPolicy.checked(order, {name: one for name, one in chosen.items() if one})
+        except Invalid as error:
+            self.add_error("contested_order", error.detail)
+        return cleaned
+
+    def values(self) -> dict[str, Any]:
+        """The filled fields, as arguments of `settings_update`."""
+        given = {name: value for name, value in self.cleaned_data.items() if value not in (None, "", {})}
+        stm: dict[str, Any] = {}
+        for name, value in given.items():
+            setting, _, word = name.removeprefix("stm_").partition(".")
+            if name.startswith("stm_") and word:
+                stm.setdefault(setting, {})[word] = value
+            elif name.startswith("stm_"):
+                stm[setting] = value
+        return {
+            "budgets": {name[7:]: value for name, value in given.items() if name.startswith("budget_")},
+            "stm": stm,
+            "profile": given.get("profile", ""),
+            "contested": self.cleaned_data["contested"],
+            "attention": AttentionBudget.checked(
+                **{name[10:]: value for name, value in given.items() if name.startswith("attention_")}
+            ),
+            "autonomy": Autonomy.checked(
+                **{name[9:]: value for name, value in given.items() if name.startswith("autonomy_")}
+            ),
+            "language": given.get("language", ""),
+        }
+
+
+def _initial_of(settings: AgentSettings) -> dict[str, Any]:
+    """The initial values of the fields for the current settings."""
+    found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
+    found["language"] = settings.language
+    for name, value in settings.stm.items():
+        words = value.items() if isinstance(value, Mapping) else ()
+        found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
+    found |= {f"budget_{name}": tokens for name, tokens in settings.budgets.items()}
+    if settings.attention != DEFAULT_BUDGET:
+        found |= {f"attention_{name}": value for name, value in settings.attention.as_json().items()}
+    if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
+        found["autonomy_max_error"] = settings.autonomy.max_error
+    found["autonomy_asking"] = list(settings.autonomy.asking)
+    found["contested_order"] = str(settings.contested.order)
+    return found | {f"contested_of_{name}": str(one) for name, one in settings.contested.categories.items()}

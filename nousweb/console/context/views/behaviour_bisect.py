@@ -13,8 +13,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from context.history.behaviour_bisect import BehaviourBisect, Difference, ItemDifference, context_bisect
-from context.history.prompt_events import PROFILE_KIND, Event
+from context.history.behaviour_bisect import (
+    PROFILE_KIND,
+    BehaviourBisect,
+    Difference,
+    Event,
+    ItemDifference,
+    context_bisect,
+)
 from context.models import ASSEMBLE, VIEW_RUN
 from context.selectors import run_get
 from identity.models import Agent, ChangeProposal

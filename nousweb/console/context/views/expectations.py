@@ -17,14 +17,18 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.policy import ADD, CHANGE, RUN
-from context.expectations.selectors import expectation_get, expectation_totals, expectations_of, result_of, state_of
 from context.expectations.services import (
     expectation_create,
+    expectation_get,
     expectation_restore,
     expectation_retire,
+    expectation_totals,
     expectation_update,
+    expectations_of,
     expectations_verify,
     request_of_run,
+    result_of,
+    state_of,
 )
 from context.expectations.target_memories import targets_load
 from context.models import Expectation, ExpectationResult
@@ -33,14 +37,34 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.persona import VIEWS
+from memory.models import ItemType
+from memory.models.project_scope import EVERYTHING
+from memory.persona import VIEWS, persona_memory
+from memory.search import SearchRequest, search
+from memory.types import MEMORY_TYPES
 from nousweb.console.common.list_export import ListExport, export_format, key_rows, list_export
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.links import memory_item_url
-from nousweb.console.context.memory_choice import memories_named
+from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
+
+OFFERED = 8
+SHOWN_CHARACTERS = 160
+
+
+def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> list[tuple[str, str]]:
+    """The memories that fit `words` best and that `by` may see, each as "fact <id>" and its text."""
+    types = [key for key, one in MEMORY_TYPES.items() if by.may(one.permission("view"))]
+    if not words.strip() or not types:
+        return []
+    request = SearchRequest(words[:MAX_QUERY_CHARACTERS], EVERYTHING, types=types, limit=OFFERED)
+    return [
+        (f"{hit.type} {hit.id}", f"{ItemType(hit.type).label}: {hit.content[:SHOWN_CHARACTERS]}")
+        for hit in search(persona_memory(agent, by, persona), request).items
+    ]
+
 
 A_PAGE = 50
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}

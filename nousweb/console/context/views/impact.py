@@ -26,8 +26,7 @@ from context.what_if.change_overrides import (
     proposal_overrides,
     resolution_overrides,
 )
-from context.what_if.expectations import impact_of_expectation
-from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_run
+from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_of, impact_of_expectation, impact_of_run
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -35,7 +34,7 @@ from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview
 from memory.models.project_scope import scope_label
 from memory.persona import persona_memory
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common.view_helpers import MAX_SELECTED, layout_of, principal_of

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.models import Persona
 from identity.selectors import agent_get
-from memory.censoring.match_highlights import highlight_matches
-from memory.censoring.semantic_matching import default_threshold
+from memory.censoring.censor_matching import default_threshold, highlight_matches
 from memory.models import Censor
 from memory.models.censors import CensorQuerySet
 from memory.selectors.filters import CensorFilter

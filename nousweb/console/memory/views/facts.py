@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.selectors import agent_get
 from memory.models import Fact, FactChange, ItemType
-from memory.policy.categories import PROFILE_CATEGORIES
+from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from identity.models import Persona
 from identity.selectors import agent_get
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchStatistics
-from memory.search.index_statistics import COUNT_FROM
+from memory.search.query_word_counts import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.search_index.row_embedding import index_retry
 from nousweb.console.common.memory_types import memory_url
