@@ -60,7 +60,7 @@ check: ## Lint, types, dependency direction, migrations, deployment settings
 
 fuzz: ## Run the fuzzers and attacks at full size (SEED=7 draws other calls; ARGS='-k name' picks some)
 	$(call bootstrap,--dev --programs)
-	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/interfaces $(ARGS)
+	ATTACK_SCALE=full FUZZ_SEED=$(SEED) .venv/bin/python -m pytest -n auto --dist loadfile tests/security tests/interfaces tests/memory/test_learning_concurrent.py $(ARGS)
 
 drills: ## Run the drills of a larger installation: a pooler, a replica, a proxy before two of each (SIZE=small takes a minute)
 	$(call bootstrap,--dev --programs drills)

@@ -121,7 +121,6 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "proposal, applied": ("proposal", proposals(status="applied"), "?status=applied"),
     "proposal, decided": ("proposal", proposals(status="approved"), "?status=decided"),
     "audit": ("audit", none, ""),
-    "audit, nothing found": ("audit", none, "?q=nothing+of+the+kind"),
     "record": ("audit_event", lambda: [AuditEvent.objects.filter(action="proposal.create").latest("pk").pk], ""),
     "integrity": ("integrity", none, ""),
     "agents": ("agents", none, ""),
@@ -147,7 +146,6 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "consent": ("oauth_authorize", none, lambda: f"?{urlencode(connection_asked(OAuthClient.objects.latest('pk')))}"),
     "consent, refused": ("oauth_authorize", none, "?client_id=none"),
     "changes": ("agent_changes", of_ada(), ""),
-    "changes, nothing found": ("agent_changes", of_ada(), "?kind=loop.closed"),
     "webhooks": ("agent_webhooks", of_ada(), ""),
     "webhook": ("agent_webhook", memory(Webhook), ""),
     "webhook, edit": ("agent_webhook_edit", memory(Webhook), ""),
@@ -160,13 +158,10 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "question": ("memory_review_detail", question(subject="harbour"), ""),
     "question, escalation": ("memory_review_detail", question(kind="escalation"), ""),
     "automatic decisions": ("automatic_decisions", none, ""),
-    "automatic decisions, nothing found": ("automatic_decisions", none, "?agent=nobody"),
     "supersessions": ("agent_supersessions", of_ada(), ""),
-    "supersessions, nothing found": ("agent_supersessions", of_ada(), "?subject=nothing"),
     "subject": ("agent_subject", of_ada("Ms Lind"), ""),
     "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?at=500"),
     "subjects": ("agent_subjects", of_ada(), ""),
-    "subjects, nothing found": ("agent_subjects", of_ada(), "?q=nothing"),
     "subject by id": ("agent_subject_thing", memory(Subject, name="Ms Lind"), ""),
     "lifecycle": ("lifecycle", none, ""),
     "lifecycle, given up": ("lifecycle", none, "?status=dead"),
@@ -179,7 +174,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "fact, found wrong": ("agent_fact", memory(Fact, invalidated_at__isnull=False), ""),
     **{
         f"fact, {change}": ("agent_fact_change", memory(Fact, change, active=True), "")
-        for change in ("confirm", "supersede", "invalidate", "edit")
+        for change in ("supersede", "edit")
     },
     "fact, restore": ("agent_fact_change", memory(Fact, "restore", active=False), ""),
     "erase fact": ("agent_fact_erase", memory(Fact, active=True), ""),
@@ -213,7 +208,6 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "index": ("agent_index", of_ada(), ""),
     "health": ("agent_health", of_ada(), ""),
     "health, a list": ("agent_health_list", of_ada("contested"), ""),
-    "health, nothing listed": ("agent_health_list", of_ada("span"), "?persona=subconscious"),
     "health, tokens": ("agent_health_ledger", of_ada(), ""),
     "imports": ("agent_imports", of_ada(), ""),
     "import": ("agent_import", memory(ImportRun), ""),
@@ -230,7 +224,6 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
         "?since=2020-01-01T00:00",
     ),
     "context, log": ("agent_context_runs", of_ada(), ""),
-    "context, nothing found": ("agent_context_runs", of_ada(), "?q=nothing"),
     "context, compare": (
         "agent_context_compare",
         of_ada(),

@@ -31,7 +31,7 @@ def owner(transactional_db: None) -> User:
     return User.objects.create_superuser("olga", password=PASSWORD)
 
 
-def provider_login(page: Page, subject: str, start: str = "/review/") -> None:
+def provider_login(page: Page, subject: str, start: str = "/inbox/") -> None:
     # The provider's page asks for a style sheet of another machine.
     page.context.route(ELSEWHERE, lambda route: route.fulfill(body="", content_type="text/css"))
     page.goto(start)
@@ -53,7 +53,7 @@ def password_login(page: Page, name: str) -> None:
 def test_provider_login_makes_an_account_of_the_groups_role(open_page: OpenPage, provider: str, owner: User) -> None:
     page = open_page()
     provider_login(page, "1")
-    page.wait_for_url("**/review/")
+    page.wait_for_url("**/inbox/**")
     assert [group.name for group in User.objects.get(username="rosa").groups.all()] == ["Reviewer"]
 
 
@@ -113,11 +113,11 @@ def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: O
     page.get_by_role("link", name="I have stored them").click()
     expect(page.get_by_text("10 recovery codes left")).to_be_visible()
     page.context.clear_cookies()
-    page.goto("/review/")
+    page.goto("/inbox/")
     password_login(page, "dora")
     page.get_by_label("Code").fill(codes[0])
     page.get_by_role("button", name="Log in").click()
-    page.wait_for_url("**/review/")
+    page.wait_for_url("**/inbox/**")
     # She has lost both; the owner helps, and cannot take the last owner's role away, her own.
     owners_page.goto("/people/")
     owners_page.get_by_role("link", name="dora").first.click()
