@@ -74,7 +74,7 @@ def context_outcome_post(request: HttpRequest, run_id: UUID, payload: OutcomeIn)
 
 
 def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
-    """What `ContextOut` takes, from the record of a context."""
+    """The arguments of `ContextOut`, from the record of a context."""
     return {
         "id": record.id,
         "system_prompt": record.system_prompt,
@@ -99,7 +99,7 @@ def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
-    """What the censors say of a text, from what is logged of it."""
+    """The result of the censors for a text, from its logged check."""
     return {
         "censor_verdict": check["verdict"],
         "censor_reason": check["reason"],

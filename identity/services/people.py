@@ -79,7 +79,7 @@ def invitation_create(*, role: str, note: str = "", days: int = 7, by: Principal
 
 @transaction.atomic
 def invitation_revoke(*, invitation: Invitation, by: Principal) -> Invitation:
-    """Let an open invitation let nobody in any more. Raises Conflict for one that is not open, NotAllowed."""
+    """Revoke an open invitation. Raises Conflict if it is not open, NotAllowed."""
     owner_check(by)
     changed = Invitation.objects.open().filter(pk=invitation.pk).update(revoked_at=clock.now(), revoked_by=by.name)
     invitation.refresh_from_db()
@@ -126,7 +126,7 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
 
 @transaction.atomic
 def person_password_set(*, person: User, password: str, by: Principal) -> User:
-    """Give oneself another password. Raises NotAllowed for another person's, Invalid for one that does not do."""
+    """Change one's own password. Raises NotAllowed for another person, Invalid for an unusable password."""
     if by.user is None or by.user.pk != person.pk:
         raise NotAllowed("You can change only your own password.")
     _password_set(person, password)
@@ -143,7 +143,7 @@ def person_role_set(*, person: User, role: str, by: Principal) -> User:
 
 
 def role_give(person: User, role: str) -> User:
-    """Let this role be the one that a person has; for services that have checked whether it may be."""
+    """Give a person this role. The caller has checked the permission."""
     owner = role == Invitation.OWNER
     if person.is_superuser != owner:
         person.is_superuser = owner

@@ -225,7 +225,7 @@ def _is_region(slot: Slot) -> bool:
 def _about(
     old: FactSnapshot, new: FactSnapshot, common: Sequence[tuple[Slot, Slot]], changed: Change | None = None
 ) -> str:
-    """What both facts are about, in words: "Tim's time zone", "Tim", "the time zone" or nothing."""
+    """The common topic of both facts in words: "Tim's time zone", "Tim", "the time zone" or ""."""
     named = [(slot, _named(slot.attribute, new.tokens)) for _, slot in common]
     slot, attribute = next((each for each in named if not changed or each[1] == changed.attribute), (None, ""))
     subject = new.subject_name or old.subject_name

@@ -139,7 +139,7 @@ class FactSnapshot:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """What the writer states, then what the sentence says of other attributes."""
+        """The slot that the writer states, followed by the slots of other attributes in the sentence."""
         derived = slots_of(self.tokens)
         stated = stated_slot(self.attribute, self.value, self.subject_name, self.tokens, derived)
         if stated is None:

@@ -20,7 +20,7 @@ _DENIABLE = {*w.REVERSED.values(), *_AFFIRMED, *_AFFIRMED.values()}
 
 
 def reversed_sentence(olds: Sequence[Token], news: Sequence[Token]) -> tuple[str, str] | None:
-    """What the new sentence turns round, as (old words, new words); None if it turns nothing round."""
+    """The reversal in the new sentence, as (old words, new words); None if there is none."""
     if max(len(olds), len(news)) > _MAX_WORDS:
         return None
     old = _polarity(tuple(olds))

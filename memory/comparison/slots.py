@@ -243,7 +243,7 @@ def _owned(tokens: Sequence[Token]) -> tuple[frozenset[str], str] | None:
 
 
 def _joint(tokens: Sequence[Token], texts: Sequence[str]) -> int | None:
-    """Where "of" or the like stands between an attribute and its subject: behind the longest known attribute."""
+    """The index of "of" (or a similar word) between an attribute and its subject, after the longest known attribute."""
     places = [at for at, text in enumerate(texts) if at and text in ("of", "in", "for", "at")]
     known = [at for at in places if (name := _attribute_name(tokens[:at])) and attribute_known(name)]
     return known[-1] if known else next((at for at in places if texts[at] == "of"), None)
@@ -264,7 +264,7 @@ def _described(tokens: Sequence[Token]) -> tuple[str, str] | None:
 
 
 def _bare(tokens: Sequence[Token]) -> str | None:
-    """The attribute of "the A is V", whose subject is what the fact is about; only of those that have one value."""
+    """The attribute A of "the A is V", if A has one value at a time; its subject is the subject of the fact."""
     name = _attribute_name([token for token in tokens if token.text not in w.ARTICLES])
     return name if name is not None and attribute_rule(name)[0] is Cardinality.ONE else None
 

@@ -166,7 +166,7 @@ class LocalEmbedder:
         return self._queries.vector_of(text)
 
     def announce_query(self, text: str) -> QueryText | None:
-        """Let a question that is about to be asked be embedded with others; None for one that never is."""
+        """Announce a question, so that it is embedded together with others. None if it is too long for that."""
         return self._queries.announce(text) if len(text) <= SHORT_CHARACTERS else None
 
     def _embed_queries(self, texts: Sequence[str]) -> Vectors:
@@ -253,7 +253,7 @@ def _heap_trim() -> None:
 
 
 def _path(package: str, name: str) -> Path:
-    """Where a file of an installed package is, without importing the package. Raises EmbeddingUnavailable."""
+    """The path of a file of an installed package, without importing the package. Raises EmbeddingUnavailable."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddingUnavailable(f"The package {package} of the local embedding model is not installed.")

@@ -37,7 +37,7 @@ def compact(content: str, *, kind: str, metadata: Mapping[str, Any]) -> str:
 
 
 def indexed_text(content: str, compacted: str, *, kind: str, metadata: Mapping[str, Any]) -> str:
-    """What the index reads of an event: all of its lines, where `compact` keeps the beginning of its prose only."""
+    """The text of an event in the index: all of its lines, while `compact` keeps only the beginning of prose."""
     output = kind in OUTPUT_KINDS or STACK_TRACE.search(content[:_TRACE_SEARCH_CHARACTERS])
     if output or len(content) <= MAX_PROSE_CHARACTERS or len(fold(content)) <= MAX_PROSE_CHARACTERS:
         return compacted

@@ -22,7 +22,7 @@ from memory.models import EventKind
 
 @dataclass(frozen=True, slots=True)
 class LoopDigest:
-    """What a summary is made of: compacted texts of a loop's telling events, in the order of the loop.
+    """The material of a summary: compacted texts of the relevant events, in the order of the loop.
 
     `opening` is the first input, or the first event where there is none; `output` the last output.
     """

@@ -90,7 +90,7 @@ def activities_heal() -> int:
 
 
 def _dream_summary(job: Job, day: str, *, parts: int) -> dict[str, str] | None:
-    """What closes the loop of a dream, once all its parts are in the log; None before, and when it is closed."""
+    """The event that closes the loop of a dream, once all its parts are in the log; None before, and afterwards."""
     key = f"dream:{day}:output"
     events = Event.objects.filter(agent=job.agent, persona=Persona.SUBCONSCIOUS, loop_id=f"dream:{day}")
     found = list(events.order_by("ts", "id").values_list("key", "kind", "metadata__handler", "content"))

@@ -29,7 +29,7 @@ TO_RERUN = Q(status=Status.DONE, result__judge__in=[NO_JUDGE, PENDING])
 
 
 def unjudged(reviews: MemoryReviewQuerySet) -> MemoryReviewQuerySet:
-    """Those of `reviews` that are open pairs of facts without a verdict. People answer blind samples by themselves."""
+    """The open reviews of pairs of facts without a verdict. The judge is not asked about blind samples."""
     pairs = reviews.filter(status__in=MemoryReview.OPEN, verdict={}, old__isnull=False, new__isnull=False)
     return pairs.filter(details__blind__isnull=True)
 
@@ -62,8 +62,8 @@ def backlog_continue() -> None:
 
 
 def backlog_progress(reviews: MemoryReviewQuerySet) -> tuple[int, int] | None:
-    """How many older ones of `reviews` were judged in the last day, and how many those and the waiting ones are; None
-    if none waits or there is no judge."""
+    """The number of older reviews that were judged in the last day, and the total with the waiting ones. None if no
+    review waits or there is no judge."""
     now = clock.now()
     if settings.JUDGE == "none":
         return None

@@ -273,7 +273,7 @@ def _fail(job: Job, error: Exception, began: float) -> None:
 
 
 def _postpone(job: Job, later: Defer, began: float) -> None:
-    """What cannot be asked now is no failure of the job, and counts as no attempt."""
+    """Postpone a job whose model is unavailable. This counts as no attempt."""
     at = later.retry_at or clock.now() + JOB_LEASE.backoff(max(job.attempts, 3))
     _release(job, Status.FAILED, at, str(later)[:1000], began, attempts=job.attempts - 1)
 

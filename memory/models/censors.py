@@ -25,7 +25,7 @@ class CensorQuerySet(models.QuerySet["Censor"]):
         return self.filter(active=True)
 
     def binding(self) -> "CensorQuerySet":
-        """Those of people and the product, and those that people confirmed: see `Censor.binding`."""
+        """The censors of people and of the product, and those that people confirmed: see `Censor.binding`."""
         return self.exclude(author_kind=AuthorFields.Kind.TOKEN, endorsed=False)
 
     def binding_first(self) -> "CensorQuerySet":
@@ -93,5 +93,5 @@ class Censor(Memory):
 
     @property
     def binding(self) -> bool:
-        """Whether it is people's or the product's, and not only an agent's: then it fails closed."""
+        """Whether a person or the product made or confirmed it. Then it fails closed."""
         return self.author_kind != AuthorFields.Kind.TOKEN or self.endorsed

@@ -88,5 +88,5 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
 
 
 def document_address(namespace: Sequence[str], key: str, project: str = "", task: str = "") -> str:
-    """What stands for a key and where it belongs, of one length whatever they are."""
+    """A digest of fixed length of a key, its namespace, project and task."""
     return hashlib.sha256(json.dumps([project, task, list(namespace), key]).encode()).hexdigest()

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Relation(enum.StrEnum):
-    """What a new fact is to an old one. Update stands first: a judge offered only "contradiction" says it too often."""
+    """The relation of a new fact to an old one. Update is first, because a judge overuses "contradiction" otherwise."""
 
     UPDATE = "update"
     CONTRADICTION = "contradiction"
@@ -15,7 +15,7 @@ class Relation(enum.StrEnum):
 
 
 class RelationOpinion(Protocol):
-    """What was said of two facts, and how sure of it, 0 to 1."""
+    """A verdict about two facts, with its confidence, 0 to 1."""
 
     @property
     def relation(self) -> Relation: ...

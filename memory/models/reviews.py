@@ -21,7 +21,7 @@ class MemoryReviewQuerySet(models.QuerySet["MemoryReview"]):
         return self.filter(status=MemoryReview.Status.PENDING)
 
     def asked_of(self, by: PermissionHolder) -> "MemoryReviewQuerySet":
-        """Those that the API shows: no undecided ones, and blind samples to people alone."""
+        """The reviews that the API shows to `by`: no undecided ones, and blind samples only to people."""
         asked = self.exclude(status=MemoryReview.Status.UNDECIDED)
         return asked if by.may("memory.review_memory") else asked.exclude(details__has_key="blind")
 

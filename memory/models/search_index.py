@@ -118,7 +118,7 @@ class SearchLanguage(AgentRow):
 
 
 class EmbeddingModel(models.Model):
-    """Which model the vectors of the index are of, and which one it is moving to, if any.
+    """The embedding model of the vectors in the index, and the model to which the index is moving, if any.
 
     The index remembers its model itself: settings that change must not make every stored vector meaningless.
     """

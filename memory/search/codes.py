@@ -191,7 +191,7 @@ def exact_first(
 def _matches(
     view: PersonaMemory, codes: Sequence[Code], ids: Sequence[int], reworded: Mapping[int, str]
 ) -> tuple[Values, Flags]:
-    """How much of each code each row holds, from 0 to 1, and which rows have another number in the place of one."""
+    """The share of each code that each row contains, 0 to 1, and the rows that have another number in its place."""
     values = {
         "ids": list(ids),
         "literals": [code.literal for code in codes],

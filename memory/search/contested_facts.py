@@ -44,7 +44,7 @@ MAX_STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class ContestedFact:
-    """A fact, as a search would find it, with the ids of those that contest it.
+    """A fact, as a search would find it, with the ids of the facts that contest it.
 
     `opposed` are the partners with which it can hardly be true, `undecided` those about which nobody was asked.
     `endorsed`: whether people verified it.

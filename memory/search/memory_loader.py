@@ -46,7 +46,7 @@ def memories_load(
 
 
 def fact_subject_names(view: PersonaMemory, ids: Sequence[str]) -> dict[str, str]:
-    """What the registry calls the things that facts are about, by the facts' ids; no statement without facts."""
+    """The registered names of the subjects of facts, by the facts' ids. No statement without facts."""
     if not ids:
         return {}
     rows = view.facts.filter(pk__in=ids).values_list("pk", SUBJECT_NAME)
@@ -69,7 +69,7 @@ def hits_load(
     metadata: bool = True,
     excerpts: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> dict[int, dict[str, Any]]:
-    """What hits say besides their scores, by id in the index, in one statement; what may not be shown is missing.
+    """Content and metadata of hits, by id in the index, in one statement. Hits that may not be shown are left out.
 
     `ids` are those in the index, `excerpts` where a passage of the text there begins and ends. Content and metadata are
     those of `memories_load`, at `now` without `as_of`; of the metadata no more than the source without `metadata`.
@@ -147,7 +147,7 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
 def _as_of(
     view: PersonaMemory, found: Mapping[int, dict[str, Any]], as_of: datetime, *, metadata: bool
 ) -> dict[int, dict[str, Any]]:
-    """Those of the hits that were shown at a moment, with what they said then and the metadata of then."""
+    """The hits that were visible at a moment, with their content and metadata of that time."""
     then = memories_as_of(view, [(hit["type"], hit["id"]) for hit in found.values()], as_of)
     shown: dict[int, dict[str, Any]] = {}
     for key, hit in found.items():

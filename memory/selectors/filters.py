@@ -96,7 +96,7 @@ def _open(column: str) -> Callable[[QuerySet[Any], str, str], QuerySet[Any]]:
 
 
 class MemoryFilter(ListFilter):
-    """What one list of memories can be filtered by, in the console by its form and in the API by `narrow`.
+    """The filters of one list of memories: a form in the console, `narrow` in the API.
 
     A method is a function, so that `narrow` needs no form.
     """
@@ -161,7 +161,7 @@ def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
 
 
 class FactFilter(KeyedFilter):
-    """Which facts of one agent are shown. Those that are retired or not valid are shown only when asked for."""
+    """The filter of an agent's facts. Retired facts and facts that are not valid are shown only on request."""
 
     q = django_filters.CharFilter(method=filter_words("content", "subject"), label="Words")
     category = django_filters.ChoiceFilter(method=_of_category, empty_label="Any category", label="Category")
@@ -255,7 +255,7 @@ VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Pri
 
 
 class EventFilter(KeyedFilter):
-    """Which events are shown. Visibility offers the known words; an address may name another."""
+    """The filter of events. Visibility offers the known words; an address may name another."""
 
     q = django_filters.CharFilter(method=filter_words("content"), label="Words")
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
@@ -357,7 +357,7 @@ def _of_path(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Do
 
 
 class DocumentFilter(KeyedFilter):
-    """Which documents are shown. Retired ones and earlier versions are shown only when asked for."""
+    """The filter of documents. Retired documents and earlier versions are shown only on request."""
 
     q = django_filters.CharFilter(method=filter_words("key", "text"), label="Words")
     namespace = django_filters.CharFilter(method=_of_path, label="Namespace (a / b)")

@@ -28,7 +28,7 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class MemoryDetail:
-    """A memory as its table has it; `relation` says what it is to the one that is expanded, "" for that one itself."""
+    """A memory as stored. `relation` is its relation to the expanded memory, "" for the expanded memory itself."""
 
     type: str
     id: str
@@ -89,7 +89,7 @@ def _screened(memory: PersonaMemory, expansion: Expansion) -> Expansion:
 
 
 def _row(memory: PersonaMemory, type_: MemoryType, memory_id: str) -> Any:
-    """The memory of an id, or of the beginning of one that no other begins with. Raises NotFound or Invalid."""
+    """The memory with an id, or with the unique beginning of an id. Raises NotFound or Invalid."""
     rows: QuerySet[Model] = memory.rows(type_.model)
     if isinstance(type_.model._meta.pk, UUIDField) and (digits := _ID_START.fullmatch(memory_id.replace("-", ""))):
         start = digits.group().lower()

@@ -77,7 +77,7 @@ def document_put(
     importance: float = 0.5,
     base_version: int | None = None,
 ) -> PutResult:
-    """Keep `value` under a key of the persona that `by` acts as, in place of what is there.
+    """Store `value` under a key of the persona that `by` acts as, and replace the current value.
 
     `index` names the fields that search reads, None for all and none of them to leave the document out of search.
     `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The

@@ -134,7 +134,7 @@ def _kind(events: QuerySet[Event]) -> str:
 
 
 def _digest(entries: QuerySet[LongTermEntry]) -> LoopDigest:
-    """What the summary quotes, read in a few bounded queries however long the loop is."""
+    """The texts that the summary quotes, read in a few bounded queries."""
     texts = entries.values_list("text", flat=True)
     opening = texts.filter(event__kind__in=OPENING_KINDS).first() or texts.first() or ""
     calls = entries.filter(event__kind=EventKind.TOOL_CALL).values_list("text", "event__metadata")[:TOOL_CALLS_READ]

@@ -31,14 +31,14 @@ def writer_trust(by: Principal) -> str:
 
 
 def origin_of(by: Principal, *rests_on: str) -> str:
-    """Where what `by` writes comes from; `rests_on` are trust classes of what it is drawn from. People's words are
-    their own, whatever they quote."""
+    """The trust class of a text that `by` writes. `rests_on` are the trust classes of its sources; they do not count
+    for the words of people."""
     own = writer_trust(by)
     return own if by.is_person else least_trusted((own, *rests_on))
 
 
 def fact_origin(fact: Fact, by: Principal) -> str:
-    """Where a fact that `by` learns comes from: its episode, its event, and what its source names, count too."""
+    """The trust class of a fact that `by` learns, including its episode, its event and its named source."""
     if by.is_person:
         return Trust.PERSON.value
     rests_on = []
@@ -60,7 +60,7 @@ def fact_origin(fact: Fact, by: Principal) -> str:
 
 
 def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None) -> str:
-    """Where an event's words come from: its kind says whose they are, and its metadata may name a page.
+    """The trust class of an event, by its kind and by a page that its metadata may name.
 
     Without a writer, for an event whose entry is made again, the kind decides.
     """
@@ -78,7 +78,7 @@ def fields_trust(fields: Mapping[str, Any]) -> list[str]:
 
 
 def episode_origin(episode: Episode) -> str:
-    """Where an episode's words come from: the least trusted of itself and of its events."""
+    """The trust class of an episode: the least trusted of the episode and its events."""
     members = EpisodeEvent.objects.filter(agent=episode.agent_id, episode=episode).values("event")
     origins = (
         LongTermEntry.objects.filter(agent=episode.agent_id, event__in=members)

@@ -116,12 +116,12 @@ def _singular(word: str) -> str:
 
 
 def marks_offered(spelling: str) -> frozenset[str]:
-    """What other spellings may look for in this one."""
+    """The marks of a spelling by which other spellings find it."""
     return frozenset(_offered(name_of(spelling)))
 
 
 def marks_wanted(spelling: str) -> frozenset[str]:
-    """What this spelling looks for in others: `marks_offered` of what may mean the same holds one of these."""
+    """The marks that this spelling looks for: a spelling that may mean the same has one of them in `marks_offered`."""
     return frozenset(_wanted(name_of(spelling)))
 
 
@@ -346,10 +346,10 @@ def block_of(agent_id: int, persona: str, mark: str) -> int:
 
 
 def blocks_offered(agent_id: int, persona: str, spelling: str) -> list[int]:
-    """What the index keeps of a spelling."""
+    """The numbers of a spelling that the index stores."""
     return sorted({block_of(agent_id, persona, mark) for mark in marks_offered(spelling)})
 
 
 def blocks_wanted(agent_id: int, persona: str, spelling: str) -> list[int]:
-    """What the index is asked for a spelling."""
+    """The numbers by which the index is searched for a spelling."""
     return sorted({block_of(agent_id, persona, mark) for mark in marks_wanted(spelling)})

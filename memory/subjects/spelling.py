@@ -33,12 +33,12 @@ def tokens_of(spelling: str) -> tuple[str, ...]:
 
 
 def key_of(spelling: str) -> str:
-    """What two spellings share that differ by case, white space and parting punctuation; "" only for nothing at all."""
+    """A key that is equal for spellings that differ only by case, white space and separating punctuation."""
     return _bounded(" ".join(tokens_of(spelling)) or " ".join(spelling.casefold().split()))
 
 
 def meaning_of(spelling: str) -> str:
-    """What two spellings share that certainly mean the same thing."""
+    """A key that is equal for spellings that certainly mean the same thing."""
     key = " ".join(tokens_of(spelling))
     if key in name_lexicon.USER:
         return name_lexicon.USER_MEANING

@@ -327,7 +327,7 @@ def _key(number: int, name: str, value: Any) -> Any:
 
 
 def _approvable_check(number: int, model: type[models.Model], values: dict[str, Any]) -> None:
-    """What prompts would say, or a person could approve, has to be what people see; the past stays as it was."""
+    """Check that current versions and pending proposals have only visible characters. Past versions stay unchanged."""
     current = model is IdentityVersion and values["is_current"]
     waiting = model is ChangeProposal and values["status"] in ChangeProposal.WAITING
     if (current or waiting) and (why := unapprovable_reason(values["content"])):

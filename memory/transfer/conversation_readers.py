@@ -48,7 +48,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read: the file, the persona that its words become memories of, and which conversations of it.
+    """The source of an import: the file, the persona of the memories, and the conversations to read.
 
     `conversation` counts from 1; None takes all.
     """
@@ -241,7 +241,7 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
 def _turn(
     where: str, suffix: str, base: dict[str, Any], kind: str, said: MessageText, metadata: dict[str, Any], share: float
 ) -> Iterator[Turn | LeftOut]:
-    """The turn, unless nothing was said, and what is left out of it."""
+    """The turn, unless it is empty, and the reasons for parts that are left out."""
     yield from map(LeftOut, said.left_out)
     words = citations_removed(said.words) if kind.endswith("_output") else said.words
     if words != said.words:

@@ -38,7 +38,7 @@ Watch = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and as what.
+    """The options of an import.
 
     `format` is one of FORMATS, or "" to recognise it. What comes belongs to `project` and `task`, facts to `category`,
     unless the file says otherwise. `only` leaves out what is not of this user, namespace, agent or conversation.
@@ -61,7 +61,7 @@ class ImportRequest:
 
 @dataclass(slots=True)
 class Survey:
-    """What a file holds: entries by kind, what is skipped and why, what is refused, and the first examples."""
+    """The result of a dry run: entries by kind, skipped and refused entries with reasons, and the first examples."""
 
     format: str
     counts: Counter[str] = field(default_factory=Counter)

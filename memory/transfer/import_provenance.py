@@ -56,7 +56,7 @@ def is_new(one: KeyedEntry, content_hash: str | None) -> bool:
 
 
 def source_text(request: ImportRequest, one: KeyedEntry) -> str:
-    """What a fact says of where it is from."""
+    """The `source` of an imported fact."""
     given: str = one.entry.fields.get("source", "")
     return given or f"{request.format} {one.entry.source_id}"[:MAX_SOURCE_CHARACTERS]
 

@@ -195,7 +195,7 @@ def imports_stop(erasure: Erasure) -> Mapping[str, int]:
 
 
 def request_of(run: ImportRun) -> ImportRequest:
-    """What is imported, and as what."""
+    """The options of the import of a run."""
     return ImportRequest(
         path=run_path(run.pk), name=run.file_name, persona=run.persona,
         **{"category": DEFAULT_CATEGORY, **run.options, **({"format": run.system} if run.system else {})},

@@ -15,12 +15,12 @@ def place_shown(place: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` without what a terminal would obey, such as escape sequences."""
+    """`text` without control characters for terminals, such as escape sequences."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 class BadEntry(Invalid):
-    """What a file holds cannot be read as this format; the message says where."""
+    """The content of a file cannot be read as this format. The message names the place."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place_shown(place)}: {why}", field="file")
@@ -53,7 +53,7 @@ def list_check(where: str, value: Any) -> bool:
 
 
 def texts_kept(source: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Those of the named values that are text."""
+    """The named values, if they are texts."""
     return {name: source[name] for name in names if isinstance(source.get(name), str)}
 
 

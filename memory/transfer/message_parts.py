@@ -45,7 +45,7 @@ def kind_left_out(kind: str) -> str | None:
 
 
 def message_text(where: str, content: Any, *, kind_name: str = "type", any_kind: bool = False) -> MessageText:
-    """What a message says: a text, or its parts, whose kinds are under `kind_name`. Media are named in brackets.
+    """The text of a message: a text, or its parts, whose kinds are under `kind_name`. Media are named in brackets.
 
     With `any_kind`, as for results of tools, parts of unknown kinds are read too. Raises BadEntry.
     """

@@ -35,12 +35,12 @@ class Part:
     total: int
 
     def share(self, read: int) -> float:
-        """How much of the whole file has been read (0 to 1) when so many bytes of this part have."""
+        """The share of the whole file that has been read, 0 to 1, after `read` bytes of this part."""
         return min(self.before + read, self.total) / max(self.total, 1)
 
 
 def parts_read(path: Path) -> Iterator[Part]:
-    """What is to be read of `path`, one after another. Raises BadEntry for an archive that is no export, or OSError."""
+    """The files to read of `path`, one after another. Raises BadEntry for an archive that is no export, or OSError."""
     with path.open("rb") as file:
         archived = file.read(len(ZIP)) == ZIP
         file.seek(0)

@@ -73,7 +73,7 @@ def _event_entry(entry: LongTermEntry) -> IndexEntry:
 
 
 def _speaker(text: str, metadata: Mapping[str, Any]) -> str:
-    """Who said it: as the metadata say, else as the text does in front of its first colon."""
+    """The speaker of an event: `metadata.speaker`, otherwise the name before the first colon of the text."""
     named = metadata.get("speaker")
     if isinstance(named, str) and named.strip():
         return " ".join(named.split())[:200]

@@ -162,7 +162,7 @@ def _document_entry(document: Document) -> IndexEntry:
 
 
 def _document_name(document: Document) -> str:
-    """The key where it says something: one that a program drew does not."""
+    """The key of the document, or "" if a program generated the key."""
     try:
         UUID(document.key)
     except ValueError:
@@ -171,7 +171,7 @@ def _document_name(document: Document) -> str:
 
 
 def document_text(value: Any, fields: Sequence[str] | None) -> str:
-    """What search and prompts read of a value: the parts that `fields` name ("title", "notes[*].text", "$" for all).
+    """The text of a value for search and prompts: the parts that `fields` name ("title", "notes[*].text", "$" for all).
 
     A single text stands for itself; of several parts each has its name in front.
     """
@@ -219,7 +219,7 @@ def _said(value: Any) -> str:
 
 
 def _document_words(document: Document) -> tuple[str, ...]:
-    """What search reads, and then all of the value."""
+    """The searched text, followed by the text of the whole value."""
     return (*document.namespace, document.key, document.text, *json_texts(document.value), *document.tags)
 
 

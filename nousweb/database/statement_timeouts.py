@@ -44,7 +44,7 @@ _usual = "command"
 
 
 def work_usual(kind: str) -> None:
-    """Declare what this process, and those that it forks, do when nothing else is said."""
+    """Declare the default kind of work of this process and of the processes that it forks."""
     global _usual
     _usual = kind
 

@@ -15,7 +15,7 @@ _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
 def now() -> datetime:
-    """The present moment, or the one that `at` tells of; always aware."""
+    """The present time, or the time set by `at`; always with a time zone."""
     return _frozen.get() or timezone.now()
 
 

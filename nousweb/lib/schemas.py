@@ -42,7 +42,7 @@ class Input(Schema):
 
 @cache
 def _types(schema: type[Schema], name: str) -> frozenset[Any]:
-    """What the field may be: itself, or the members of its union."""
+    """The possible types of the field: its type, or the members of its union."""
     pending, found = [schema.model_fields[name].annotation], set()
     while pending:
         kind = pending.pop()
@@ -54,13 +54,13 @@ def _types(schema: type[Schema], name: str) -> frozenset[Any]:
 
 @cache
 def _entry_types(schema: type[Schema], name: str) -> frozenset[Any]:
-    """What the entries of a list or the values of a mapping may be, where Pydantic would read others so."""
+    """The types of the entries of a list or of the values of a mapping, if Pydantic would convert other types."""
     entries = {get_args(kind)[-1] for kind in _types(schema, name) if get_origin(kind) in (list, dict)}
     return frozenset(entries & {int, float, bool})
 
 
 def _other_entry(types: frozenset[Any], value: Any) -> str:
-    """Why an entry of `value` is not what the field takes; "" where all are, or the field holds no such entries."""
+    """The reason why an entry of `value` has a wrong type; "" if none has, or the field has no entries."""
     if not types or not isinstance(value, list | dict):
         return ""
     for key, each in value.items() if isinstance(value, dict) else enumerate(value):

@@ -134,7 +134,7 @@ def check_skipped() -> dict[str, Any]:
 
 
 def effective_triggers(check: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The triggers of a logged check that matched or block: those that a client gets."""
+    """The triggers of a logged check that clients get: those that matched or block."""
     return [trigger for trigger in check.get("triggers", ()) if trigger["matched"] or trigger["blocks"]]
 
 

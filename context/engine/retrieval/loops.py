@@ -76,7 +76,7 @@ def _cosines(query: QueryContext, hits: Sequence[SearchHit]) -> list[float | Non
 
 
 def loop_hit_text(hit: SearchHit) -> str:
-    """What the summary of a loop tells, without the names of its lines."""
+    """The text of a loop's summary, without the labels of its lines."""
     return "\n".join(line.partition(": ")[2] for line in hit.content.split("\n"))
 
 

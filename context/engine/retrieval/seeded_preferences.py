@@ -50,8 +50,8 @@ def _is_empty_heading(lines: Sequence[str], place: int) -> bool:
 
 
 def _copies(agent: Agent, version: int, texts: set[str]) -> set[str]:
-    """Those of `texts` that were facts in use when the version was written, whatever became of them. A text that was no
-    longer one is the author's own."""
+    """The texts that were active facts when the version was written, whatever their present state. Other texts are
+    the author's own."""
     plain = {text.removeprefix("\\"): text for text in texts}
     written = IdentityVersion.objects.filter(agent=agent, section=Section.PREFERENCES, version=version)
     at = Subquery(written.values("created_at")[:1])

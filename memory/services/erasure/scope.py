@@ -131,7 +131,7 @@ def _strings_of(value: Any) -> Iterator[str]:
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """What a quote of `text` contains: its beginning, or another part of it."""
+    """Parts of `text` by which a quote of it is found: its beginning and later parts."""
     yield text[:NEEDLE_CHARACTERS]
     if len(text) > NEEDLE_CHARACTERS:
         step = max(PART_EVERY, len(text) // MAX_PARTS)

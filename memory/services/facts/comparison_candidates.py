@@ -126,7 +126,7 @@ def _compare_with_facts(
     may_replace: Collection[str],
     comparisons: ComparisonCache | None,
 ) -> list[FactMatch]:
-    """Compare `fact` with `others`, without those that contradict nothing and have another subject.
+    """Compare `fact` with `others`. Facts of another subject are left out unless they contradict it.
 
     `near` has the cosine of each of `others`, `known` the subjects of all facts by alias.
     """

@@ -36,7 +36,7 @@ def screen_working_text(working: WorkingMemory, part: str, entry: Entry) -> bool
 
 
 def _match_with_others(working: WorkingMemory, new: str, part: str) -> InjectionMatch | None:
-    """What a new text says together with the others of the session and its keys, since an instruction can be split."""
+    """The match of a new text joined with the other texts and keys of the session: an instruction can be split."""
     named = ". ".join(filter(None, (working.session_id, working.project, working.task_key)))
     if match := scan_cached(f"{named}.\n{new}", Trust.AGENT):
         return match

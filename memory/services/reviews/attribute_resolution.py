@@ -41,14 +41,14 @@ Pair = tuple[Fact, Fact, Comparison]
 
 
 def attribute_facts(review: MemoryReview) -> list[Fact]:
-    """The active facts of the attribute: those that met, and those whose writers state it; the oldest first."""
+    """The active facts of the attribute, the oldest first: the facts of the review and all facts that state it."""
     stated = Q(attribute__in=attribute_spellings(review.details["attribute"])) & ~Q(value="")
     facts = Fact.objects.active().filter(Q(pk__in=review.facts) | stated, agent=review.agent_id, persona=review.persona)
     return list(facts.select_related("agent", "subject_alias").order_by("recorded_at", "pk"))
 
 
 def attribute_pairs(review: MemoryReview) -> list[Pair]:
-    """The facts that end if the attribute has one value at a time, each with the one that begins then, in order."""
+    """The facts that end if the attribute has one value at a time, each with its successor, in order."""
     facts = attribute_facts(review)
     known = known_subjects_of(review.agent_id, facts)
     read = [(fact, snapshot_of(fact, known)) for fact in facts]

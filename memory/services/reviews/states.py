@@ -201,7 +201,7 @@ def _left(agent_id: int) -> int | None:
 
 
 def _stake(review: MemoryReview) -> tuple[bool, bool, float]:
-    """How much depends on a review: core memory, contradicting values, and how unsure the judge is, if asked."""
+    """The importance of a review: core memory, contradicting values, and the uncertainty of the judge."""
     is_core = any(fact is not None and fact.category in PROFILE_CATEGORIES for fact in (review.old, review.new))
     return is_core, review.kind != Kind.DUPLICATE, 1.0 - float(review.verdict.get("confidence") or 0.0)
 

@@ -36,6 +36,6 @@ def subjects_lock(subject: Subject, *others: Subject, by: Principal) -> list[Sub
 
 
 def aliases_of(subject: Subject, keys: Collection[UUID] | None = None) -> list[SubjectAlias]:
-    """The spellings of a subject, the oldest first; of `keys` those that are its."""
+    """The spellings of a subject, the oldest first; only those in `keys`, if given."""
     rows = SubjectAlias.objects.filter(agent=subject.agent_id, subject=subject)
     return list(rows if keys is None else rows.filter(pk__in=keys))

@@ -83,7 +83,7 @@ def subject_split(
 
 
 def _named(other: Subject, moved: list[SubjectAlias], name: str, details: dict[str, Any]) -> SubjectAlias:
-    """The spelling `name` of the new subject: one that went with it, or one of its own."""
+    """The spelling `name` of the new subject: a moved spelling, or a new one."""
     key = key_of(name)
     for alias in moved:
         if alias.key == key:

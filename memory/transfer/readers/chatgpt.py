@@ -185,7 +185,7 @@ def _message(
 
 
 def _words(content: Any, kind: str, place: str, *, any_kind: bool) -> MessageText:
-    """What a message says: its texts, and in brackets the media beside them."""
+    """The text of a message, with media named in brackets."""
     parts = content.get("parts")
     if parts is None:
         name = next((name for name in TEXTS if isinstance(content.get(name), str)), None)

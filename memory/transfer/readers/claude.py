@@ -121,7 +121,7 @@ def _blocks(blocks: list[Any], kind: str, place: str) -> Iterator[tuple[str, str
 
 
 def _attachments(message: Any, place: str) -> Iterator[tuple[str, str, str]]:
-    """What was read of the files that go with a message."""
+    """The texts of the attachments of a message."""
     attachments = value_get(message, "attachments", place, default=[])
     list_check(f"{place}: attachments", attachments)
     for number, attachment in enumerate(attachments, 1):

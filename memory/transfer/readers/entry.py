@@ -43,7 +43,7 @@ def stated_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a person chose: the persona whose memory it becomes, and identity sections by the label of a Letta block."""
+    """Options of a person: the persona of the memories, and identity sections by the label of a Letta block."""
 
     persona: str = "actor"
     sections: Mapping[str, str] = field(default_factory=dict)

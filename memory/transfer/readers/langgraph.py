@@ -48,7 +48,7 @@ def _stated(value: Any) -> dict[str, str]:
 
 
 def _words(value: Any) -> str:
-    """The words alone where a value has nothing else to say, or the whole value."""
+    """The text of a value, or the whole value as JSON if it contains more."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):

@@ -47,7 +47,7 @@ class ProfileForm(forms.Form):
         self.fields = {**made, **self.fields}
 
     def values(self) -> dict[str, Any]:
-        """The own settings: those that were filled in."""
+        """The profile's own settings: the fields that were filled in."""
         values: dict[str, Any] = {}
         for name, setting in SETTINGS.items():
             given = self.cleaned_data[name]

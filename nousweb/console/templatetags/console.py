@@ -119,7 +119,7 @@ def elided(paginator: "Paginator[Any]", number: int) -> Iterator[int | str]:
 
 @register.filter
 def cell(column: Column | Title, row: Any) -> Any:
-    """What a column of a list says of a row."""
+    """The content of a column for a row of a list."""
     return column.of(row)
 
 

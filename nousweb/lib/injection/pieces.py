@@ -134,7 +134,7 @@ def _tells(first: int, others: Sequence[int], pieces: dict[int, _Piece]) -> bool
 
 
 def _piece(text: str) -> _Piece | None:
-    """What is known of a text, without what a prompt puts before it; None for one that no other text continues."""
+    """The features of a text without its label in the prompt; None if no other text can continue it."""
     if len(text) > MAX_TEXT:
         return None
     words = text[lead.end() :] if (lead := _LEAD.match(text)) else text

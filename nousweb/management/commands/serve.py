@@ -206,7 +206,7 @@ def _children() -> list[Child]:
 
 
 def _reachable(host: str) -> str:
-    """An address that can be called, for one that only means "all of them"."""
+    """The address to call: the local address, if `host` means all addresses."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 
