@@ -25,7 +25,7 @@ LEAST_ITEMS = 1_000
 
 
 def word_rarity(view: PersonaMemory, words: Sequence[str]) -> list[float | None]:
-    """For each of `words`, as texts have them, near 1 for one that few items hold, near 0 for one that all do.
+    """The rarity of each of `words`: near 1 if few items contain it, near 0 if all do.
 
     None for one that is not indexed, such as a stop word. One statement.
     """

@@ -31,7 +31,7 @@ MAX_STM_BOOST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StmConfig:
-    """What an agent's short-term search goes by. `problems` says what of its own settings could not be used."""
+    """The settings of an agent's short-term search. `problems` lists the settings that could not be used."""
 
     half_life_seconds: float
     w_similarity: float

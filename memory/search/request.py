@@ -96,14 +96,14 @@ NOT_VALID = not_valid_at_sql(MOMENT)
 
 
 def visible_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
-    """What a request may see at all: what is known and valid at its moment."""
+    """SQL condition for the rows that a request may see: known and valid at its moment."""
     known, values = known_of(request)
     return f"{known} AND {VALID}", values
 
 
 def known_of(request: SearchRequest) -> tuple[str, dict[str, Any]]:
-    """What is known at the moment of a request, valid or not: what is active, or what was. An event is known from when
-    it happens."""
+    """SQL condition for the rows that are known at the moment of a request, valid or not: active now, or active then.
+    An event is known from the time at which it happens."""
     values = {"moment": request.moment}
     if request.as_of is None:
         return "active", values
