@@ -13,8 +13,8 @@ class MemoryConfig(AppConfig):
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.services.agents import profile_sources
         from identity.services.change_bodies import bodies
+        from memory.api.change_bodies import memory_bodies
         from memory.lifecycle.runner import requeuer_start
-        from memory.schemas.change_bodies import memory_bodies
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.selectors import profile_texts
         from memory.services.erasure import erasers

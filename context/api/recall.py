@@ -1,10 +1,12 @@
 """The API of recall: search memory, independently of a prompt or within a turn."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from context.models import ContextRun
 from context.selectors import run_called
@@ -12,11 +14,10 @@ from context.services.recall import recall_expand, recall_search
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import CHANGE_REFUSALS, principal
+from memory.api.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
-from memory.schemas.recall import ExpansionOut, RecallItem, RecallOut
-from memory.schemas.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, ScopeName
 from memory.search import SearchRequest
 from memory.selectors.memory_expansion import memory_expand
 from memory.selectors.screened_answers import memory_search
@@ -24,6 +25,60 @@ from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Moment, raw_json_response
+
+
+class RecallItem(Schema):
+    id: str
+    type: ItemTypeName
+    content: str
+    excerpt: str = Field(
+        description="The passage of a long text that is nearest to the question; empty for a short text"
+    )
+    metadata: dict[str, Any] = Field(description="Metadata of an event as posted; for other types, descriptive fields")
+    score: float = Field(description="Fused relevance, 0 to 1")
+    cosine: float = Field(description="Cosine by the embedding model; 0 while the item has no vector")
+    lexical: float = Field(description="Share of the query's rare words that the item holds, 0 to 1")
+    persona: PersonaName
+    kind: str
+    category: str
+    scope: ScopeName
+    project: str
+    task: str
+    subject: str
+    loop_id: str
+    tags: list[str]
+    importance: UnitInterval
+    happened_at: datetime
+    recorded_at: datetime
+    trust: TrustName
+
+
+class RecallOut(Schema):
+    items: list[RecallItem] = Field(description="Best first")
+    threshold: float = Field(description="Minimum score of returned items")
+    degraded: str = Field(description="Why only words were searched; empty otherwise")
+
+
+class MemoryDetailOut(Schema):
+    type: ItemTypeName
+    id: str
+    relation: Literal["", "before", "after", "part", "episode", "source", "replaces", "replaced_by"] = Field(
+        description="Relation to the requested memory; empty for that memory itself"
+    )
+    content: str = Field(description="Complete text")
+    kind: str
+    active: bool = Field(description="false if replaced, retired, expired or not yet valid")
+    project: str
+    task: str
+    happened_at: datetime
+    metadata: dict[str, Any]
+
+
+class ExpansionOut(Schema):
+    item: MemoryDetailOut
+    related: list[MemoryDetailOut] = Field(description="Events in chronological order")
+    more: bool = Field(description="Whether there are more than returned")
+
 
 router = Router(tags=["memory"])
 

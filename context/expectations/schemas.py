@@ -14,9 +14,9 @@ from context.expectations.services import result_of, state_of
 from context.models import Expectation, ExpectationResult
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
+from memory.api.types import PersonaName
 from memory.models import ItemType
 from memory.policy import MAX_SESSION_CHARACTERS
-from memory.schemas.types import PersonaName
 from nousweb.lib.constrained_types import NextCursor, OneOf, text
 from nousweb.lib.schemas import Input, optional
 

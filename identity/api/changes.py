@@ -1,13 +1,15 @@
 """The API of the change feed."""
 
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
 from identity.principal import Principal
-from identity.schemas.changes import FeedOut
 from identity.selectors import agent_for
 from identity.services.change_bodies import changes_json
 from identity.services.change_cursor import cursor_decode, cursor_encode
@@ -15,6 +17,26 @@ from identity.services.change_feed import kinds_of, streams_of
 from identity.services.change_long_poll import changes_await
 from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.schemas import Problem
+
+
+class FeedChangeOut(Schema):
+    id: UUID = Field(description="Stable id of this change, on pages and in webhooks")
+    kind: str = Field(description="Object and action, such as `fact.superseded`")
+    persona: str
+    at: datetime
+    object_type: str
+    object_id: str
+    details: dict[str, Any] = Field(description="Ids, numbers and codes that belong to this kind")
+    body: dict[str, Any] | None = Field(
+        None, description="With `bodies`: the current object; null if it no longer exists or has no body"
+    )
+
+
+class FeedOut(Schema):
+    items: list[FeedChangeOut]
+    next: str = Field(description="Pass as `after` for the next page; also given on the last page")
+    more: bool = Field(description="Whether more changes are available now")
+
 
 router = Router(tags=["changes"])
 

@@ -1,4 +1,4 @@
-"""The API of memory: the `router` of each module of this folder but `common`."""
+"""The API of memory: the `router` of each module of this folder that has one."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -7,5 +7,6 @@ from ninja import Router
 
 router = Router(tags=["memory"])
 for module in iter_modules(__path__):
-    if module.name != "common":
-        router.add_router("", import_module(f"{__name__}.{module.name}").router)
+    operations = import_module(f"{__name__}.{module.name}")
+    if hasattr(operations, "router"):
+        router.add_router("", operations.router)

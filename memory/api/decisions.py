@@ -1,19 +1,88 @@
 """The API of decisions."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
+from pydantic import Field
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.decisions import DecisionIn, DecisionOut, DecisionPatch, DecisionReviewIn
-from memory.schemas.types import AnyDecisionOutcome, AnyStakes, AnyTrust
+from memory.api.types import (
+    AnyDecisionOutcome,
+    AnyStakes,
+    AnyTrust,
+    Content,
+    DecisionOutcome,
+    MemoryIn,
+    MemoryOut,
+    MemoryPatch,
+    RemarkEntry,
+    RequiredContent,
+    Stakes,
+)
+from memory.policy import MAX_REASONS
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    AnyProject,
+    AnyTask,
+    OptionalWord,
+    PageCursor,
+    PageLimit,
+    ProjectKey,
+    TaskKey,
+    UnitInterval,
+)
 from nousweb.lib.errors import Invalid
-from nousweb.lib.schemas import page_of
+from nousweb.lib.schemas import Input, fields_of, optional, page_of
+
+
+class DecisionIn(MemoryIn):
+    description: RequiredContent = Field(description="The decision")
+    context: Content = Field("", description="Situation of the decision")
+    category: OptionalWord = ""
+    confidence: UnitInterval = 0.5
+    stakes: Stakes = "medium"
+    reasons: Annotated[list[RemarkEntry], Field(max_length=MAX_REASONS)] = []
+    project: ProjectKey | None = Field(  # type: ignore[assignment]
+        None, description="Your key of the project; by default the episode's"
+    )
+    task: TaskKey | None = Field(  # type: ignore[assignment]
+        None, description="Your key of the task; by default the episode's"
+    )
+    episode: UUID | None = Field(None, description="Episode of the decision")
+
+
+@fields_of(DecisionIn, "category", patch=True)
+class DecisionPatch(MemoryPatch):
+    """Fields that are left out stay as they are."""
+
+    active: bool = optional("Whether search and prompts may include it")
+
+
+class DecisionReviewIn(Input):
+    outcome: DecisionOutcome
+    note: Content = ""
+
+
+class DecisionOut(MemoryOut):
+    description: str
+    context: str
+    category: str
+    confidence: UnitInterval
+    stakes: Stakes
+    reasons: list[str]
+    episode: UUID | None = Field(None, alias="episode_id")
+    outcome: DecisionOutcome
+    outcome_note: str
+    reviewed_at: datetime | None
+    reviewed_by: str
+    created_at: datetime
+    updated_at: datetime
+
 
 router = Router()
 

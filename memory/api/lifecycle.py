@@ -1,19 +1,45 @@
 """The API of the jobs of the memory lifecycle."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from memory.api.common import REFUSALS, caller, list_page
+from memory.api.types import AnyJobStatus, JobStatus, PersonaName
 from memory.models import Job
-from memory.schemas.reviews import LifecycleOut
-from memory.schemas.types import AnyJobStatus
 from memory.selectors.filters import JobFilter
-from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
+from nousweb.lib.constrained_types import AgentSlug, NextCursor, PageCursor, PageLimit
 
 router = Router()
+
+
+class RunOut(Schema):
+    id: str = Field(alias="key", description="Event that it reacts to, once")
+    handler: str
+    persona: PersonaName
+    subject_type: str
+    subject_id: str
+    status: JobStatus
+    attempts: int
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    next_attempt_at: datetime
+    duration_ms: int | None
+    tokens: int
+    result: dict[str, Any]
+    error: str
+
+
+class LifecycleOut(Schema):
+    counts: dict[str, int] = Field(description="Jobs by status")
+    waiting: int = Field(description="Pending reviews")
+    items: list[RunOut]
+    next: NextCursor
 
 
 @router.get("/lifecycle", response={200: LifecycleOut, **REFUSALS}, summary="Runs of the lifecycle")

@@ -1,27 +1,79 @@
 """The API of loops and short-term memory."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from django.db.models import Value
 from django.db.models.functions import MD5, Concat
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Schema
+from pydantic import Field
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, list_page, principal
-from memory.api.events import personas_narrow
+from memory.api.events import EventOut, Id, personas_narrow
+from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona, PersonaName
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
 from memory.models import LoopSummary
 from memory.models.project_scope import ProjectScope, scope_check
-from memory.schemas.loops import LoopOut, LoopPage, LoopWithEvents, StmOut
-from memory.schemas.types import INCLUDE_PROJECT, AllProjects, AnyPersona
 from memory.services.loops import loop_close
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, ProjectKey, TaskKey
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    AnyProject,
+    AnyTask,
+    NextCursor,
+    PageCursor,
+    PageLimit,
+    ProjectKey,
+    TaskKey,
+    UnitInterval,
+)
 from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import Moment
 from nousweb.lib.validation import moment_check, text_check
+
+
+class LoopOut(Schema):
+    loop_id: str
+    persona: PersonaName
+    project: str = Field(description="The most specific one that its events name")
+    task: str
+    summary: str = Field(description="Empty until the loop is closed and summarised")
+    kind: str
+    visibility: str
+    long_term_ids: list[Id]
+    event_count: int
+    covered_events: int = Field(description="Number of its events that the summary covers")
+    first_event_at: datetime
+    last_event_at: datetime
+    closed_at: datetime | None
+    closed_by: str = Field(description="output, request or idle; empty while the loop is open")
+
+
+class LoopPage(Schema):
+    items: list[LoopOut]
+    next: NextCursor
+
+
+class LoopWithEvents(Schema):
+    loop: LoopOut
+    events: list[EventOut] = Field(description="In order; the first 1,000. `GET /events?loop_id=` has them all")
+
+
+class StmItem(Schema):
+    loop: LoopOut
+    similarity: UnitInterval = Field(description="Word similarity of query and summary")
+    recency: UnitInterval = Field(description="Halved every half-life")
+    boost: float
+    score: float = Field(description="(w_similarity × similarity + w_recency × recency) × boost")
+
+
+class StmOut(Schema):
+    items: list[StmItem] = Field(description="Best first")
+    problems: list[str] = Field(description="Settings of the agent's short-term search that could not be used")
+
 
 router = Router()
 

@@ -1,18 +1,68 @@
 """The API of procedures."""
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
 from ninja import Query, Router, Status
+from pydantic import Field
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.procedures import ProcedureIn, ProcedureOut, ProcedurePatch, ProcedureReportIn
-from memory.schemas.types import AnyTrust
+from memory.api.types import AnyTrust, Content, MemoryIn, MemoryOut, MemoryPatch, Remark, RemarkEntry
+from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, UnitInterval
-from nousweb.lib.schemas import page_of
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    AnyProject,
+    AnyTask,
+    OptionalWord,
+    PageCursor,
+    PageLimit,
+    UnitInterval,
+    text,
+)
+from nousweb.lib.schemas import Input, fields_of, optional, page_of
+
+Name = Annotated[str, text(MAX_NAME_CHARACTERS, min_length=1)]
+Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]
+
+
+class ProcedureIn(MemoryIn):
+    name: Name
+    domain: OptionalWord = ""
+    description: Content = Field("", description="Purpose, and when to use it")
+    steps: Steps = []
+
+
+@fields_of(ProcedureIn, "name", "domain", "description", "steps", patch=True)
+class ProcedurePatch(MemoryPatch):
+    """Fields that are left out stay as they are."""
+
+    active: bool = optional("Whether search and prompts may include it")
+
+
+class ProcedureReportIn(Input):
+    success: bool = Field(strict=True)
+    note: Remark = ""
+
+
+class ProcedureOut(MemoryOut):
+    name: str
+    domain: str
+    description: str
+    steps: list[str]
+    activation_count: int
+    success_count: int
+    failure_count: int
+    effectiveness: UnitInterval | None = Field(
+        description="Share of successes among the known outcomes; null before the first outcome"
+    )
+    last_activated_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
 
 router = Router()
 

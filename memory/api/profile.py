@@ -1,19 +1,46 @@
 """The API of the user's profile: the facts about people that every prompt includes. Source: seed 008, A2 and B2."""
 
+from datetime import datetime
 from typing import Any, cast
 
 from django.db.models import Count, F, Window
 from django.db.models.functions import RowNumber
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Schema
+from pydantic import Field
 
 from identity.models import IdentityVersion
 from identity.policy.sections import Section
 from memory.api.common import REFUSALS, caller
+from memory.api.facts import FactOut
 from memory.models import Fact
 from memory.models.project_scope import ProjectScope, scope_check
-from memory.schemas.profile import UserProfileOut
 from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
+
+
+class ProfileCountsOut(Schema):
+    user: int
+    preferences: int
+    rules: int
+
+
+class PreferencesSectionOut(Schema):
+    version: int
+    content: str
+    updated_at: datetime = Field(alias="created_at")
+    updated_by: str = Field(alias="author_name")
+
+
+class UserProfileOut(Schema):
+    agent: str
+    section: PreferencesSectionOut | None = Field(
+        description="Current Preferences of the agent's identity; null while there are none"
+    )
+    user: list[FactOut] = Field(description="Facts of the category person")
+    preferences: list[FactOut] = Field(description="Facts of the category preference")
+    rules: list[FactOut] = Field(description="Facts of the category rule")
+    counts: ProfileCountsOut = Field(description="Number of each, including those beyond `limit`")
+
 
 router = Router()
 

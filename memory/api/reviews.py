@@ -1,21 +1,86 @@
 """The API of reviews of memories: agents may read their own, people resolve them."""
 
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Schema
+from pydantic import Field
 
 from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
-from memory.schemas.reviews import ReviewOut, ReviewResolveIn
-from memory.schemas.types import AnyReviewKind
+from memory.api.facts import FactOut
+from memory.api.types import AnyReviewKind, Content, PersonaName, Remark, ReviewKind, ReviewStatus
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import review_undo
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
-from nousweb.lib.schemas import page_of
+from nousweb.lib.schemas import Input, fields_of, page_of
+
+
+class ReviewReasonOut(Schema):
+    code: str
+    words: str
+    old: str = ""
+    new: str = ""
+
+
+@fields_of(
+    FactOut,
+    "id",
+    "content",
+    "subject",
+    "category",
+    "project",
+    "task",
+    "confidence",
+    "source",
+    "recorded_at",
+    "valid_from",
+    "valid_until",
+)
+class ReviewFactOut(Schema):
+    active: bool
+
+
+class ReviewOut(Schema):
+    id: UUID
+    persona: PersonaName
+    kind: ReviewKind
+    status: ReviewStatus
+    subject: str
+    old: ReviewFactOut | None = Field(None, description="The older fact")
+    new: ReviewFactOut | None = Field(None, description="The newer fact, or the only fact of the review")
+    censor: UUID | None = Field(None, alias="censor_id")
+    facts: list[UUID] = Field(
+        [],
+        description="Facts of a compaction or with values of one attribute, or the fact that was invalidated or is "
+        "known about another subject",
+    )
+    subjects: list[UUID] = Field([], description="The two subjects that may be the same, the older first")
+    score: float | None = Field(description="Cosine of the pair, or the confidence of a single fact")
+    reasons: list[ReviewReasonOut] = Field([], description="Differences between the two, most important first")
+    verdict: dict[str, Any] = Field({}, description="The judge's verdict, if it was asked")
+    proposal: str = ""
+    resolution: str
+    comment: str
+    resolver_name: str
+    resolved_at: datetime | None
+    created_at: datetime
+    expires_at: datetime
+
+
+class ReviewResolveIn(Input):
+    resolution: str = Field(
+        description="same, replace, old_wrong, new_wrong, both or merge of a pair; keep or reverse of a censor; same, "
+        "both or new_wrong of a sentence about another subject; same or different of two subjects; allow or hold "
+        "of a quarantined text; replace (one value at a time) or both (several) of an attribute"
+    )
+    comment: Remark = ""
+    content: Content = Field("", description="Text for a merge")
+
 
 router = Router()
 VIEW = "memory.view_memoryreview"

@@ -3,17 +3,24 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Schema
+from pydantic import Field
 
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
-from memory.schemas.recall import IndexOut
 from memory.selectors.index_status_counts import index_counts
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 
 router = Router()
+
+
+class IndexOut(Schema):
+    ready: int
+    pending: int
+    failed: int
+    language: str = Field(description="Code of the language of the word search, as set or detected")
 
 
 @router.get("/index", response={200: IndexOut, **REFUSALS}, summary="State of the search index")

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from context.api.recall import RecallOut
 from memory.models import EmbeddingModel, Fact, SearchItem
-from memory.schemas.recall import RecallOut
 from memory.services.facts import fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.search_index.writer import index_put

@@ -8,9 +8,9 @@ from ninja import Schema
 
 from identity.models import Agent
 from identity.services.change_bodies import Bodies, BodyLoader
+from memory.api.censors import CensorOut
+from memory.api.reviews import ReviewOut
 from memory.models import Censor, MemoryReview, OriginFields
-from memory.schemas.censors import CensorOut
-from memory.schemas.reviews import ReviewOut
 
 
 def _loader(rows: Callable[[], QuerySet], schema: type[Schema]) -> BodyLoader:
@@ -26,7 +26,7 @@ def _loader(rows: Callable[[], QuerySet], schema: type[Schema]) -> BodyLoader:
 def memory_bodies(models: Iterable[type[Model]]) -> dict[str, BodyLoader]:
     """The loaders by type of object: of these models, of censors and of reviews.
 
-    What `memory.models.notes.Note` shows of itself is `memory.schemas.notes.NoteOut`. Raises ImportError where a model
+    What `memory.models.notes.Note` shows of itself is `memory.api.notes.NoteOut`. Raises ImportError where a model
     has no such schema.
     """
     return {model._meta.model_name or "": _loader(model._default_manager.all, _schema(model)) for model in models} | {
@@ -39,5 +39,5 @@ def memory_bodies(models: Iterable[type[Model]]) -> dict[str, BodyLoader]:
 
 def _schema(model: type[Model]) -> type[Schema]:
     module = model.__module__.rpartition(".")[2]
-    schema: type[Schema] = import_string(f"memory.schemas.{module}.{model.__name__}Out")
+    schema: type[Schema] = import_string(f"memory.api.{module}.{model.__name__}Out")
     return schema

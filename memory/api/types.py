@@ -1,14 +1,16 @@
-"""The constrained types that the schemas of several memories share; memory/policy/__init__.py has their limits."""
+"""Types and fields that the schemas of several memories share; memory/policy/size_limits.py has their limits."""
 
 from typing import Annotated
+from uuid import UUID
 
-from ninja import Query
+from ninja import Query, Schema
 from pydantic import Field
 
 from identity.models import Persona
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
-from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, entry, text
+from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, entry, text
+from nousweb.lib.schemas import Input, optional
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]
 ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="Scope of the memory")]
@@ -53,3 +55,32 @@ RequiredRemark = Annotated[str, text(MAX_REMARK_CHARACTERS, min_length=1)]
 RemarkEntry = Annotated[str, entry(MAX_REMARK_CHARACTERS)]
 Tag = Annotated[str, entry(50)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
+
+
+class MemoryIn(Input):
+    tags: Tags = []
+    scope: ScopeName = "global"
+    project: ProjectKey = ""
+    task: TaskKey = ""
+    importance: UnitInterval = 0.5
+
+
+class MemoryPatch(Input):
+    tags: Tags = optional()
+    scope: ScopeName = optional()
+    project: ProjectKey = optional("Moves it to this one; empty for none")
+    task: TaskKey = optional("Moves it to this one; empty for none")
+    importance: UnitInterval = optional()
+
+
+class MemoryOut(Schema):
+    id: UUID
+    persona: PersonaName
+    tags: list[str]
+    scope: ScopeName
+    project: str
+    task: str
+    importance: UnitInterval
+    trust: TrustName
+    held: Quarantined
+    active: bool
