@@ -104,7 +104,7 @@ def pending_review_items(by: Principal, personas: tuple[str, ...], agent: Agent 
             row["count"],
             f"review of {one}" if row["count"] == 1 else f"reviews of {many}",
             row["oldest"],
-            InboxFilter("questions", agent=slug, kind=kind.value).url(),
+            InboxFilter("reviews", agent=slug, kind=kind.value).url(),
         )
         for kind, badge, one, many in REVIEWS
         if (row := rows.get(kind))

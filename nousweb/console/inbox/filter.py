@@ -42,7 +42,7 @@ VIEWS = {
     "all": SplitView("All", ""),
     "identity": SplitView("Identity", PROPOSAL, (PROPOSAL,), (ChangeProposal.Status.PENDING.value,)),
     "applied": SplitView("Applied", "applied", (PROPOSAL,), (ChangeProposal.Status.APPLIED.value,)),
-    "questions": SplitView("Reviews", REVIEW, (REVIEW,)),
+    "reviews": SplitView("Reviews", REVIEW, (REVIEW,)),
     "censors": SplitView("Censors", "censors", (REVIEW,), kinds=(MemoryReview.Kind.ESCALATION.value,)),
     "mine": SplitView("Assigned to me", "mine", scope="mine"),
     "mentioned": SplitView("Mentions", "mentioned", scope="mentioned"),
@@ -212,7 +212,7 @@ class InboxRow:
         """Add the addresses of the item and of its group, and whether `by` may decide it in this part of the inbox."""
         kind = self.entry.type
         applied = self.proposal is not None and self.proposal.proposal.status == ChangeProposal.Status.APPLIED
-        view = "questions" if kind == REVIEW else "applied" if applied else "identity"
+        view = "reviews" if kind == REVIEW else "applied" if applied else "identity"
         self.url = part.item_url(kind, self.entry.id)
         self.group_url = InboxFilter(view=view, alike=self.entry.alike).url()
         self.is_open = not part.is_decided

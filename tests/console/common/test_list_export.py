@@ -49,7 +49,7 @@ PAGES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "agent_webhook": ("", "number", lambda page: [str(row[0].number) for row in page["rows"]]),
     "inbox": ("", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "inbox identity": ("view=identity", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
-    "inbox reviews": ("view=questions", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
+    "inbox reviews": ("view=reviews", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "audit": ("action=proposal.create", "id", lambda page: [str(one.pk) for one in page["rows"]]),
     "people": ("", "username", lambda page: [one.username for one, _ in page["people"]]),
 }

@@ -190,11 +190,11 @@ def test_inbox_counts_reviews_by_kind_with_their_age(ada: Agent, bruno: Agent, a
     MemoryReview.objects.create(agent=ada, persona="actor", kind="duplicate", about="x", status="resolved",
                                 created_at=ago(days=50), expires_at=NOON)  # fmt: skip
     assert [(line.count, line.what, line.oldest, line.url) for line in board(bob).waiting][-2:] == [
-        (2, "reviews of possible contradictions", ago(days=9), "/inbox/?view=questions&kind=contradiction"),
-        (1, "review of a possible duplicate", ago(days=1), "/inbox/?view=questions&kind=duplicate"),
+        (2, "reviews of possible contradictions", ago(days=9), "/inbox/?view=reviews&kind=contradiction"),
+        (1, "review of a possible duplicate", ago(days=1), "/inbox/?view=reviews&kind=duplicate"),
     ]
     (line,) = board(bob, agent="bruno").waiting
-    assert line.url == "/inbox/?view=questions&agent=bruno&kind=duplicate"
+    assert line.url == "/inbox/?view=reviews&agent=bruno&kind=duplicate"
     bob.user_permissions.add(Permission.objects.get(codename="view_subconscious"))
     assert "Censor escalated" in [line.word for line in board(User.objects.get(pk=bob.pk)).waiting]
     assert "reviews of possible contradictions" in browser(alice).get(reverse("home")).content.decode()

@@ -59,7 +59,7 @@ def test_inbox_orders_all_kinds_by_risk_and_prompts(
     assert page.context["rows"][0].entry.prompts == ContextRun.objects.filter(agent=bruno).count() == 12
     assert keys(inbox(bob, agent="ada", risk="low")) == [low.pk]
     assert keys(inbox(bob, sort="newest")) == [busy.pk, contested.pk, high.pk, low.pk]
-    assert keys(inbox(bob, view="questions")) == [contested.pk]
+    assert keys(inbox(bob, view="reviews")) == [contested.pk]
 
 
 def test_inbox_pages_go_on_after_the_last_row(ada: Agent, actor: Principal, bob: User) -> None:
@@ -210,11 +210,11 @@ def test_limit_to_an_agent_holds_for_what_one_was_told_before(
     told = browser(bob).get(reverse("notifications"))
     assert (told.context["rows"], told.context["unread"], told.context["nav"]["unread"]) == ([], 0, 0)
     assert "Ada" not in markup(told) + markup(shown)
-    for address in ("/inbox/", "/inbox/?view=identity", "/inbox/?view=questions", "/audit/"):
+    for address in ("/inbox/", "/inbox/?view=identity", "/inbox/?view=reviews", "/audit/"):
         exported = browser(bob).get(address, {"export": "csv"} | dict(QueryDict(address.partition("?")[2]).items()))
         text = exported.getvalue().decode()
         assert str(proposal.pk) not in text
-        assert (str(other.pk) in text) == ("questions" not in address)
+        assert (str(other.pk) in text) == ("reviews" not in address)
 
 
 def test_comment_tells_whom_it_mentions_and_who_may_see_the_item(

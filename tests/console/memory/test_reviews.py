@@ -122,7 +122,7 @@ def test_question_says_whose_word_each_fact_is_and_where_it_holds(ada, actor, re
 
 def test_buttons_that_preview_and_buttons_that_commit_have_different_words(questions, bob):
     pages = [
-        "/inbox/?view=questions",
+        "/inbox/?view=reviews",
         *(f"/review/memory/{question.pk}/" for question in MemoryReview.objects.all()[:3]),
     ]
     for address in pages:

@@ -141,7 +141,7 @@ def selected_impact(request: HttpRequest, of: str) -> HttpResponse:
         )
         results.append({**_context(agent, scenario, query.urlencode()), "n": last, "result": impact})
     part = bool(request.htmx)  # type: ignore[attr-defined]
-    view = "identity" if name == "proposal" else "questions"
+    view = "identity" if name == "proposal" else "reviews"
     return render(
         request,
         "context/_impact_selected.html" if part else "context/impact_selected.html",

@@ -53,7 +53,7 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
         "memory/background_jobs.html",
         {
             "figures": [
-                ("Reviews pending", visible_reviews(by).pending().count(), f"{reverse('inbox')}?view=questions"),
+                ("Reviews pending", visible_reviews(by).pending().count(), f"{reverse('inbox')}?view=reviews"),
                 # All agents and personas share the queue, so its length tells of each of them.
                 *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else []),
                 ("Jobs open", counts["queued"] + counts["running"] + counts["failed"], ""),
