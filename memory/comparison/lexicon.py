@@ -1,6 +1,6 @@
 """English word lists of the comparison of facts. Words that are not listed here count as differences.
 
-A synonym or filler can confirm a fact, so each must hold in every sentence. docs/benchmarks.md: what each list decides.
+A synonym or filler can confirm a fact, so each must hold in every sentence.
 """
 
 
