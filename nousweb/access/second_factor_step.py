@@ -5,7 +5,6 @@ second factor but who has none sees only the page to set it up.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +19,7 @@ from identity.policy.second_factors import FRESH_FOR, FRESH_PAGES, LOGIN_MINUTES
 from identity.services.people import sign_in_follow
 from nousweb.access.log_in import people_with_access
 from nousweb.lib.problem_documents import page_sending
+from nousweb.middleware.request import Middleware
 
 PROOF = "second_factor_proof"
 PENDING = "pending_login"
@@ -27,12 +27,9 @@ CODE, PROVIDER = "code", "provider"
 SETUP_PATHS = ("/account/second-factor/", "/logout/")
 
 
-class SecondStepMiddleware:
+class SecondStepMiddleware(Middleware):
     """Sets `request.user` to AnonymousUser until the second factor is verified. `request.setup_due`: the person must
     set up a second factor first. Costs nothing unless a view reads the user."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         signed_in: Any = request.user
@@ -74,15 +71,9 @@ def is_fresh(request: HttpRequest) -> bool:
     return bool(proof.get("way") == CODE and time.time() - proof["at"] <= FRESH_FOR.total_seconds())
 
 
-class FreshCodeMiddleware:
+class FreshCodeMiddleware(Middleware):
     """Requires a recent code for irreversible actions, from people who have a second factor; the form keeps its
     values."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *view: object) -> HttpResponse | None:
         match = request.resolver_match

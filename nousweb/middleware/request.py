@@ -34,6 +34,9 @@ class Middleware:
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
 
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
 
 PUBLIC_PATHS = (
     "/login/",

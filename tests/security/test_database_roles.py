@@ -11,8 +11,7 @@ import pytest
 from django.db import connection
 
 from nousweb.database.privileges import APPEND_ONLY, READ_ONLY, privileges_grant, weakness
-from nousweb.runtime.postgres import EmbeddedServer
-from nousweb.runtime.postgres.server import OWNER, ROLE, ownership_move
+from nousweb.runtime.postgres.server import OWNER, ROLE
 from tests.product import PROJECT, Product, product_running, until
 
 RECEIPT = (
@@ -249,24 +248,6 @@ def test_single_role_is_reported(product: Product) -> None:
         product.environment["DATABASE_URL"] = product.url
     assert "nous.W001" in alone.stderr
     assert "owns its tables" in alone.stderr
-
-
-def test_single_role_cluster_is_handed_over_at_its_start(product: Product) -> None:
-    """As the version before made it: the product's role owns the database and all tables."""
-    with product.server._connected("nous") as superuser:
-        ownership_move(superuser, OWNER, ROLE)
-        superuser.execute(f"DROP OWNED BY {OWNER}")
-        superuser.execute(f"DROP ROLE {OWNER}")
-    with psycopg.connect(product.url) as as_before:
-        assert "owns its tables" in weakness(as_before)
-    for _ in range(2):
-        EmbeddedServer(product.folder, say=lambda line: None).start()
-        with psycopg.connect(product.url) as attacker:
-            assert weakness(attacker) == ""
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                attacker.execute("DELETE FROM identity_auditevent")
-    assert product.call("POST", "/events", EVENT)[0] == 201
-    product.manage("migrate", "--verbosity", "0")
 
 
 @pytest.mark.django_db

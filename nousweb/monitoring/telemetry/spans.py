@@ -21,6 +21,7 @@ from nousweb.lib.prepared_statements import PreparedCursor
 from nousweb.lib.recorded_metrics import METHODS
 from nousweb.lib.tracing import NOTHING, Kind, Value, configured_tracer, span, tracer_set
 from nousweb.lib.tracing import Span as AnySpan
+from nousweb.middleware.request import Middleware
 
 Result = TypeVar("Result")
 KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
@@ -96,12 +97,9 @@ NOT_TRACED = ("/static/", "/healthz", "/readyz", "/metrics", "/favicon.ico")
 """Probes and files: frequent, and of no interest."""
 
 
-class TraceMiddleware:
+class TraceMiddleware(Middleware):
     """Starts the span of a request, or continues the trace of the client. The span names the route but not the address,
     which may contain keys of memory, search words and invitations."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         tracer = configured_tracer()

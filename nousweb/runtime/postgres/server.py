@@ -19,7 +19,6 @@ from nousweb.runtime.postgres.paths import MAJOR_VERSION, SOCKET_NAME, PostgresP
 
 SUPERUSER = "postgres"
 # The role of the running product: it reads and writes rows, and owns nothing.
-HANDOVER_ATTEMPTS = 5
 ROLE = DATABASE = "nous"
 # The role of migrations. It owns the database and nothing else, so that a hole in a migration is not a hole
 # in the server: a superuser could run programs through COPY.
@@ -99,8 +98,6 @@ class EmbeddedServer:
 
     def start(self) -> str:
         """Make sure that the server runs and has the application's database; return the product's URL.
-
-        A database of a version that knew one role only is handed to the owner.
 
         The caller keeps others from starting or stopping the same server at the same time.
         Raises PostgresProblem.
@@ -326,48 +323,14 @@ class EmbeddedServer:
                 if self.fast_unsafe and role == ROLE:
                     # So that the tests' connection, which is the owner's, can step down to the product's rights.
                     connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(OWNER)))
-        owner = connection.execute(
-            "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = %s", [DATABASE]
-        ).fetchone()
-        if owner is None:
+        if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
             # Only a superuser may add pgvector, so it goes into the template of every later database.
             with self._connected("template1") as template:
                 template.execute("CREATE EXTENSION IF NOT EXISTS vector")
             names = sql.Identifier(DATABASE), sql.Identifier(OWNER)
             connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(*names))
         with self._connected(DATABASE) as inside:
-            if owner is None or owner[0] != OWNER or _owns_something(inside):
-                ownership_move(inside, ROLE, OWNER)
             privileges_grant(inside, ROLE)
-
-
-def ownership_move(connection: psycopg.Connection, before: str, after: str) -> None:
-    """Let the role `after` own all that `before` owns, and the database.
-
-    Every table is locked, one after the other. Processes that run meanwhile lock them in another order, so a deadlock
-    is no error until HANDOVER_ATTEMPTS of them. Raises psycopg.errors.DeadlockDetected then.
-    """
-    names = sql.Identifier(before), sql.Identifier(after)
-    for attempt in range(1, HANDOVER_ATTEMPTS + 1):
-        try:
-            with connection.transaction():
-                connection.execute(sql.SQL("REASSIGN OWNED BY {} TO {}").format(*names))
-                connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(DATABASE), names[1]))
-        except psycopg.errors.DeadlockDetected:
-            if attempt == HANDOVER_ATTEMPTS:
-                raise
-        else:
-            return
-
-
-def _owns_something(connection: psycopg.Connection) -> bool:
-    """Whether the product's role owns a table, as it did before there was an owner or after a restore."""
-    row = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pg_class WHERE pg_get_userbyid(relowner) = %s)"
-        " OR EXISTS (SELECT 1 FROM pg_proc WHERE pg_get_userbyid(proowner) = %s)",
-        [ROLE, ROLE],
-    ).fetchone()
-    return row is not None and bool(row[0])
 
 
 def _tail(log: Path, begin: int) -> str:
