@@ -25,7 +25,7 @@ from nousweb.lib.env import (
     words,
 )
 from nousweb.lib.installation import RESOURCES, FileSecret, default_data_folder, former_secrets
-from nousweb.lib.otel_variables import signals_exported, signals_wanted
+from nousweb.monitoring.telemetry.exporter import signals_exported, signals_wanted
 
 OPENAI_URL = "https://api.openai.com/v1"
 try:

@@ -24,8 +24,13 @@ from opentelemetry.trace import SpanKind
 from context.models import ContextRun
 from memory.tasks import embed_pending, lifecycle_run
 from nousweb.lib import tracing
-from nousweb.lib.otel_variables import obstacle, signals_exported, signals_wanted
-from nousweb.monitoring.telemetry.exporter import telemetry_start, telemetry_stop
+from nousweb.monitoring.telemetry.exporter import (
+    obstacle,
+    signals_exported,
+    signals_wanted,
+    telemetry_start,
+    telemetry_stop,
+)
 from nousweb.monitoring.telemetry.spans import CurrentSpan, described
 from tests.factories import make_fact, make_token
 from tests.judge_server import JudgeServer, Reply

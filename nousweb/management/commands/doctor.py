@@ -19,8 +19,8 @@ from nousweb import __version__
 from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.lib.installation import CLONED
-from nousweb.lib.otel_variables import obstacle, signals_wanted
 from nousweb.monitoring.health import unapplied_migrations, worker_state
+from nousweb.monitoring.telemetry.exporter import obstacle, signals_wanted
 
 NOUS = "manage.py" if CLONED else "nous"
 

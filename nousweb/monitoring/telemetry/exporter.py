@@ -1,13 +1,14 @@
-"""Export traces and metrics from separate threads: no request waits for a collector.
+"""Export traces and metrics from separate threads, where the standard OTEL_ variables ask for it: no request waits.
 
 What a collector does not take is kept up to a bound (OTEL_BSP_MAX_QUEUE_SIZE) and then dropped. Each process starts it
-after it was forked.
+after it was forked. Packages of OpenTelemetry are imported only then.
 """
 
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -15,7 +16,55 @@ from uuid import uuid4
 import structlog
 
 from nousweb import __version__
-from nousweb.lib.otel_variables import obstacle, signals_exported
+
+SIGNALS = ("traces", "metrics")
+PROTOCOL = "http/protobuf"
+PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+
+
+def signals_wanted(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The SIGNALS to export: those whose exporter is `otlp`, or that have an endpoint and no other exporter. None with
+    OTEL_SDK_DISABLED=true."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return frozenset()
+    return frozenset(signal for signal in SIGNALS if _wanted(signal, environment))
+
+
+def signals_exported(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The wanted signals, if nothing stands in the way of them."""
+    wanted = signals_wanted(environment)
+    return frozenset() if wanted and obstacle(environment) else wanted
+
+
+def obstacle(environment: Mapping[str, str] = os.environ) -> str:
+    """The reason why the signals cannot be exported, in one sentence; empty if they can."""
+    for signal in sorted(signals_wanted(environment)):
+        protocol = _of_signal("PROTOCOL", signal, environment) or PROTOCOL
+        if protocol != PROTOCOL:
+            return f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol}: only {PROTOCOL} is spoken here."
+    if not all(map(_installed, PACKAGES)):
+        return "The packages of OpenTelemetry are not installed: install requirements/otel.lock."
+    return ""
+
+
+def _wanted(signal: str, environment: Mapping[str, str]) -> bool:
+    exporters = [one.strip() for one in environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")]
+    if exporters != [""]:
+        return "otlp" in exporters
+    return bool(_of_signal("ENDPOINT", signal, environment))
+
+
+def _of_signal(name: str, signal: str, environment: Mapping[str, str]) -> str:
+    own = environment.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "")
+    return own.strip() or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "").strip()
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
 
 log = structlog.get_logger(__name__)
 
