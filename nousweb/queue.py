@@ -117,13 +117,12 @@ def failed_task_retry(*, task: dict[str, Any], **signal: Any) -> None:
 
 
 def schedules_sync() -> None:
-    """Create missing schedules and delete those that are no longer declared; pauses of others stay."""
+    """Bring schedules in line with the declared tasks; pauses stay."""
     declared = {path: task for path, task in tasks_declared().items() if task.minutes}
-    known = set(Schedule.objects.values_list("func", flat=True))
-    period = {"schedule_type": Schedule.MINUTES, "repeats": FOREVER}
-    for path in declared.keys() - known:
-        task = declared[path]
-        Schedule.objects.create(func=path, name=task.label, minutes=task.minutes, **period)
+    for path, task in declared.items():
+        period = {"name": task.label, "minutes": task.minutes, "schedule_type": Schedule.MINUTES}
+        if not Schedule.objects.filter(func=path).update(**period):
+            Schedule.objects.create(func=path, repeats=FOREVER, **period)
     ours = Schedule.objects.filter(func__regex=r"^(identity|memory|context|nousweb\.console)\.")
     ours.exclude(func__in=declared).delete()
 

@@ -138,8 +138,9 @@ def test_declared_tasks_are_functions_and_have_the_schedules() -> None:
     for path in declared:
         assert inspect.isfunction(import_string(path)), path
     Schedule.objects.filter(func="memory.tasks.dream").update(func="memory.tasks.gone", repeats=0)
-    Schedule.objects.filter(func="memory.tasks.purge_runs").update(repeats=0)
+    Schedule.objects.filter(func="memory.tasks.purge_runs").update(repeats=0, name="Former name", minutes=1)
     schedules_sync()
     rows = dict(Schedule.objects.values_list("func", "repeats"))
     assert rows.keys() == {path for path, task in declared.items() if task.minutes}
     assert (rows["memory.tasks.dream"], rows["memory.tasks.purge_runs"]) == (-1, 0), "a pause stays"
+    assert Schedule.objects.filter(name="Delete old job records and expired files", minutes=24 * 60).exists()

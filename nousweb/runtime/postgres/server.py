@@ -323,7 +323,7 @@ class EmbeddedServer:
                 if self.fast_unsafe and role == ROLE:
                     # So that the tests' connection, which is the owner's, can step down to the product's rights.
                     connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(OWNER)))
-        if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
             # Only a superuser may add pgvector, so it goes into the template of every later database.
             with self._connected("template1") as template:
                 template.execute("CREATE EXTENSION IF NOT EXISTS vector")
