@@ -21,8 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.system import PROJECT
 from memory.embedding.local import MODEL_FILE, MODEL_SHA256, tokenizer, verified_file
-from memory.embedding.model_weights import model_weights
-from memory.embedding.quantized_query_model import GRAPH_FILE, JOINED, LEVELS, MATRIX, SCALE, SMOOTHING
+from memory.embedding.quantized_query_model import GRAPH_FILE, JOINED, LEVELS, MATRIX, SCALE, SMOOTHING, model_weights
 
 LAYERS, HEADS, SIZE = 6, 12, 384
 TEXTS = 1_500

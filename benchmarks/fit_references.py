@@ -72,9 +72,9 @@ class AnsweredPrompt:
 
 def answered_all(running: System, samples: Sequence[dict[str, Any]]) -> list[AnsweredPrompt]:
     """Every prompt of benchmarks/references.py that holds a memory, answered in each way."""
-    from context.feedback.answer_references import meaning_of, rarity_of
+    from context.feedback.reference_detector import meaning_of, rarity_of
     from context.models import ContextRun
-    from context.services.agent_response import memories_shown
+    from context.services.context import memories_shown
     from memory.persona import VIEWS
 
     found: list[AnsweredPrompt] = []

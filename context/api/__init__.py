@@ -22,8 +22,7 @@ from context.api.schemas import (
 from context.engine.context_record import ContextRecord
 from context.engine.retrieval.censors import effective_triggers
 from context.selectors import run_called
-from context.services.agent_response import context_outcome, context_respond
-from context.services.context import context_assemble
+from context.services.context import context_assemble, context_outcome, context_respond
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug

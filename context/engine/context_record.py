@@ -62,7 +62,7 @@ class ContextRecord:
     def of_run(cls, run: ContextRun) -> Self:
         """The record that a logged run keeps."""
         kept = {name: getattr(run, name) for name in (*_LOGGED, "id")}
-        return cls(**{**kept, "candidates": [_candidate_of_log(one) for one in run.candidates]})
+        return cls(**{**kept, "candidates": [{**CANDIDATE_DEFAULTS, **one} for one in run.candidates]})
 
     def as_run(self, **more: Any) -> ContextRun:
         """A run to be logged; `more` are the columns that say whose it is."""
@@ -109,11 +109,3 @@ class ContextRecord:
 
 _LOGGED = tuple(one.name for one in fields(ContextRecord) if one.name != "id")
 """The fields that have a column of their name."""
-
-
-def _candidate_of_log(logged: Mapping[str, Any]) -> dict[str, Any]:
-    """A candidate as it was before it was logged. Older runs keep the hint under the name of "remedy"."""
-    found = {**CANDIDATE_DEFAULTS, **logged}
-    if "remedy" in found:
-        found["hint"] = found.pop("remedy")
-    return found

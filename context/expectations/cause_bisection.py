@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from context.expectations.check_runner import Check, check_as_of, expectations_check
+from context.expectations.evaluation import Outcome
 from context.expectations.policy import CAUSE_SECONDS
-from context.expectations.target_memories import Outcome
 from context.history.behaviour_bisect import (
     NOT_REBUILT,
     SAME_MOMENT,

@@ -14,9 +14,7 @@ from context.engine.analysis.request import ContextRequest, ResolvedRequest, req
 from context.engine.context_record import ContextRecord
 from context.engine.overrides import PROPOSED, Overrides
 from context.engine.pipeline import ContextInputs, build_record, context_inputs_load, context_inputs_with
-from context.expectations.evaluation import facts_in, outcome_of
-from context.expectations.policy import LOOKED_AHEAD
-from context.expectations.target_memories import (
+from context.expectations.evaluation import (
     NOTHING_UNINDEXED,
     EvaluationContext,
     FactSubject,
@@ -25,10 +23,13 @@ from context.expectations.target_memories import (
     TargetMemory,
     Unindexed,
     error_outcome,
+    facts_in,
+    outcome_of,
     subjects_load,
     targets_load,
     unindexed_load,
 )
+from context.expectations.policy import LOOKED_AHEAD
 from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory

@@ -14,8 +14,7 @@ from context.engine.analysis.request import ContextRequest
 from context.engine.context_record import ContextRecord
 from context.engine.retrieval.censors import active_censors, censors_check, check_blocks
 from context.models import ContextRun
-from context.services.agent_response import INPUT, context_respond
-from context.services.context import context_assemble
+from context.services.context import INPUT, context_assemble, context_respond
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.audit import audit_record

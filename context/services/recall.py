@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from context.models import REPORT, ContextRecall, ContextRun
-from context.services.agent_response import ANSWERED, run_lock
+from context.services.context import ANSWERED, run_lock
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from memory.models import ItemType

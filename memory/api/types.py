@@ -1,4 +1,4 @@
-"""Types and fields that the schemas of several memories share; memory/policy/size_limits.py has their limits."""
+"""Types and fields that the schemas of several memories share; memory/policy/__init__.py has their limits."""
 
 from typing import Annotated
 from uuid import UUID

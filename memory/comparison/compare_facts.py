@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from memory.comparison import differences as d
 from memory.comparison import lexicon as w
-from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot, subjects_clash
 from memory.comparison.reversals import GAP, changed_number, exclusive_states, reversed_sentence
 from memory.comparison.slots import Slot, common_slots, is_refined, singular
 from memory.comparison.tokenizer import VERBS, Token, base_form, number_free
 from memory.embedding.thresholds import Thresholds
 from memory.policy.attributes import Cardinality
-from memory.subjects.sentence_subjects import subjects_clash
 
 _MAX_OPPOSED_WORDS = 150
 _DUPLICATE = 0.1

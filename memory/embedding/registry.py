@@ -6,12 +6,11 @@ from contextlib import AbstractContextManager
 
 from django.conf import settings
 
-from memory.embedding.fastembed import FastEmbedder
 from memory.embedding.local import MODEL as LOCAL_MODEL
 from memory.embedding.local import LocalEmbedder, QueryText
-from memory.embedding.multilingual import MODEL as MULTILINGUAL_MODEL
-from memory.embedding.multilingual import MultilingualEmbedder
 from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.optional_packages import MODEL as MULTILINGUAL_MODEL
+from memory.embedding.optional_packages import FastEmbedder, MultilingualEmbedder
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable, Vectors
 from nousweb.lib.tracing import Span, Value, span, traced
 

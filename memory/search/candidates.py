@@ -18,9 +18,8 @@ from identity.models import Agent
 from memory.embedding.protocol import Vectors
 from memory.models import EventKind
 from memory.persona import VIEWS, PersonaMemory
-from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Flags, Values, rarity
+from memory.search.fusion import SAID_BY_AGENT, SAID_BY_PERSON, Candidates, Counts, Flags, Values, rarity
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE, STATEMENTS_KEPT, holders_of, source_of
-from memory.search.query_context import Counts
 from memory.search.query_word_counts import (
     READ_WHOLE,
     bits_read,

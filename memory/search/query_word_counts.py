@@ -12,10 +12,9 @@ from django.db import connection, transaction
 from identity.models import Agent
 from memory.models import SearchStatistics
 from memory.persona import VIEWS, PersonaMemory
-from memory.search.fusion import Flags, Places
+from memory.search.fusion import Counts, Flags, Places
 from memory.search.index_tables import PERSONA_OF_TABLE, STATEMENTS_KEPT, holders_of, source_of
 from memory.search.languages import dictionary_sql, terms_sql
-from memory.search.query_context import Counts
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import array_text, rows_prepared

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory.models import SearchItem
 from memory.models.valid_time import Validity
-from memory.search.query_context import QueryContext
+from memory.search.fusion import QueryContext
 from memory.types import IndexEntry
 
 

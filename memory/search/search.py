@@ -15,9 +15,8 @@ from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
 from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, lexical_fetch
 from memory.search.codes import exact_first
-from memory.search.fusion import Ranking, Values, rarest_lexemes
+from memory.search.fusion import Counts, QueryContext, Ranking, Values, rarest_lexemes
 from memory.search.memory_loader import hits_load
-from memory.search.query_context import Counts, QueryContext
 from memory.search.query_word_counts import counts_read
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of

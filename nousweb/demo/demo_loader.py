@@ -98,13 +98,8 @@ def demo_info() -> str | None:
         kept = json.loads(demo_file().read_text())
     except (FileNotFoundError, ValueError):
         return None
-    if "passwords" not in kept:
-        # Made by an earlier version, with one password for all.
-        kept["passwords"] = dict.fromkeys(("viewer", "reviewer", "admin"), kept["password"])
     host = "127.0.0.1" if settings.HOST in ("", "0.0.0.0") else settings.HOST  # noqa: S104
-    # A demo of an earlier version has no owner.
-    known = [(name, role, kept["passwords"][name]) for name, role in LOGINS if name in kept["passwords"]]
-    logins = "\n".join(f"    {name:<9} {password}    {role.lower()}" for name, role, password in known)
+    logins = "\n".join(f"    {name:<9} {kept['passwords'][name]}    {role.lower()}" for name, role in LOGINS)
     return (
         f"  Sign in as\n{logins}\n\n"
         f"  Agent's token ({story.AGENT_SLUG}, actor)\n    {kept['token']}\n\n"

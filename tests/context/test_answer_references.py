@@ -6,14 +6,12 @@ import pstats
 import numpy as np
 import pytest
 
-from context.feedback import answer_references as module
-from context.feedback import reference_features
-from context.feedback.answer_references import answer_references, rarity_of, word_rarity
+from context.feedback import reference_detector, reference_features
 from context.feedback.content_words import content_words, windows_of
-from context.feedback.reference_detector import Meaning, references_of
+from context.feedback.reference_detector import Meaning, answer_references, rarity_of, references_of, word_rarity
 from context.feedback.reference_features import ShownMemories
 from context.models import MemoryUsage
-from context.services.agent_response import context_respond
+from context.services.context import context_respond
 from memory.embedding import EmbeddingUnavailable
 from memory.persona import ActorMemory
 from nousweb.console.context.views.context_runs import answer_pieces
@@ -129,7 +127,7 @@ def test_references_are_by_words_while_the_model_is_away(ada, actor, monkeypatch
     run = make_run(ada, actor, "What does Tim drink?")
     items = [{"type": "fact", "id": str(number), "text": text} for number, text in enumerate(MEMORIES)]
     vectors = np.eye(len(items), dtype=np.float32)
-    monkeypatch.setattr(module, "meaning_of", lambda view, items: Meaning(vectors, refuse))
+    monkeypatch.setattr(reference_detector, "meaning_of", lambda view, items: Meaning(vectors, refuse))
     found = answer_references(run, "He drinks green tea in the morning.", items)
     assert [one.referenced for one in found] == [True, False, False, False, False]
 

@@ -5,7 +5,7 @@ from django.db import connection
 
 from context.engine.analysis.request import Message
 from context.engine.retrieval.restatement import repeated_in
-from context.engine.retrieval.text_vectors import text_vectors_forget
+from context.engine.retrieval.text_vectors import vector_cell
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.database import as_the_owner
@@ -92,7 +92,7 @@ def test_conversation_paraphrase_is_detected_by_meaning(monkeypatch):
     assert repeated_in([text], other, 5) == {}
     # Words alone leave it in: too few of them are the same.
     monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refusing)
-    text_vectors_forget()
+    vector_cell.cache_clear()
     assert repeated_in([text], said, 5) == {}
 
 

@@ -67,14 +67,3 @@ def test_replay_record_is_the_one_that_was_answered(ada, actor, system):
     record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT, tags=("export",), mode="plan"), by=actor)
     assert {one["verdict"] for one in record.candidates} > {"included"}
     assert ContextRecord.of_run(ContextRun.objects.get(pk=record.id)) == record
-
-
-def test_replay_of_earlier_versions_keeps_their_hints(ada, actor, system):
-    make_fact(ada, "Bananas are yellow.", system)
-    run = make_run(ada, actor)
-    (refused,) = [one for one in run.candidates if one["verdict"] != "included"]
-    hint = refused.pop("hint")
-    refused["remedy"] = hint
-    (read,) = [one for one in ContextRecord.of_run(run).candidates if one["id"] == refused["id"]]
-    assert read["hint"] == hint
-    assert "remedy" not in read

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from context.engine.analysis.request import ContextRequest
 from context.engine.retrieval.usage_factor import UsageStats, usage_stats
 from context.models import ContextRun, MemoryUsage
-from context.services.agent_response import context_respond
-from context.services.context import context_assemble
+from context.services.context import context_assemble, context_respond
 from memory.services.facts import fact_learn
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict

@@ -17,7 +17,7 @@ from memory.embedding import (
     query_prefetch,
 )
 from memory.embedding.local import LocalEmbedder, QueryBatches
-from memory.embedding.multilingual import MultilingualEmbedder
+from memory.embedding.optional_packages import MultilingualEmbedder
 from memory.embedding.query_prefetch import PrefetchedEmbedding, RecentQueries
 from tests.embeddings import model_runs
 

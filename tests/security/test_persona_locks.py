@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, connections
 
 from context.models import ContextRun
-from context.services.agent_response import context_outcome, context_respond
+from context.services.context import context_outcome, context_respond
 from identity.services.proposals import identity_propose
 from memory.models import Decision, Episode
 from memory.services.censors import censor_check, censor_create

@@ -102,11 +102,6 @@ def _is_name(text: str, word: re.Match[str]) -> bool:
     )
 
 
-def _name_of(text: str, words: list[re.Match[str]]) -> tuple[int, str]:
-    begin = words[0].start()
-    return begin, _POSSESSIVE.sub("", text[begin : words[-1].end()])
-
-
 _RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight, days)
     for pattern, weight, days in (

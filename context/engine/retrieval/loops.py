@@ -13,8 +13,8 @@ from memory.layers.short_term_search import StmHit, stm_search
 from memory.models import Scope
 from memory.models.project_scope import tier_of
 from memory.persona import PersonaMemory
+from memory.search.fusion import QueryContext
 from memory.search.languages import terms_sql
-from memory.search.query_context import QueryContext
 from memory.search.result import SearchHit
 from memory.search.search import calibrated
 from nousweb.lib.prepared_statements import rows_prepared

@@ -16,9 +16,8 @@ from memory.models.project_scope import EVERYTHING
 from memory.models.valid_time import Validity, validity_at
 from memory.persona import PersonaMemory
 from memory.search.candidates import LEXICAL_ROWS, SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector, selective
-from memory.search.fusion import Candidates
+from memory.search.fusion import Candidates, QueryContext
 from memory.search.index_tables import agent_unindexed, source_of
-from memory.search.query_context import QueryContext
 from memory.search.query_word_counts import bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of

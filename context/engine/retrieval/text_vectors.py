@@ -14,7 +14,7 @@ def text_vectors(model: str, texts: Sequence[str]) -> Vectors:
 
     Raises EmbeddingFailed.
     """
-    cells = [_cell(model, text) for text in texts]
+    cells = [vector_cell(model, text) for text in texts]
     missing = {text: cell for text, cell in zip(texts, cells, strict=True) if not cell}
     if missing:
         vectors = embedder_named(model).embed_documents([*missing])
@@ -24,11 +24,6 @@ def text_vectors(model: str, texts: Sequence[str]) -> Vectors:
 
 
 @lru_cache(maxsize=4_096)
-def _cell(model: str, text: str) -> list[Vectors]:
+def vector_cell(model: str, text: str) -> list[Vectors]:
     """Holds the vector of a text once it is computed."""
     return []
-
-
-def text_vectors_forget() -> None:
-    """Empty the cache."""
-    _cell.cache_clear()

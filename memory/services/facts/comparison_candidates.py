@@ -15,7 +15,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from identity.models import Agent
 from memory.comparison.attribute_names import same_attribute, stated_name
 from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_facts, facts_compare
-from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject, names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import Fact, SubjectAlias
@@ -35,7 +35,6 @@ from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.reviews.open_review import attribute_rules
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.subjects.sentence_subjects import KnownSubject, names_subject, subjects_clash
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 

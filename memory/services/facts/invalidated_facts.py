@@ -13,6 +13,7 @@ from django.db import connection
 
 from identity.principal import Principal
 from memory.comparison.compare_facts import Comparison, Kind, compare_facts
+from memory.comparison.fact_snapshot import names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
@@ -23,7 +24,6 @@ from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.subjects.sentence_subjects import names_subject, subjects_clash
 from nousweb.lib import clock
 
 LATEST = 20

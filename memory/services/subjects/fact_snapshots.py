@@ -4,9 +4,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from uuid import UUID
 
-from memory.comparison.fact_snapshot import FactSnapshot
+from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject
 from memory.models import Fact
-from memory.subjects.sentence_subjects import KnownSubject
 from nousweb.lib.prepared_statements import rows_prepared
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 
 from context.models import ContextPin, ContextRun
-from context.services.agent_response import context_respond
+from context.services.context import context_respond
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from context.models import ContextRun
-from context.services.agent_response import context_respond
+from context.services.context import context_respond
 from nousweb.lib import clock
 from tests.factories import EXPORT, make_fact, make_run
 from tests.http import browser

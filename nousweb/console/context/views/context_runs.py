@@ -29,7 +29,7 @@ from context.feedback.reference_detector import REFERENCED_AT, references_of
 from context.history.session_runs import PromptStep, prompt_step, session_place
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import run_get
-from context.services.agent_response import context_outcome, memories_shown
+from context.services.context import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput

@@ -16,6 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST
 
+from context.expectations.evaluation import targets_load
 from context.expectations.policy import ADD, CHANGE, RUN
 from context.expectations.services import (
     expectation_create,
@@ -30,7 +31,6 @@ from context.expectations.services import (
     result_of,
     state_of,
 )
-from context.expectations.target_memories import targets_load
 from context.models import Expectation, ExpectationResult
 from context.selectors import run_get
 from identity.models import Agent, Persona

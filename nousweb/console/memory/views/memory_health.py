@@ -13,8 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from context.feedback.health_findings import FINDINGS
-from context.feedback.health_score import LISTED, facts_found, memory_health
-from context.feedback.memory_token_cost import SORTS, USES_READ, ledger, ledger_rows
+from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
 from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
