@@ -18,7 +18,7 @@ from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
-from memory.services.reviews.resolve import BULK_RESOLUTIONS
+from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.console.common.list_export import export_format, key_rows, list_export
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
@@ -57,6 +57,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
     left = search.count() if part.is_filtered or part.is_decided else counted
     midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
     today = sum(moment >= midnight for moment in moments)
+    possible = {answer for kind in search.kinds or RESOLUTIONS for answer in RESOLUTIONS.get(kind, ())}
     may_review = not part.is_decided and any(by.may(DECIDE_RIGHTS[item_type]) for item_type in part.split.types)
     return render(
         request,
@@ -78,7 +79,7 @@ def inbox(request: HttpRequest) -> HttpResponseBase:
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
             "choices": SNOOZE_CHOICES.items(),
             "people": reviewers(by) if may_review else [],
-            "answers": [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS],
+            "answers": [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible],
             "undo": undo_offer(request, by, part),
         },
     )
