@@ -13,7 +13,7 @@ from identity.services.proposals import proposal_approve
 from memory.models import FactChange, MemoryReview
 from memory.services.reviews.resolve import review_resolve
 from nousweb.console.common.audit_phrases import AUDIT_PHRASES
-from nousweb.console.memory.fact_change_words import change_sentence
+from nousweb.console.memory.views.facts import change_sentence
 from nousweb.lib import clock
 from tests.factories import make_fact, make_proposal, make_review
 from tests.http import browser

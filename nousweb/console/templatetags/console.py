@@ -2,7 +2,9 @@
 
 import datetime as dt_module
 import json
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import template
@@ -14,12 +16,43 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from memory.models import Fact
+from memory.models import Event, Fact
 from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.section_labels import section_label
 from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
-from nousweb.console.common.source_quotes import SourceQuote, source_quote
+from nousweb.lib.word_overlap import share_within, words_of
+
+AROUND = 160
+"""Number of characters that are shown before and after the sentence."""
+MAX_CHARACTERS_READ = 20_000
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceQuote:
+    """A quote of an event: the sentence that shares most words with the fact, and its surroundings."""
+
+    event: Event
+    before: str
+    said: str
+    after: str
+
+
+def source_quote(fact: Fact) -> SourceQuote | None:
+    """The quote of a fact's source event; None for a fact without one, or if no word is shared."""
+    event = fact.source_event
+    if event is None:
+        return None
+    text, words = event.content[:MAX_CHARACTERS_READ], words_of(fact.content)
+    sentences = list(_SENTENCE.finditer(text))
+    best = max(sentences, key=lambda found: share_within(words, words_of(found.group())), default=None)
+    if best is None or not words & words_of(best.group()):
+        return None
+    start, end = max(best.start() - AROUND, 0), best.end() + AROUND
+    before = ("…" if start else "") + text[start : best.start()]
+    return SourceQuote(event, before, best.group(), text[best.end() : end] + ("…" if end < len(event.content) else ""))
+
 
 register = template.Library()
 register.filter(section_label)

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from memory.models import Fact, SearchItem
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
-from nousweb.console.memory.bitemporal_chart import bitemporal_spans, known_spans
+from nousweb.console.memory.views.facts import bitemporal_spans, known_spans
 from nousweb.lib import clock
 from tests.factories import make_copies
 from tests.http import browser, markup

@@ -3,7 +3,7 @@
 import pytest
 
 from memory.models import Event, Fact
-from nousweb.console.common.source_quotes import source_quote
+from nousweb.console.templatetags.console import source_quote
 
 TOLD = "Good morning! I moved my office to Lisbon last week. The coffee there is better.\nAnyway, about the bill."
 

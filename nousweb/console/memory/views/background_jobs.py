@@ -1,5 +1,6 @@
 """The page of background work: queue, jobs, failures, schedules, and the judge's spending."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -25,10 +26,72 @@ from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
 from nousweb.console.common.pagination import page_of, query_without
 from nousweb.console.common.view_helpers import principal_of
-from nousweb.console.memory.job_labels import handler_label, result_text
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue import PAUSED, schedule_pause, schedule_resume, schedule_run
+
+HANDLER_LABELS: Mapping[str, str] = {
+    "fact_check": "Compare a stored fact",
+    "fact_judge": "Ask the judge about facts",
+    "episode_close": "Summarise a closed episode",
+    "censor_escalate": "Escalate a censor",
+    "import_run": "Import a file",
+    "export_run": "Export an agent",
+    "staleness": "Lower the confidence of stale facts",
+    "core_facts": "Raise the importance of core facts",
+    "episode_compact": "Shorten old episodes",
+    "procedure_flags": "Flag procedures that fail",
+    "censor_retire": "Retire censors with false positives",
+    "compaction": "Find subjects with too many facts",
+    "subject_contexts": "Find subjects with two names",
+    "expectation_check": "Check expectations",
+}
+"""By name of the handler."""
+
+RESULT_LABELS: Mapping[str, str] = {
+    "action": "result",
+    "activation_count": "activations",
+    "answer": "resolution",
+    "asked": "reviews opened",
+    "judged": "pairs judged so far",
+    "looked_at": "considered",
+    "more": "continues",
+    "others": "other pairs judged",
+}
+"""By key of a result; other keys are words already."""
+
+VALUE_LABELS: Mapping[str, str] = {
+    "gone": "the fact is no longer in use",
+    "none": "nothing to do",
+    "queued": "stored, review opened",
+    "held": "quarantined",
+    "decided": "not stored",
+    "answered": "judged or resolved already",
+    "pending": "asked again later",
+    "True": "yes",
+    "False": "no",
+}
+"""By value of a result; other values are words or numbers already."""
+
+
+def handler_label(name: str) -> str:
+    """The name of a job, such as "Compare a stored fact"."""
+    return HANDLER_LABELS.get(name, name.replace("_", " ").capitalize())
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    """A job's result on one line, such as "reviews opened: 1, superseded: 0"; counts in place of lists."""
+    return ", ".join(_part(name, value) for name, value in result.items())
+
+
+def _part(name: str, value: Any) -> str:
+    label = RESULT_LABELS.get(name, name.replace("_", " "))
+    if isinstance(value, Mapping):
+        counted = ", ".join(f"{number} {VALUE_LABELS.get(str(kind), kind)}" for kind, number in value.items())
+        return f"{label}: {counted or 'none'}"
+    text = str(len(value)) if isinstance(value, list) else str(value)
+    return f"{label}: {VALUE_LABELS.get(text, text)}"
+
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}

@@ -1,5 +1,8 @@
 """The facts of an agent: the list, one fact with its history, and adding one."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,15 +17,125 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
+from nousweb.console.common.charts import SpanBar, span_bars
 from nousweb.console.common.list_page import Action, Column, Title
 from nousweb.console.common.view_helpers import form_refuse, principal_of
-from nousweb.console.memory.bitemporal_chart import bitemporal_spans
-from nousweb.console.memory.fact_change_words import change_sentence
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import base_context, index_state
 from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LONGEST_AHEAD = timedelta(days=30)
+Span = tuple[datetime | None, datetime | None]
+MARGIN = 0.04
+"""Share of the axis left empty at its ends, for open intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class BitemporalSpans:
+    """Both spans on one axis. `never` says that the fact was found to be wrong, so that its span counts no more."""
+
+    begin: datetime
+    end: datetime
+    valid: list[SpanBar]
+    known: list[SpanBar]
+    now: float
+    never: bool
+
+
+def known_spans(fact: Fact, changes: Iterable[FactChange]) -> list[Span]:
+    """Since when and until when the agent held the fact to be true; restored facts have more than one span."""
+    spans: list[Span] = []
+    start: datetime | None = fact.recorded_at
+    for change in sorted(
+        (each for each in changes if each.action in FactChange.VALIDITY_TRANSITIONS), key=lambda each: each.pk
+    ):
+        if change.action == FactChange.Action.RESTORED:
+            start = start or change.at
+        elif start is not None:
+            spans.append((start, change.at))
+            start = None
+    if fact.active:
+        spans.append((start or fact.recorded_at, None))
+    elif start is not None:
+        # A fact that came without its history.
+        spans.append((start, fact.retired_at))
+    return spans
+
+
+def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpans:
+    """The drawing of a fact, from its first moment to now or its last."""
+    known = known_spans(fact, changes)
+    valid: list[Span] = [(fact.valid_from, fact.valid_until)]
+    moments = [moment for span in (*known, *valid) for moment in span if moment]
+    now = clock.now()
+    first = min([*moments, now])
+    # An end in a far future would squeeze everything else to nothing: it runs off the axis.
+    last = min(max([*moments, now]), now + max(now - first, LONGEST_AHEAD))
+    margin = max((last - first) * MARGIN, timedelta(minutes=1))
+    begin, end = (first - margin if first - EARLIEST > margin else first), last + margin
+    return BitemporalSpans(
+        begin=begin,
+        end=end,
+        valid=span_bars(valid, begin, end),
+        # Recorded time ends now; it has no future.
+        known=[
+            bar if span[1] else replace(bar, end=None)
+            for span, bar in zip(
+                known, span_bars([(start, stop or now) for start, stop in known], begin, end), strict=True
+            )
+        ],
+        now=span_bars([(now, now)], begin, end)[0].x,
+        never=fact.invalidated_at is not None,
+    )
+
+
+HIDDEN = frozenset({"active", "retired_at", "superseded_by", "held", "last_confirmed_at"})
+"""Fields that the action itself tells of."""
+
+
+def _moment(value: str) -> str:
+    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
+
+
+def _span(word: str, without: str) -> Callable[[Any], str]:
+    return lambda value: f"{word} {_moment(value)}" if value else without
+
+
+def _named(name: str) -> Callable[[Any], str]:
+    def words(value: Any) -> str:
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str("" if value is None else value)
+        return f"with {name} “{shown}”" if shown else f"without {name}"
+
+    return words
+
+
+COUNTED = {0: "never confirmed", 1: "confirmed once"}
+WORDS: dict[str, Callable[[Any], str]] = {
+    "endorsed": lambda value: "verified by people" if value else "not verified by people",
+    "invalidated_at": lambda value: f"marked as wrong on {_moment(value)}" if value else "not marked as wrong",
+    "valid_from": _span("valid from", "valid from an unknown time"),
+    "valid_until": _span("valid until", "valid without an end"),
+    "confirmation_count": lambda value: COUNTED.get(value, f"confirmed {value} times"),
+}
+
+
+def change_sentence(change: FactChange) -> str:
+    """What the fact was before the change; "" if the action itself says it."""
+    fields = {name: value for name, value in change.before.items() if name not in HIDDEN}
+    # A retirement shows the end of validity only where there was one.
+    if change.action in FactChange.VALIDITY_TRANSITIONS:
+        fields = {name: value for name, value in fields.items() if value is not None}
+    words = [WORDS.get(name, _named(name.replace("_", " ")))(value) for name, value in fields.items()]
+    return f"Before, it was {_listed(words)}." if words else ""
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
 
 VIEW = "memory.view_fact"
 CHANGES_SHOWN = 200

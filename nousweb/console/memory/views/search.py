@@ -1,23 +1,98 @@
 """Search one agent's memory by hand, with the scores that decide about prompts."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 
+from identity.models import Persona
+from identity.selectors import agent_get
 from memory.embedding.thresholds import thresholds_of
-from memory.models import EmbeddingModel, ItemType
+from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
 from memory.models.project_scope import EVERYTHING, ProjectScope
 from memory.search import SearchHit, SearchRequest, SearchResult, search
+from memory.search.query_word_counts import COUNT_FROM
+from memory.search.vector_indexes import INDEX_FROM
+from memory.services.search_index.row_embedding import index_retry
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.pagination import query_without
-from nousweb.console.common.view_helpers import form_refuse
+from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.forms import SearchForm
+from nousweb.console.memory.index_counts_by_type import index_counts
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
 from nousweb.lib.errors import Invalid
+
+
+@require_safe
+def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
+    """The numbers of indexed, pending and failed rows, with the age of pending and the errors of failed ones."""
+    scope = persona_scope(request, slug, "memory.view_searchitem")
+    items = SearchItem.objects.filter(agent=scope.agent, persona__in=scope.memory.personas)
+    held = list(SearchStatistics.objects.filter(agent=scope.agent))
+    rows, counted_at = index_counts(scope.memory, held)
+    failed = request_page(
+        request,
+        items.filter(status=IndexStatus.FAILED).only(
+            "id", "persona", "item_type", "item_id", "text", "attempts", "error", "recorded_at"
+        ),
+        "recorded_at",
+    )
+    models = list(EmbeddingModel.objects.order_by("state"))
+    context = base_context(
+        request,
+        scope,
+        rows=rows,
+        counted_at=counted_at,
+        totals={name: sum(row[name] for row in rows) for name in ("total", "ready", "pending", "failed")},
+        oldest=min((row["oldest"] for row in rows if row["oldest"]), default=None),
+        models=models,
+        collections=_collections(scope, held, models),
+        count_from=COUNT_FROM,
+        index_from=INDEX_FROM,
+        page=failed,
+        failed=[(item, _address(item, scope)) for item in failed.rows],
+        query=query_without(request),
+        may_retry=scope.by.may("memory.change_searchitem"),
+    )
+    return render(request, "memory/search_index.html", context)
+
+
+def _collections(
+    scope: PersonaScope, found: Sequence[SearchStatistics], models: Sequence[EmbeddingModel]
+) -> list[tuple[str, SearchStatistics | None, bool]]:
+    """Each persona's collection: its name, its counts if it is large, and whether its vectors have an index in use."""
+    held = {row.persona: row for row in found}
+    active = next((model.name for model in models if model.state == EmbeddingModel.State.ACTIVE), "")
+    return [
+        (Persona(name).label, row, bool(row and active and row.vector_index_model == active))
+        for name in scope.memory.personas
+        for row in (held.get(name),)
+    ]
+
+
+def _address(item: SearchItem, scope: PersonaScope) -> str:
+    return memory_url(scope.agent.slug, item.item_type, item.item_id) + scope.suffix
+
+
+@require_POST
+def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
+    """Let everything that failed be tried again."""
+    by = principal_of(request)
+    agent = agent_get(slug, by)
+    count = index_retry(agent=agent, by=by)
+    if count:
+        messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be retried.")
+    else:
+        messages.info(request, "No row has failed.")
+    back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
+    return redirect(reverse("agent_index", args=[slug]) + back)
+
 
 LIMIT = 25
 TIMING_LABELS = {
