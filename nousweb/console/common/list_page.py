@@ -97,7 +97,7 @@ class ListPage:
         self,
         request: HttpRequest,
         page: "KeysetPage[Any] | Page[Any]",
-        form: BaseForm,
+        form: BaseForm | None,
         is_filtered: bool,
         kept: dict[str, str] | None = None,
     ) -> dict[str, Any]:

@@ -95,6 +95,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
             TypePages(
                 ItemType.EPISODE,
                 "Episodes",
+                sub_pages=("agent_episode_edit", "agent_episode_close"),
                 states=(
                     ("hidden", "seg-8", Q(active=False)),
                     ("open", "seg-2", Q(ended_at__isnull=True)),
@@ -110,7 +111,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     ("reviewed", "seg-1", Q()),
                 ),
             ),
-            TypePages(ItemType.PROCEDURE, "Procedures"),
+            TypePages(ItemType.PROCEDURE, "Procedures", sub_pages=("agent_procedure_edit",)),
             TypePages(
                 ItemType.DOCUMENT,
                 "Documents",

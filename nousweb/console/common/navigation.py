@@ -188,6 +188,13 @@ CONTEXT_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Expectations", "agent_expectations", "context.view_expectation"),
 )
 """The pages about one agent's prompts, a group of their own."""
+CONTEXT_TABS = (
+    *CONTEXT_PAGES[:3],
+    ("Compare", "agent_context_compare", "context.view_contextrun"),
+    *CONTEXT_PAGES[3:],
+    ("Pins", "agent_context_pins", ""),
+)
+"""The tabs on each of these pages."""
 
 GENERAL_PAGES: tuple[tuple[str, str, str], ...] = (
     ("Home", "home", ""),
@@ -212,6 +219,8 @@ PARENT_PAGES = {
     "section_compare": "agent_identity",
     "section_propose": "agent_identity",
     "section_rollback": "agent_identity",
+    "agent_token_revoke": "agent_tokens",
+    "agent_token_rotate": "agent_tokens",
     "agent_webhook": "agent_webhooks",
     "agent_webhook_edit": "agent_webhooks",
     "agent_webhook_delete": "agent_webhooks",
@@ -226,6 +235,7 @@ PARENT_PAGES = {
     "agent_subject": "agent_subjects",
     "agent_subject_thing": "agent_subjects",
     "agent_import": "agent_imports",
+    "agent_export": "agent_imports",
     "agent_censor": "agent_censors",
     "agent_censor_add": "agent_censors",
     "agent_censor_edit": "agent_censors",
@@ -272,7 +282,13 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
     def items(pages: tuple[tuple[str, str, str], ...], *args: str) -> list[dict[str, Any]]:
         return [
-            {"label": label, "url": _address(prefix, name, *args), "active": name in here, "count": None}
+            {
+                "name": name,
+                "label": label,
+                "url": _address(prefix, name, *args),
+                "active": name in here,
+                "count": None,
+            }
             for label, name, right in pages
             if not right or user.has_perm(right)
         ]
@@ -286,9 +302,13 @@ def console(request: HttpRequest) -> dict[str, Any]:
             if found := items(pages, current.slug):
                 groups.append({"label": label, "items": found})
     waiting = _waiting(by)
+    parent = None
     for group in groups:
         for item in group["items"]:
             item["count"] = waiting.get(item["url"])
+            # The name of the agent links to its identity already.
+            if item["name"] == here[1] != "agent_identity":
+                parent = item
     return {
         **shown,
         "role": role_of(user),
@@ -306,6 +326,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
             ],
             "agent": {"slug": current.slug, "name": current.name} if current else None,
             "groups": groups,
+            "parent": parent,
             "unread": waiting[reverse("notifications")],
         },
     }

@@ -12,6 +12,8 @@ from django.contrib.messages.storage.base import Message
 from django.core.paginator import Paginator
 from django.forms import BoundField, CheckboxInput
 from django.template import Context
+from django.template.loader_tags import BLOCK_CONTEXT_KEY
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -19,6 +21,7 @@ from django.utils.safestring import SafeString, mark_safe
 from memory.models import Event, Fact
 from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.list_page import Column, Title
+from nousweb.console.common.navigation import CONTEXT_TABS
 from nousweb.console.common.section_labels import section_label
 from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
 from nousweb.lib.word_overlap import share_within, words_of
@@ -178,6 +181,26 @@ def component(context: Context, content: str, name: str, **values: Any) -> SafeS
     assert context.template is not None, "a tag is rendered by a template"  # noqa: S101
     found = context.template.engine.get_template(f"components/{name}.html")
     return found.render(context.new({**values, "text": text}))
+
+
+@register.simple_tag(takes_context=True)
+def block_again(context: Context, name: str) -> SafeString:
+    """A block of the page in a second place, as the title that is also the heading."""
+    return context.render_context[BLOCK_CONTEXT_KEY].get_block(name).render(context)
+
+
+@register.inclusion_tag("components/tabs.html", takes_context=True)
+def context_tabs(context: Context, here: str) -> dict[str, Any]:
+    """The tabs of the pages about an agent's prompts; `here` is the URL name of the page."""
+    slug, user = context["agent"].slug, context["request"].user
+    return {
+        "label": "Context",
+        "tabs": [
+            {"label": label, "url": reverse(page, args=[slug]), "active": page == here}
+            for label, page, right in CONTEXT_TABS
+            if not right or user.has_perm(right)
+        ],
+    }
 
 
 NOTICE_KINDS = {"success": ("ok", "Done."), "warning": ("warn", "Careful."), "error": ("error", "Not done.")}

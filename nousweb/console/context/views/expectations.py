@@ -43,6 +43,7 @@ from memory.persona import VIEWS, persona_memory
 from memory.search import SearchRequest, search
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.list_export import ListExport, export_format, key_rows, list_export
+from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
@@ -89,6 +90,12 @@ EXPECTATIONS = ListExport(
         "created_at",
         "updated_at",
     ),
+)
+LIST = ListPage(
+    title="Expectations",
+    noun="expectation",
+    empty="Open a run and mark a memory as expected or not expected, or write an expectation by hand. All expectations"
+    " are checked after every change.",
 )
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
 """Fields of the service by those of the form, where they differ."""
@@ -150,16 +157,15 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
     }
     shown = {
         "agent": agent,
+        **LIST.context(request, page, None, bool(state)),
+        "new_form": form,
         "totals": totals,
-        "page": page,
-        "rows": _rows(agent, list(page.object_list), by),
+        "rows": _rows(agent, list(page), by),
         "tabs": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
         ],
         "state": state,
-        "query": urlencode({"state": state}) if state else "",
-        "form": form,
         "may_add": by.may(ADD),
         "may_run": by.may(RUN),
     }

@@ -20,11 +20,19 @@ from identity.services.agents import (
     seed_digest,
     seed_plan,
 )
-from nousweb.console.common.pagination import page_of, query_without
+from nousweb.console.common.list_page import ListPage
+from nousweb.console.common.pagination import page_of
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.textdiff import TextDiff, diff_texts
+
+LIST = ListPage(
+    title="Agents",
+    noun="agent",
+    empty="An agent stores memories here and requests its prompt. An administrator creates it, and a token for it.",
+    is_exported=False,
+)
 
 
 @require_safe
@@ -35,14 +43,8 @@ def agents(request: HttpRequest) -> HttpResponse:
     form = AgentSearchForm(request.GET)
     search = form.cleaned_data["q"] if form.is_valid() else ""
     page = page_of(request, agents_overview(by, search))
-    context = {
-        "form": form,
-        "search": search,
-        "page": page,
-        "rows": [AgentListRow.of(agent) for agent in page],
-        "query": query_without(request),
-    }
-    return render(request, "identity/agents.html", context)
+    context = LIST.context(request, page, form, bool(search))
+    return render(request, "identity/agents.html", {**context, "rows": [AgentListRow.of(agent) for agent in page]})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
