@@ -17,19 +17,20 @@ from nousweb.lib.errors import Conflict, Invalid
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
 
 
-def index_state(agent_id: int, persona: str, item_type: str, item_id: object) -> dict[str, Any] | None:
-    """The state of one memory in the search index, for a badge; None if it has no row."""
-    found = (
-        SearchItem.objects.filter(agent=agent_id, persona=persona, item_type=item_type, item_id=str(item_id))
-        .values("status", "model", "attempts", "error", "due_at")
-        .first()
-    )
-    return {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
-
-
 def base_context(request: HttpRequest, scope: PersonaScope, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
     return {"agent": scope.agent, "shown": scope, "persona_tabs": persona_tabs(request, scope), **more}
+
+
+def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **more: Any) -> dict[str, Any]:
+    """Template variables of the page of one memory, which has the name of its model there too, and its state in the
+    search index: None if it has no row."""
+    noun = memory._meta.model_name
+    rows = SearchItem.objects.filter(agent=scope.agent, persona=memory.persona, item_type=noun, item_id=str(memory.pk))
+    index = rows.values("status", "model", "attempts", "error", "due_at").first()
+    if index:
+        index["kind"] = STATUS_KINDS[index["status"]]
+    return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 
 
 def edit_page(

@@ -22,7 +22,7 @@ from nousweb.console.common.list_page import Action, Column, Title
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context
+from nousweb.console.memory.page_context import base_context, memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
@@ -77,10 +77,10 @@ def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One censor: its pattern, and how often it was right."""
     scope = persona_scope(request, slug, VIEW)
     censor: Censor = scope.row(scope.memory.censors, pk, "censor")
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        censor=censor,
+        censor,
         may_change=scope.by.may("memory.change_censor"),
         false_share=_false_share(censor),
         remark=RemarkForm(),

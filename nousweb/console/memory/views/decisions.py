@@ -9,14 +9,14 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
-from memory.models import Decision, ItemType
+from memory.models import Decision
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
 from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.view_helpers import form_refuse
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.page_context import memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Invalid
 
@@ -61,12 +61,11 @@ def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
                 messages.success(request, "The review was saved.")
                 return redirect(reverse("agent_decision", args=[slug, pk]) + scope.suffix)
     episode = scope.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        decision=decision,
+        decision,
         form=form,
         episode=episode,
-        index=index_state(decision.agent_id, decision.persona, ItemType.DECISION, decision.pk),
     )
     return render(request, "memory/decision.html", context, status=422 if form is not None and form.errors else 200)

@@ -10,12 +10,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.models import Document, ItemType
+from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
 from nousweb.console.common.list_page import Column, Title
 from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.page_context import memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
@@ -68,10 +68,10 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     value = beginning(text)
     before = same.filter(version__lt=document.version).order_by("-version").first()
     versions = [{"row": row, "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        document=document,
+        document,
         value=value,
         is_cut=value != text,
         searched="" if document.text == text.strip() else beginning(document.text),
@@ -84,7 +84,6 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         may_change=scope.by.may("memory.change_document"),
         may_retire=scope.by.may("memory.add_document"),
         may_erase=scope.by.may("memory.erase_memory"),
-        index=index_state(document.agent_id, document.persona, ItemType.DOCUMENT, document.pk),
     )
     return render(request, "memory/document.html", context)
 

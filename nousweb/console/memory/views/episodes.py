@@ -6,23 +6,23 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memory.models import Episode, ItemType
+from memory.models import Episode
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import (
-    base_context,
     changed_fields,
     edit_page,
-    index_state,
+    memory_context,
 )
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.views.events import MONO_KINDS, previews
 
 RELATED_SHOWN = 50
 CHANGE_EPISODE = "memory.change_episode"
+SUMMARY_KINDS = {"extractive": "neutral", "judge": "accent", "given": "ok", "none": "neutral"}
 
 agent_episodes = memory_list(
     MemoryList(
@@ -46,16 +46,16 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     scope = persona_scope(request, slug, "memory.view_episode")
     episode: Episode = scope.row(scope.memory.episodes, pk, "episode")
     events = scope.memory.events.filter(episodes=episode)
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        episode=episode,
+        episode,
         event_count=events.order_by().count(),
         page=request_page(request, previews(events), "ts", latest_first=False),
         query=query_without(request),
         decisions=scope.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
         facts=scope.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
-        index=index_state(episode.agent_id, episode.persona, ItemType.EPISODE, episode.pk),
+        summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,
         may_change=scope.by.may(CHANGE_EPISODE),
     )

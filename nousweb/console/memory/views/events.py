@@ -11,14 +11,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from memory.layers.event_validation import OUTPUT_KINDS
-from memory.models import Event, EventKind, ItemType, LongTermEntry, LoopSummary
+from memory.models import Event, EventKind, LongTermEntry, LoopSummary
 from memory.models.events import EventQuerySet
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
 from nousweb.console.common.list_export import ListExport, model_columns
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.memory.memory_list import MemoryList
-from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.page_context import base_context, memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib.errors import NotFound
 
@@ -154,13 +154,12 @@ def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     event: Event = scope.row(scope.memory.events, pk, "event")
     loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
     neighbours = scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        event=event,
+        event,
         loop=loop,
         entry=LongTermEntry.objects.filter(event=event).first(),
-        index=index_state(event.agent_id, event.persona, ItemType.EVENT, event.pk),
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from identity.selectors import agent_get
-from memory.models import Fact, FactChange, ItemType
+from memory.models import Fact, FactChange
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
@@ -22,7 +22,7 @@ from nousweb.console.common.list_page import Action, Column, Title
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context, index_state
+from nousweb.console.memory.page_context import memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
@@ -205,10 +205,10 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     fact: Fact = scope.row(facts, pk, "fact")
     changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
     may_change = scope.by.may("memory.change_fact")
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        fact=fact,
+        fact,
         spans=bitemporal_spans(fact, changes),
         chain=fact_chain(scope.memory, fact),
         changes=[
@@ -216,7 +216,6 @@ def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
             for change in changes
         ],
         more_changes=len(changes) > CHANGES_SHOWN,
-        index=index_state(fact.agent_id, fact.persona, ItemType.FACT, fact.pk),
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
         may_confirm=scope.by.may("memory.add_fact"),

@@ -8,13 +8,13 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memory.models import ItemType, Procedure
+from memory.models import Procedure
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
 from nousweb.console.common.list_page import Column, Title
 from nousweb.console.memory.forms import ProcedureForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context, edit_page, index_state
+from nousweb.console.memory.page_context import edit_page, memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 
 agent_procedures = memory_list(
@@ -46,12 +46,11 @@ def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """One procedure: its steps, and how often it helped."""
     scope = persona_scope(request, slug, "memory.view_procedure")
     procedure: Procedure = scope.row(scope.memory.procedures, pk, "procedure")
-    context = base_context(
+    context = memory_context(
         request,
         scope,
-        procedure=procedure,
+        procedure,
         may_change=scope.by.may("memory.change_procedure"),
-        index=index_state(procedure.agent_id, procedure.persona, ItemType.PROCEDURE, procedure.pk),
     )
     return render(request, "memory/procedure.html", context)
 
