@@ -27,9 +27,8 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     search index: None if it has no row."""
     noun = memory._meta.model_name
     rows = SearchItem.objects.filter(agent=scope.agent, persona=memory.persona, item_type=noun, item_id=str(memory.pk))
-    index = rows.values("status", "model", "attempts", "error", "due_at").first()
-    if index:
-        index["kind"] = STATUS_KINDS[index["status"]]
+    found = rows.values("status", "model", "attempts", "error", "due_at").first()
+    index = {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
     return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 
 
