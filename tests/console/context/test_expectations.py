@@ -131,7 +131,7 @@ def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, cons
 
 def test_expectation_form_shows_each_of_its_fields(ada, console):
     answer = console.get(PAGE)
-    assert [name for name in answer.context["form"].fields if f'name="{name}"' not in answer.content.decode()] == []
+    assert [name for name in answer.context["new_form"].fields if f'name="{name}"' not in answer.content.decode()] == []
 
 
 def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, billing, reviewer, console):
