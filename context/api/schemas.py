@@ -9,8 +9,7 @@ from ninja import Schema
 from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
-from context.engine.analysis.mode_weights import MODE_WEIGHTS
-from context.engine.analysis.profiles import NOT_IN_PROMPTS, Profile
+from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.section_budgets import MAX_TOTAL

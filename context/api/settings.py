@@ -19,8 +19,14 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
-from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
+from memory.policy.autonomy import (
+    DEFAULT_AUTONOMY,
+    DEFAULT_BUDGET,
+    MAX_REVIEWS,
+    AttentionBudget,
+    AutomaticDecision,
+    Autonomy,
+)
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
 from nousweb.lib.schemas import Input, Problem, fields_of

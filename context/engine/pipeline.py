@@ -8,8 +8,7 @@ from django.db import DatabaseError
 
 from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
-from context.engine.assembly.task_fingerprint import fingerprint_of
-from context.engine.context_record import ContextRecord
+from context.engine.context_record import ContextRecord, fingerprint_of
 from context.engine.overrides import Overrides
 from context.engine.retrieval.candidates import (
     NOTHING_SEARCHED,

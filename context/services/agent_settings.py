@@ -21,9 +21,14 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_search import StmConfig
-from memory.policy import autonomy as autonomy_policy
-from memory.policy.attention import CONFIG_KEY, DEFAULT_BUDGET, AttentionBudget
-from memory.policy.autonomy import DEFAULT_AUTONOMY, Autonomy
+from memory.policy.autonomy import (
+    ATTENTION_KEY,
+    CONFIG_KEY,
+    DEFAULT_AUTONOMY,
+    DEFAULT_BUDGET,
+    AttentionBudget,
+    Autonomy,
+)
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound, StaleEdit
@@ -107,13 +112,13 @@ def settings_update(
     if contested is not None:
         entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
     if attention is not None:
-        entries[CONFIG_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
+        entries[ATTENTION_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
     if language is not None:
         entries[CONFIGURED] = language_check(language) or None
     agent = agent_lock(agent)
     if autonomy is not None:
         autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
-        entries[autonomy_policy.CONFIG_KEY] = autonomy.as_json() if autonomy != DEFAULT_AUTONOMY else None
+        entries[CONFIG_KEY] = autonomy.as_json() if autonomy != DEFAULT_AUTONOMY else None
     version = _trail(agent).count()
     if base_version is not None and base_version != version:
         raise StaleEdit(base_version, version)

@@ -3,17 +3,18 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any, TypeVar
 
+from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import prompts
-from memory.judge.budget import budget_check, call_record
 from memory.judge.endpoint import (
     EndpointFailed,
     EndpointRefused,
@@ -24,7 +25,7 @@ from memory.judge.endpoint import (
     ModelRequest,
     Stop,
 )
-from memory.judge.prompts import SYSTEM, Task
+from memory.judge.prompts import PROMPT_VERSION, SYSTEM, Task
 from memory.judge.protocol import (
     MAX_CALL_SECONDS,
     MAX_PAIRS,
@@ -38,7 +39,67 @@ from memory.judge.protocol import (
     RelationVerdict,
     RelationVerdicts,
 )
+from memory.models import JudgeCall
+from nousweb.lib import clock
 from nousweb.lib.tracing import Value, span
+
+
+def today_start() -> datetime:
+    """Start of the current day in UTC. Calls for an import with past dates count for today too."""
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def budget_check() -> None:
+    """Raise JudgeUnavailable if the tokens of the day are spent, RuntimeError inside a transaction.
+
+    Running calls are not counted yet, so concurrent calls can exceed the budget.
+    """
+    with outside_transaction():
+        if not settings.JUDGE_DAILY_TOKENS:
+            return
+        spent = JudgeCall.objects.filter(created_at__gte=today_start()).spent()
+    if spent >= settings.JUDGE_DAILY_TOKENS:
+        raise JudgeUnavailable("The judge has spent its tokens of today.", retry_at=today_start() + timedelta(days=1))
+
+
+def outside_transaction() -> transaction.Atomic:
+    """A transaction that raises RuntimeError inside another one, so that no model is called within a transaction.
+
+    A call may take a minute, for which the transaction would keep its locks. The transaction of a Django test case does
+    not count.
+    """
+    return transaction.atomic(durable=True)
+
+
+def call_record(
+    *,
+    agent: Agent,
+    persona: str,
+    task: str,
+    model: str,
+    attempts: int,
+    tokens_in: int,
+    tokens_out: int,
+    duration_ms: int,
+    verdict: dict[str, Any] | None = None,
+    error: str = "",
+) -> JudgeCall:
+    """Store the record of one call, with its verdict or its error."""
+    return JudgeCall.objects.create(
+        agent=agent,
+        persona=persona,
+        task=task,
+        model=model[:100],
+        prompt_version=PROMPT_VERSION,
+        attempts=attempts,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        duration_ms=duration_ms,
+        verdict=verdict or {},
+        error=error,
+        created_at=max(clock.now(), today_start()),
+    )
+
 
 MAX_RETRY_AFTER_SECONDS = 10.0
 BACKOFF_INITIAL_SECONDS = 0.5

@@ -28,7 +28,7 @@ from memory.jobs import (
     messages_waiting,
 )
 from memory.judge import JudgeFailed, configured_judge
-from memory.judge.budget import budget_check
+from memory.judge.model_judge import budget_check
 from memory.lifecycle.activity_log import activity_record
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS

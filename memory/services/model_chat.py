@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from identity.models import Agent
-from memory.judge.budget import budget_check, call_record
 from memory.judge.endpoint import (
     EndpointFailed,
     EndpointRefused,
@@ -20,6 +19,7 @@ from memory.judge.endpoint import (
     ModelRequest,
     Stop,
 )
+from memory.judge.model_judge import budget_check, call_record
 from memory.judge.protocol import JudgeUnavailable
 from memory.judge.registry import model_endpoint, model_provider
 from nousweb.lib.tracing import span

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from identity.models import AuditEvent
-from memory.policy.attention import AttentionBudget
+from memory.policy.autonomy import AttentionBudget
 from memory.services.derived_backfill import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem

@@ -3,8 +3,7 @@
 import pytest
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.restatement import repeated_in, says_otherwise
-from context.engine.retrieval.text_vectors import vector_cell
+from context.engine.retrieval.restatement import repeated_in, says_otherwise, vector_cell
 from memory.embedding import EmbeddingFailed
 from tests.factories import make_fact
 
@@ -57,7 +56,7 @@ def refusing(name):
 def embedder(request, monkeypatch):
     vector_cell.cache_clear()
     if request.param == "down":
-        monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refusing)
+        monkeypatch.setattr("context.engine.retrieval.restatement.embedder_named", refusing)
     return request.param
 
 
@@ -84,7 +83,7 @@ def test_only_the_last_turns_count():
 
 
 def test_words_stand_in_for_meaning(monkeypatch):
-    monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refusing)
+    monkeypatch.setattr("context.engine.retrieval.restatement.embedder_named", refusing)
     vector_cell.cache_clear()
     for said, found in ((f"Yesterday {LEDGER}", {0: 0}), ("We chose Postgres.", {}), ("Carts use Redis.", {})):
         assert repeated_in([LEDGER], [], 5, said) == found

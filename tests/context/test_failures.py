@@ -4,8 +4,7 @@ import pytest
 from django.db import connection
 
 from context.engine.analysis.request import Message
-from context.engine.retrieval.restatement import repeated_in
-from context.engine.retrieval.text_vectors import vector_cell
+from context.engine.retrieval.restatement import repeated_in, vector_cell
 from memory.embedding import EmbeddingFailed
 from memory.models import WorkingMemory
 from tests.database import as_the_owner
@@ -67,7 +66,7 @@ def test_conversation_duplicate_is_detected_with_and_without_embeddings(embedder
         def refuse(name):
             raise EmbeddingFailed("The embedder is down.")
 
-        monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refuse)
+        monkeypatch.setattr("context.engine.retrieval.restatement.embedder_named", refuse)
     text = "The ledger export writes one file for each currency."
     said = [Message("user", "Hello."), Message("assistant", text)]
     assert repeated_in([text, "Something wholly different."], said, 5) == {0: 2}
@@ -91,7 +90,7 @@ def test_conversation_paraphrase_is_detected_by_meaning(monkeypatch):
     assert repeated_in([text], said, 5) == {0: 1}
     assert repeated_in([text], other, 5) == {}
     # Words alone leave it in: too few of them are the same.
-    monkeypatch.setattr("context.engine.retrieval.text_vectors.embedder_named", refusing)
+    monkeypatch.setattr("context.engine.retrieval.restatement.embedder_named", refusing)
     vector_cell.cache_clear()
     assert repeated_in([text], said, 5) == {}
 

@@ -6,8 +6,14 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.intent import mentioned_files
-from context.engine.analysis.mode_weights import compression_of, tier_weights
-from context.engine.analysis.profiles import Profile, profile_check, profile_of, profile_values
+from context.engine.analysis.profiles import (
+    Profile,
+    compression_of,
+    profile_check,
+    profile_of,
+    profile_values,
+    tier_weights,
+)
 from nousweb.lib.errors import Invalid
 
 

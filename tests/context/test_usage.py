@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.engine.analysis.request import ContextRequest
-from context.engine.retrieval.usage_factor import UsageStats, usage_stats
+from context.engine.retrieval.candidates import UsageStats, usage_stats
 from context.models import ContextRun, MemoryUsage
 from context.services.context import context_assemble, context_respond
 from memory.services.facts import fact_learn

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from context.engine.retrieval.usage_factor import usage_stats
+from context.engine.retrieval.candidates import usage_stats
 from context.models import ContextRun, MemoryUsage
 from identity.principal import Principal
 from memory.models import Censor

@@ -14,7 +14,7 @@ from memory.lifecycle.runner import job_run, judgements_retry
 from memory.models import Attribute, Fact, Job, MemoryReview
 from memory.models.project_scope import ProjectScope
 from memory.persona import VIEWS
-from memory.policy.attention import AttentionBudget
+from memory.policy.autonomy import AttentionBudget
 from memory.search.contested_facts import contested_facts
 from memory.services.facts import fact_learn
 from memory.services.reviews.states import REVIEW, review_ask, reviews_expire

@@ -12,8 +12,7 @@ from django.test import override_settings
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
-from memory.judge.budget import today_start
-from memory.judge.model_judge import ModelJudge
+from memory.judge.model_judge import ModelJudge, today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.judge.registry import model_endpoint
 from memory.models import JudgeCall

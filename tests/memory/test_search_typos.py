@@ -6,7 +6,7 @@ from memory.models import Fact
 from memory.models.project_scope import GLOBAL, ProjectScope
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
-from memory.search.typos import apply_corrections, edit_candidates, suspected_typos
+from memory.search.search import apply_corrections, edit_candidates, suspected_typos
 from memory.services.facts import fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from context.engine.retrieval.usage_factor import usage_stats
+from context.engine.retrieval.candidates import usage_stats
 from context.models import MemoryUsage
 from identity.models import AuditEvent
 from identity.policy.permissions import SCOPE_PERMISSIONS

@@ -27,8 +27,15 @@ from context.engine.analysis.frames import (
     plan_retrieval,
 )
 from context.engine.analysis.intent import IntentSignals, intent_read
-from context.engine.analysis.mode_weights import MODE_WEIGHTS, compression_of, tier_weights
-from context.engine.analysis.profiles import TOOL_OUTPUT, Profile, override_check, profile_overridden
+from context.engine.analysis.profiles import (
+    MODE_WEIGHTS,
+    TOOL_OUTPUT,
+    Profile,
+    compression_of,
+    override_check,
+    profile_overridden,
+    tier_weights,
+)
 from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of

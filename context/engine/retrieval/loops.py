@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from context.engine.analysis.request import ResolvedRequest
-from context.engine.retrieval.text_vectors import text_vectors
+from context.engine.retrieval.restatement import text_vectors
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.layers.short_term_search import StmHit, stm_search

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, pairwise
 
 import numpy as np
@@ -17,16 +18,37 @@ import numpy as np
 from context.engine.analysis.intent import is_question
 from context.engine.analysis.request import Message
 from context.engine.assembly import THE_INPUT
-from context.engine.retrieval.text_vectors import text_vectors
 from memory.comparison import lexicon as w
 from memory.comparison.differences import single_difference
 from memory.comparison.sentence_normalization import canonical
 from memory.comparison.tokenizer import VERBS, Token, base_form, tokens_of
-from memory.embedding import EmbeddingFailed, thresholds_of
+from memory.embedding import EmbeddingFailed, embedder_named, thresholds_of
+from memory.embedding.protocol import Vectors
 from memory.embedding.registry import configured_name
 from memory.search.fusion import Values
 from memory.search.search import calibrated
 from nousweb.lib.word_overlap import share_within, words_of
+
+
+def text_vectors(model: str, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts by an embedding model, a row each; those that are not cached are computed at once.
+
+    Raises EmbeddingFailed.
+    """
+    cells = [vector_cell(model, text) for text in texts]
+    missing = {text: cell for text, cell in zip(texts, cells, strict=True) if not cell}
+    if missing:
+        vectors = embedder_named(model).embed_documents([*missing])
+        for cell, vector in zip(missing.values(), vectors, strict=True):
+            cell.append(vector)
+    return np.stack([cell[0] for cell in cells])
+
+
+@lru_cache(maxsize=4_096)
+def vector_cell(model: str, text: str) -> list[Vectors]:
+    """Holds the vector of a text once it is computed."""
+    return []
+
 
 _UNIT_OF_TIME = r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?)"
 _COUNT = rf"(?:(?:a\s+)?(?:couple\s+of|few)|\d+|an|a|several|some|many|{'|'.join(w.NUMBER_WORDS)})"

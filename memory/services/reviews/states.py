@@ -16,8 +16,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, MemoryReview, Subject
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
-from memory.policy.attention import DAY, FACTS, AttentionBudget
-from memory.policy.autonomy import AutomaticDecision, Autonomy
+from memory.policy.autonomy import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 

@@ -10,7 +10,7 @@ from django import forms
 from django.utils import timezone
 
 from context.engine.analysis.frames import FRAMES
-from context.engine.analysis.mode_weights import MODE_WEIGHTS
+from context.engine.analysis.profiles import MODE_WEIGHTS
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, ContextRequest, Message
 from context.engine.section_budgets import MAX_TOTAL
 from context.expectations import policy

@@ -22,11 +22,12 @@ from nousweb.console.context.labels import (
     VERDICTS,
     frame_words,
     intent_words,
+    item_url,
+    memory_item_url,
     plan_words,
     policy_words,
     stage_words,
 )
-from nousweb.console.context.links import item_url, memory_item_url
 
 VIEW = "memory.view_memoryreview"
 Kind, Status = MemoryReview.Kind, MemoryReview.Status

@@ -11,7 +11,7 @@ from django.urls import reverse
 from identity.models import Agent, Persona
 from memory.embedding.registry import configured_name
 from memory.jobs import messages_waiting
-from memory.judge.budget import today_start
+from memory.judge.model_judge import today_start
 from memory.models import EmbeddingModel, JudgeCall, JudgeTask
 from nousweb.console.home.needs_attention import IndexBacklog
 from nousweb.console.home.period import Period, Trend

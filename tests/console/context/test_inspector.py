@@ -221,7 +221,7 @@ def test_inspector_number_of_queries_is_constant(ada, system, actor, alice, djan
 
 
 def test_inspector_links_every_type_of_piece(ada):
-    from nousweb.console.context.links import memory_item_url
+    from nousweb.console.context.labels import memory_item_url
 
     assert memory_item_url("ada", "identity", "values:3") == reverse("section_history", args=["ada", "values"])
     assert memory_item_url("ada", "identity", "environment").endswith("/environment/")

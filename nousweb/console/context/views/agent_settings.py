@@ -29,8 +29,14 @@ from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_D
 from memory.models import Fact
 from memory.models.events import EventKind
 from memory.policy import KNOWN_CATEGORIES
-from memory.policy.attention import DEFAULT_BUDGET, MAX_REVIEWS, AttentionBudget
-from memory.policy.autonomy import DEFAULT_AUTONOMY, AutomaticDecision, Autonomy
+from memory.policy.autonomy import (
+    DEFAULT_AUTONOMY,
+    DEFAULT_BUDGET,
+    MAX_REVIEWS,
+    AttentionBudget,
+    AutomaticDecision,
+    Autonomy,
+)
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common.section_labels import PROMPT_SECTIONS

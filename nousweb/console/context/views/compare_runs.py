@@ -37,8 +37,7 @@ from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.view_helpers import form_refuse, layout_of, principal_of
 from nousweb.console.context.forms import DateTimeInput
-from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.links import memory_item_url
+from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound

@@ -26,9 +26,8 @@ from context.expectations.policy import ADD
 from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.feedback.reference_detector import REFERENCED_AT, references_of
-from context.history.session_runs import PromptStep, prompt_step, session_place
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
-from context.selectors import run_get
+from context.selectors import PromptStep, prompt_step, run_get, session_place
 from context.services.context import context_outcome, memories_shown
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors import agent_get
@@ -40,8 +39,7 @@ from nousweb.console.common.list_export import ListExport, export_format, keyset
 from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.pagination import query_without, request_page
 from nousweb.console.common.view_helpers import principal_of
-from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.links import memory_item_url
+from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound

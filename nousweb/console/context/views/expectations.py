@@ -47,7 +47,7 @@ from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.object_links import object_url
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
-from nousweb.console.context.links import memory_item_url
+from nousweb.console.context.labels import memory_item_url
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 

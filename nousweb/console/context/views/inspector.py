@@ -34,7 +34,7 @@ from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.view_helpers import form_refuse, principal_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.links import memory_item_url
+from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
