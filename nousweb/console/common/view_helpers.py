@@ -1,7 +1,8 @@
 """Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -49,6 +50,18 @@ def form_refuse(form: forms.Form, error: Invalid, **fields: str) -> None:
     """Show a service's refusal of a value beside the field that it names; `fields` says where names differ."""
     name = fields.get(error.field, error.field)
     form.add_error(name if name in form.fields else None, error.detail)
+
+
+@contextmanager
+def refused_on(form: forms.Form, conflict: str | None = None, **fields: str) -> Iterator[None]:
+    """Show what a service refuses in this block on a form: an invalid value beside its field, a conflict at the top or
+    beside the field `conflict`. `fields` says where names differ. The code after the block shows the form again."""
+    try:
+        yield
+    except Invalid as error:
+        form_refuse(form, error, **fields)
+    except Conflict as error:
+        form.add_error(conflict, error.detail)
 
 
 def change_and_tell(request: HttpRequest, change: Callable[[], object], done: str) -> None:

@@ -20,9 +20,9 @@ from identity.services.second_factors import (
     second_factor_secret,
 )
 from nousweb.access.second_factor_step import CODE, proof_set
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.people.forms import CodeForm, RequirementsForm
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, NotFound
 
 SECRET = "second_factor_secret"  # noqa: S105
 
@@ -38,13 +38,10 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     secret = request.session.setdefault(SECRET, second_factor_secret())
     form = CodeForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             codes = second_factor_enrol(
                 person=person, secret=secret, code=form.cleaned_data["code"], by=principal_of(request)
             )
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             del request.session[SECRET]
             proof_set(request, CODE)
             return render(request, "people/recovery_codes.html", {"codes": codes})

@@ -39,7 +39,7 @@ from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.people.forms import (
     AcceptForm,
     AgentsForm,
@@ -49,7 +49,7 @@ from nousweb.console.people.forms import (
     RequirementsForm,
     RoleForm,
 )
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.errors import Conflict
 
 INVITATIONS_SHOWN = 50
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
@@ -68,11 +68,8 @@ def people(request: HttpRequest) -> HttpResponseBase:
         status = 422
         if form.is_valid():
             given = form.cleaned_data
-            try:
+            with refused_on(form):
                 made, secret = invitation_create(role=given["role"], note=given["note"], days=given["days"], by=by)
-            except Invalid as error:
-                form_refuse(form, error)
-            else:
                 link = request.build_absolute_uri(reverse("invitation", args=[secret]))
                 context, form, status = {"made": made, "link": link}, InvitationForm(), 200
     accounts = people_with_access().prefetch_related("groups").order_by("-is_active", "username")
@@ -115,11 +112,8 @@ def person(request: HttpRequest, pk: int) -> HttpResponse:
     who = get_object_or_404(people_with_access().prefetch_related(Prefetch("groups")), pk=pk)
     form = RoleForm(_posted(request), initial={"role": role_of(who)})
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form, "role"):
             person_role_set(person=who, role=form.cleaned_data["role"], by=by)
-        except Conflict as error:
-            form.add_error("role", error.detail)
-        else:
             messages.success(request, f"{who.username} now has the role {form.cleaned_data['role']}.")
             return redirect("person", pk=pk)
     context = {
@@ -277,11 +271,8 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     form = AcceptForm(_posted(request))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        try:
+        with refused_on(form):
             made = invitation_accept(secret=secret, username=given["username"], password=given["password"])
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             login(request, made, backend=BACKEND)
             messages.success(request, f"Welcome, {made.username}.")
             return redirect("home")

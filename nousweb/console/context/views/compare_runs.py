@@ -35,7 +35,7 @@ from identity.selectors import agent_get
 from identity.services.change_feed import kinds_of
 from nousweb.console.common.change_kinds import kind_title
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import form_refuse, layout_of, principal_of
+from nousweb.console.common.view_helpers import layout_of, principal_of, refused_on
 from nousweb.console.context.forms import DateTimeInput
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
@@ -335,11 +335,8 @@ def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
     context: dict[str, Any] = {"agent": agent, "run": run, "form": form}
     if asked and form.is_valid():
         since, until = form.cleaned_data["since"], form.cleaned_data["until"] or clock.now()
-        try:
+        with refused_on(form):
             bisect = context_bisect(run=run, by=by, since=since, until=until)
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             context |= {
                 "bisect": bisect,
                 "differences": [_difference(one, bisect, agent, by, run.pk) for one in bisect.differences],

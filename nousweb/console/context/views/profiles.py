@@ -22,7 +22,7 @@ from context.services.profiles import (
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_get
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import form_refuse, principal_of, refused_on
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -199,7 +199,7 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         values = {} if given["inherit"] else {one.name: one.value for one in effective_settings(original)}
-        try:
+        with refused_on(form, "slug"):
             made = profile_create(
                 slug=given["slug"],
                 name=given["name"],
@@ -208,11 +208,6 @@ def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpRespons
                 reason=f"Copied from {original.slug}.",
                 by=by,
             )
-        except Invalid as error:
-            form_refuse(form, error)
-        except Conflict as error:
-            form.add_error("slug", error.detail)
-        else:
             messages.success(request, "The profile was copied.")
             return redirect("context_profile", profile_slug=made.slug)
     return render(

@@ -22,9 +22,9 @@ from identity.services.agents import (
 )
 from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.pagination import page_of
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.errors import Conflict
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 LIST = ListPage(
@@ -54,14 +54,9 @@ def agent_new(request: HttpRequest) -> HttpResponse:
     by.require("identity.add_agent")
     form = NewAgentForm(request.POST or None, initial={"prompt": settings.IDENTITY_PROMPT})
     if request.method == "POST" and form.is_valid():
-        try:
+        # To the services, the prompt of the character is the content of a section.
+        with refused_on(form, "slug", content="prompt"):
             agent = agent_create(**form.cleaned_data, by=by)
-        except Conflict as error:
-            form.add_error("slug", error.detail)
-        except Invalid as error:
-            # To the services, the prompt of the character is the content of a section.
-            form_refuse(form, error, content="prompt")
-        else:
             messages.success(request, f"Agent {agent.name} was created.")
             return redirect("agent_connect" if by.may("identity.add_apitoken") else "agent_identity", agent.slug)
     return render(request, "identity/agent_new.html", {"form": form}, status=422 if form.errors else 200)
@@ -81,11 +76,8 @@ def agent_settings(request: HttpRequest, slug: str) -> HttpResponse:
     agent = agent_get(slug, by)
     form = AgentForm(request.POST or None, initial={"name": agent.name, "kind": agent.kind})
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             agent_update(agent=agent, **form.cleaned_data, by=by)
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             messages.success(request, "The settings were saved.")
             return redirect("agent_settings", agent.slug)
     context = {"agent": agent, "form": form}

@@ -13,9 +13,9 @@ from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.tokens import token_create
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.identity.token_forms import TokenForm
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
 from nousweb.lib.installation import CLIENT_ARCHIVE
 
 PLACEHOLDER = "nous_…"
@@ -157,10 +157,8 @@ def agent_connect(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         by.require("identity.add_apitoken", agent)
         if form.is_valid():
-            try:
+            with refused_on(form):
                 made, secret = token_create(agent=agent, **form.cleaned_data, by=by)
-            except Invalid as error:
-                form_refuse(form, error)
     base_url = request.build_absolute_uri("/").rstrip("/")
     lacking = set(made.scopes) if made else None
     return render(

@@ -20,9 +20,9 @@ from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.identity.token_forms import ConsentForm
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
 from nousweb.lib.redirect_uris import redirect_place
 
 PAGE_SIZE = 200
@@ -60,11 +60,8 @@ def authorize(request: HttpRequest) -> HttpResponse:
             "consent_rights": form.rights,
             "consent_by": by,
         }
-        try:
+        with refused_on(form):
             headers, _, _ = server.create_authorization_response(uri, credentials=given)
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             return _return(request, client, headers["Location"], connected=True)
     shown = {
         "form": form,
@@ -123,12 +120,10 @@ def clients(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         by.require("identity.add_apitoken")
         if form.is_valid():
-            try:
+            with refused_on(form):
                 made = oauth_client_create(**form.cleaned_data, by=by)
                 messages.success(request, f"{made.name} was created. Enter its client id in the program.")
                 return redirect(reverse("oauth_clients") + "?" + urlencode({"made": made.client_id}))
-            except Invalid as error:
-                form_refuse(form, error)
     held = Q(tokens__revoked_at__isnull=True) & (Q() if by.agents is None else Q(tokens__agent__in=by.agents))
     rows = OAuthClient.objects.annotate(
         connections=Count("tokens", filter=held), last_used_at=Max("tokens__last_used_at", filter=held)

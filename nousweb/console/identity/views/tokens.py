@@ -10,9 +10,9 @@ from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.tokens import token_create, token_revoke, token_rotate
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.identity.token_forms import RotationForm, TokenForm
-from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.lib.errors import DomainError, NotFound
 
 STATE_KINDS = {"active": "ok", "expired": "warn", "revoked": "removed"}
 
@@ -30,7 +30,7 @@ def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST":
         by.require("identity.add_apitoken", agent)
         if form.is_valid():
-            try:
+            with refused_on(form):
                 made, secret = token_create(
                     agent=agent,
                     name=form.cleaned_data["name"],
@@ -38,8 +38,6 @@ def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
                     by=by,
                 )
                 form = TokenForm(agent=agent)
-            except Invalid as error:
-                form_refuse(form, error)
     tokens = list(agent.tokens.select_related("client")[:200])
     return render(
         request,
@@ -92,10 +90,8 @@ def agent_token_rotate(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     agent, token = _token(by, slug, pk)
     form, secret = RotationForm(request.POST or None), ""
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             secret = token_rotate(token=token, grace=form.cleaned_data["grace"], by=by)
-        except Conflict as error:
-            form.add_error(None, error.detail)
         token.refresh_from_db()
     shown = {
         "agent": agent,

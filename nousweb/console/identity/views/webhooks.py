@@ -27,9 +27,9 @@ from identity.services.webhooks import (
 )
 from nousweb.console.common.change_kinds import kind_choices
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export, model_columns
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.identity.token_forms import SCOPE_MEANING
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import NotFound
 
 DELIVERIES_A_PAGE = 50
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
@@ -86,13 +86,9 @@ def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
     made: Webhook | None = None
     secret = ""
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             made, secret = webhook_create(agent=agent, by=by, **form.cleaned_data)
             form = WebhookForm(by=by)
-        except Invalid as error:
-            form_refuse(form, error)
-        except Conflict as error:
-            form.add_error(None, error.detail)
     counted = found.annotate(
         dead=Count("deliveries", filter=Q(deliveries__status="dead", deliveries__agent=F("agent")))
     )
@@ -174,11 +170,8 @@ def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse
     elif request.method == "POST":
         form = WebhookEditForm(request.POST)
         if form.is_valid():
-            try:
+            with refused_on(form):
                 webhook_update(webhook=webhook, by=by, **form.cleaned_data)
-            except Invalid as error:
-                form_refuse(form, error)
-            else:
                 messages.success(request, "Saved. The changes apply from the next message on.")
                 return redirect("agent_webhook", slug=slug, pk=webhook.pk)
     shown = {"agent": agent, "webhook": webhook, "form": form, "secret": secret}

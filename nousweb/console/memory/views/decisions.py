@@ -13,12 +13,11 @@ from memory.models import Decision
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
 from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.view_helpers import form_refuse
+from nousweb.console.common.view_helpers import refused_on
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import memory_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.lib.errors import Invalid
 
 agent_decisions = memory_list(
     MemoryList(
@@ -53,11 +52,8 @@ def agent_decision(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
         initial = {"outcome": decision.outcome, "note": decision.outcome_note}
         form = DecisionReviewForm(request.POST if request.method == "POST" else None, initial=initial)
         if request.method == "POST" and form.is_valid():
-            try:
+            with refused_on(form):
                 decision_review(decision=decision, by=scope.by, **form.cleaned_data)
-            except Invalid as error:
-                form_refuse(form, error)
-            else:
                 messages.success(request, "The review was saved.")
                 return redirect(reverse("agent_decision", args=[slug, pk]) + scope.suffix)
     episode = scope.memory.episodes.filter(pk=decision.episode_id).first() if decision.episode_id else None

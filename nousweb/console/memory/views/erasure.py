@@ -33,10 +33,10 @@ from memory.services.erasure import (
     subject_erase,
 )
 from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import persona_scope
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
 
 Goes = list[tuple[int, str]]
 NOUNS = {
@@ -247,11 +247,8 @@ def _page(
     """The confirmation, and once it is given, the erasure; then the receipt in the audit trail."""
     form = EraseForm(request.POST if request.method == "POST" else None, expected=expected, offered=offered)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             erased = run(form.cleaned_data["reason"], form.cleaned_data.get("documents", []))
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             total = sum(erased.rows.values())
             messages.success(request, f"Erased permanently: {total:,} rows. This is the receipt.")
             if still := sum(erased.still_quoted.values()):

@@ -19,13 +19,12 @@ from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
 from nousweb.console.common.charts import SpanBar, span_bars
 from nousweb.console.common.list_page import Action, Column, Title
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import memory_context
 from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LONGEST_AHEAD = timedelta(days=30)
@@ -187,11 +186,8 @@ def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
     form = FactForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         fields: dict[str, Any] = form.cleaned_data
-        try:
+        with refused_on(form):
             fact_learn(agent=agent, by=by, **{**fields, "source": fields["source"] or f"console: {by.name}"})
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             messages.success(request, "The fact was added.")
             return redirect("agent_facts", slug=slug)
     return render(request, "memory/fact_add.html", {"agent": agent, "form": form}, status=422 if form.errors else 200)

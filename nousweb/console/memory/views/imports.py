@@ -33,7 +33,7 @@ from memory.transfer.import_runs import (
 from memory.transfer.readers import FORMATS
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import request_page
-from nousweb.console.common.view_helpers import change_and_tell, form_refuse, principal_of
+from nousweb.console.common.view_helpers import change_and_tell, principal_of, refused_on
 from nousweb.console.memory.views.exports import ExportForm, latest_exports
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 
@@ -202,11 +202,8 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
     )  # fmt: skip
     in_parts = "size" in request.POST
     if request.method == "POST" and form.is_valid():
-        try:
+        with refused_on(form):
             run = _announced(request, agent, form, by, in_parts)
-        except Invalid as error:
-            form_refuse(form, error)
-        else:
             if in_parts:
                 part = reverse("agent_import_part", args=[slug, run.pk])
                 return JsonResponse({"part": part, "page": run.get_absolute_url(), "bytes": MAX_PART_BYTES}, status=201)

@@ -21,12 +21,11 @@ from memory.services.search_index.row_embedding import index_retry
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import principal_of, refused_on
 from nousweb.console.memory.forms import SearchForm
 from nousweb.console.memory.index_counts_by_type import index_counts
 from nousweb.console.memory.page_context import base_context
 from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.lib.errors import Invalid
 
 
 @require_safe
@@ -112,10 +111,8 @@ def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
     form = SearchForm(request.GET if "q" in request.GET else None)
     context = base_context(request, scope, form=form, query=query_without(request))
     if form.is_bound and form.is_valid():
-        try:
+        with refused_on(form, query="q"):
             context |= _found(scope, form.cleaned_data)
-        except Invalid as error:
-            form_refuse(form, error, query="q")
     return render(request, "memory/search.html", context)
 
 
