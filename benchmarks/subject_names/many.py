@@ -115,11 +115,12 @@ def _measured(running: System, caller: Client) -> dict[str, Any]:
 
 
 def _proposals(agent: Any) -> None:
-    from memory.lifecycle.handlers.dream import SUBJECT_CONTEXTS
+    from memory.lifecycle.handlers import HANDLERS
     from memory.models import Job
 
-    assert SUBJECT_CONTEXTS.prepare is not None
-    SUBJECT_CONTEXTS.prepare(Job(agent=agent, handler="subject_contexts"))
+    prepare = HANDLERS["subject_contexts"].prepare
+    assert prepare is not None
+    prepare(Job(agent=agent, handler="subject_contexts"))
 
 
 def _median(work: Callable[[], object], tries: int = TRIES) -> dict[str, float]:
