@@ -10,8 +10,7 @@ from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.states import reviews_expire
 from memory.services.search_index.agent_languages import words_reread
-from memory.services.search_index.maintenance import collections_refresh, new_rows_embed
-from memory.services.search_index.reembedding import reembed_continue
+from memory.services.search_index.reembedding import collections_refresh, new_rows_embed, reembed_continue
 from memory.services.search_index.row_embedding import index_retry
 from memory.transfer.export_runs import exports_expire
 from memory.transfer.import_runs import runs_expire

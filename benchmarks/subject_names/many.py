@@ -50,7 +50,7 @@ def _grow(size: int) -> None:
 
     from identity.models import Agent
     from memory.models import Fact
-    from memory.services.search_index.reindexing import index_rebuild
+    from memory.services.search_index.reembedding import index_rebuild
     from memory.subjects.registry_backfill import registry_fill
     from nousweb.database.postgres_roles import as_owner
 

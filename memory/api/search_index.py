@@ -1,7 +1,9 @@
 """The API of the state of the search index."""
 
+from collections.abc import Collection
 from typing import Any
 
+from django.db import connection
 from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
@@ -9,7 +11,7 @@ from pydantic import Field
 from identity.selectors import agent_for
 from memory.api.common import REFUSALS, principal
 from memory.persona import memory_of
-from memory.selectors.index_status_counts import index_counts
+from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 
@@ -31,3 +33,21 @@ def index_get(request: HttpRequest, agent: AgentSlug = "") -> Any:
     by.require("memory.view_searchitem", found)
     by.require_all_projects()
     return {**index_counts(found.pk, memory_of(found, by).personas), "language": language_used(found)}
+
+
+def index_counts(agent_id: int, personas: Collection[str]) -> dict[str, int]:
+    """Rows of an agent's index by status: ready, pending, failed."""
+    # Each persona's table by itself: all are counted in one index, and what is not ready, mostly nothing, in another.
+    parts = []
+    for table, persona in PERSONA_OF_TABLE.items():
+        if persona in personas:
+            mine = f"FROM {table} WHERE agent_id = {int(agent_id)}"
+            parts.append(f"SELECT 'ready', count(*) {mine}")
+            parts.append(f"SELECT status, count(*) {mine} AND status <> 'ready' GROUP BY status")
+    counts = {"ready": 0, "pending": 0, "failed": 0}
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(parts))
+        for status, number in cursor.fetchall():
+            counts[status] += number
+    counts["ready"] -= counts["pending"] + counts["failed"]
+    return counts

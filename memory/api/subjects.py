@@ -17,10 +17,9 @@ from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
-from memory.services.subjects.create import subject_create
-from memory.services.subjects.edit import subject_alias_add, subject_edit
-from memory.services.subjects.locks import CHANGE, VIEW
+from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.registry import CHANGE, VIEW
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, OneOf, PageCursor, PageLimit, text

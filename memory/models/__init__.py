@@ -1,6 +1,5 @@
 """The models of an agent's memory."""
 
-from memory.models.attributes import Attribute
 from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, Scope, Trust
 from memory.models.censors import Censor
 from memory.models.decisions import Decision
@@ -14,8 +13,7 @@ from memory.models.import_runs import ImportRun
 from memory.models.jobs import Job
 from memory.models.judge_calls import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
-from memory.models.reviews import MemoryReview
-from memory.models.screenings import Screening
+from memory.models.reviews import MemoryReview, Screening
 from memory.models.search_index import (
     EmbeddingModel,
     IndexStatus,
@@ -25,7 +23,7 @@ from memory.models.search_index import (
     SearchPassage,
     SearchStatistics,
 )
-from memory.models.subjects import Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import Attribute, Subject, SubjectAlias, SubjectChange
 from memory.models.working_memory import WorkingMemory
 
 __all__ = [

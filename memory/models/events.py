@@ -34,7 +34,7 @@ class EventQuerySet(models.QuerySet["Event"]):
 
 
 class EventSequence(AgentRow):
-    """The last number given to an event of one persona of one agent: see `memory.services.event_ids`.
+    """The last number given to an event of one persona of one agent: see `memory.services.events`.
 
     Its row is also the lock under which that persona's events are written, one call after another.
     """

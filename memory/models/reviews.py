@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from identity.models import Agent, AgentForeignKey, AgentRow, Persona
+from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
 from memory.models.censors import Censor
 from memory.models.facts import Fact
 from memory.models.judge_calls import JudgeCall
@@ -154,3 +154,35 @@ class MemoryReview(AgentRow):
 
     def get_absolute_url(self) -> str:
         return reverse("memory_review_detail", args=[self.pk])
+
+
+class Screening(AuthorFields):
+    """One reading of all stored texts by the rules that held when it began; the author is who asked for it.
+
+    `rules` names these rules. `place` is how far it is: the kind of memory, and the key of the last one that was read.
+    The worker reads in parts; `worked_at` is when the part that goes on last said so, empty between two parts.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", "Pending"
+        RUNNING = "running", "Running"
+        DONE = "done", "Done"
+
+    OPEN = (Status.WAITING, Status.RUNNING)
+
+    rules = models.CharField(max_length=20)
+    status = models.CharField(max_length=10, choices=Status, default=Status.WAITING)
+    asked_at = models.DateTimeField(default=clock.now)
+    started_at = models.DateTimeField(null=True)
+    worked_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    place = models.JSONField(default=list)
+    total = models.PositiveBigIntegerField(default=0)
+    checked = models.PositiveBigIntegerField(default=0)
+    held = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"Screening {self.pk}"

@@ -19,13 +19,13 @@ from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, Event
 from memory.layers.long_term_text import compact
 from memory.layers.loops import loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.services.event_ids import event_ids_reserve
 from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib.distribution import is_distributed
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
 
 LOOPS_IN_AUDIT = 20
 
@@ -272,3 +272,42 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
         if closes
     )
     return [row_id for row_id, _, is_closed, _ in rows if is_closed]
+
+
+AGENT_BITS = 36
+PERSONA_BIT = {Persona.ACTOR.value: 0, Persona.SUBCONSCIOUS.value: 1}
+
+# The agent's key is held, so that it is not erased meanwhile; both personas may hold it at once.
+_RESERVE = """
+INSERT INTO memory_eventsequence AS held (agent_id, persona, last)
+SELECT id, %(persona)s, %(count)s FROM identity_agent WHERE id = %(agent)s FOR KEY SHARE
+ON CONFLICT (agent_id, persona) DO UPDATE SET last = held.last + excluded.last
+RETURNING last
+"""
+# Citus takes a statement that reads one table and writes another to all parts of both; there the foreign key holds it.
+_RESERVE_ROUTED = """
+INSERT INTO memory_eventsequence AS held (agent_id, persona, last) VALUES (%(agent)s, %(persona)s, %(count)s)
+ON CONFLICT (agent_id, persona) DO UPDATE SET last = held.last + excluded.last
+RETURNING last
+"""
+
+
+def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
+    """The next `count` ids of a persona's events, ascending. Needs a transaction.
+
+    Until it ends, the next caller for the same persona waits, and nobody else does. Raises NotFound when there is no
+    such agent any more.
+    """
+    with connection.cursor() as cursor:
+        statement = _RESERVE_ROUTED if is_distributed() else _RESERVE
+        cursor.execute(statement, {"agent": agent_id, "persona": persona, "count": count})
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound("No such agent.")
+    first = row[0] - count + 1
+    return [event_id(agent_id, persona, first + place) for place in range(count)]
+
+
+def event_id(agent_id: int, persona: str, number: int) -> int:
+    """The id of a persona's event with this number, which counts from 1."""
+    return (agent_id << AGENT_BITS) + number * 2 + PERSONA_BIT[persona]

@@ -15,7 +15,7 @@ from identity.services.audit import audit_record
 from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
 from memory.models.base import ProjectKeyFields
 from memory.models.documents import document_address
-from memory.services.event_ids import event_ids_reserve
+from memory.services.events import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
 from memory.services.quarantine.screening import imported_screen
 from memory.services.search_index.agent_languages import dictionary_of

@@ -8,11 +8,11 @@ from django.db import close_old_connections, connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
+from identity.api.changes import cursor_decode, cursor_encode
 from identity.models import AuditEvent, Change, ChangeStream
 from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION, NOT_IN_FEED
 from identity.principal import Principal
 from identity.services.agents import agent_update
-from identity.services.change_cursor import cursor_decode, cursor_encode
 from identity.services.change_feed import (
     StreamPosition,
     changes_purge,
@@ -392,7 +392,7 @@ class TestAtTheSameTime:
         held, finish = threading.Event(), threading.Event()
 
         def hold():
-            from identity.services.change_long_poll import changes_await
+            from identity.api.changes import changes_await
 
             with transaction.atomic():
                 record(ada, "2", persona="subconscious")

@@ -16,7 +16,7 @@ from memory.jobs import EMBEDDING_LEASE
 from memory.models import EmbeddingModel, Fact, SearchItem
 from memory.services.facts import Precheck, fact_learn
 from memory.services.search_index import row_embedding
-from memory.services.search_index.reindexing import index_rebuild
+from memory.services.search_index.reembedding import index_rebuild
 from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 from nousweb.lib.errors import NotAllowed
 from tests.memory.embedders import endpoint

@@ -14,7 +14,7 @@ from memory.search import SearchRequest, candidates, query_word_counts, search, 
 from memory.search.query_word_counts import counts_read, statistics_refresh
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
-from memory.services.search_index import maintenance
+from memory.services.search_index import reembedding
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.background import repeat
 from nousweb.management.commands.serve import indexes_keep
@@ -94,7 +94,7 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
 
 @pytest.mark.django_db(transaction=True)
 def test_collection_that_grew_is_counted_when_it_is_embedded(ada, actor, small_limits, monkeypatch):
-    monkeypatch.setattr(maintenance, "MANY_EMBEDDED", 30)
+    monkeypatch.setattr(reembedding, "MANY_EMBEDDED", 30)
     make_facts(ada, [f"Drawer {number} holds spoon number {number * 7}." for number in range(40)], actor)
     assert tasks.embed_pending() == 40
     assert SearchStatistics.objects.get().items == 40

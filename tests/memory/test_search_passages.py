@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory.models import SearchItem, SearchPassage
 from memory.search.passages import LEAST_CHARACTERS, MOST_CHARACTERS, passages_of
 from memory.services.erasure import agent_erase
-from memory.services.search_index.reindexing import index_rebuild
+from memory.services.search_index.reembedding import index_rebuild
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.types.facts_and_events import INSTRUCTION, PREFERENCE, standing_of
 from tests.factories import make_token

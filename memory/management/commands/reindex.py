@@ -3,7 +3,7 @@ from typing import Any
 
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.services.search_index.reindexing import index_rebuild
+from memory.services.search_index.reembedding import index_rebuild
 from nousweb.lib.commands import ServiceCommand
 
 

@@ -3,7 +3,7 @@
 The erased text is removed from every table and from quotes in the audit trail. A receipt remains there: the kind
 of item, the numbers of rows, who erased it and why, without the text. The product's role cannot delete from
 append-only tables: functions of the tables' owner delete and blank rows there, and write the receipt
-(memory/services/erasure/owner_functions.py).
+(memory/services/erasure/transaction.py).
 
 An erasure takes the agent's lock exclusively (identity/services/agent_lock.py), so that nothing that was read before it
 is written after it.
@@ -11,15 +11,12 @@ is written after it.
 Other apps register functions in `erasers` for their own tables, so that memory does not depend on them.
 """
 
-from memory.services.erasure.agents import agent_erase
-from memory.services.erasure.documents import document_erase
-from memory.services.erasure.documents_with_quotes import QuotingDocument, documents_quoting
+from memory.services.erasure.documents import QuotingDocument, document_erase, documents_quoting
 from memory.services.erasure.facts import fact_erase, facts_about, subject_erase
-from memory.services.erasure.planner_samples import reanalyze_tables
-from memory.services.erasure.projects import project_counts, project_erase
+from memory.services.erasure.projects import agent_erase, project_counts, project_erase
 from memory.services.erasure.quotes import quoting_keys
 from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables
-from memory.services.erasure.transaction import ERASE, MAX_REASON_CHARACTERS
+from memory.services.erasure.transaction import ERASE, MAX_REASON_CHARACTERS, reanalyze_tables
 
 __all__ = [
     "ERASE",

@@ -1,18 +1,29 @@
 """Erase a document with all of its versions."""
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
+
+from django.db.models import Q
 
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.models import Document, ItemType
-from memory.services.erasure.owner_functions import documents_delete, receipt_describe
-from memory.services.erasure.quotes import quoting_keys, scan_tables, working_memory_erase
+from memory.models import Document, Fact, ItemType
+from memory.services.erasure.quotes import quoting_keys, rows_quoting, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
-from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
+from memory.services.erasure.transaction import (
+    ERASE,
+    documents_delete,
+    erasers_run,
+    erasing,
+    reason_check,
+    receipt_describe,
+)
 from memory.services.search_index.writer import index_remove
 from nousweb.lib.errors import NotFound
 
@@ -80,3 +91,41 @@ def documents_remove(
         for name, count in done.items():
             total[name] = total.get(name, 0) + count
     return total
+
+
+MIN_NAME_CHARACTERS = 3
+"""Shorter aliases are not searched: they occur in too many texts."""
+MAX_OFFERED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class QuotingDocument:
+    """The last version of a document. `quotes`: a version quotes an erased fact; else it only names the subject."""
+
+    document: Document
+    quotes: bool
+
+
+def documents_quoting(
+    agent: Agent, facts: Sequence[Fact], spellings: Iterable[str] = (), *, personas: Collection[str]
+) -> list[QuotingDocument]:
+    """Documents of which a version quotes one of the facts, then those that only contain one of `spellings`."""
+    rows = Document.objects.filter(agent=agent, persona__in=personas)
+    quoting = set(
+        _document_keys(rows_quoting(Document, erasure_of(agent, facts)).filter(persona__in=personas)) if facts else ()
+    )
+    names = [rf"\y{re.escape(one)}\y" for one in dict.fromkeys(spellings) if len(one) >= MIN_NAME_CHARACTERS]
+    condition = "concat_ws(' ', namespace::text, key, text, value::text) ~* ANY(%s)"
+    naming = set(_document_keys(rows.extra(where=[condition], params=[names])) if names else ())  # noqa: S610
+    found = sorted(quoting | naming, key=lambda key: (key not in quoting, key))[:MAX_OFFERED]
+    addresses = [address for _, address in found]
+    last = {
+        (row.persona, row.address): row
+        for row in rows.filter(Q(address__in=addresses)).select_related("agent").order_by("version")
+    }
+    return [QuotingDocument(last[key], key in quoting) for key in found]
+
+
+def _document_keys(rows: Any) -> list[tuple[str, str]]:
+    """Persona and address of each document of which `rows` are versions."""
+    return list(rows.order_by().values_list("persona", "address").distinct())

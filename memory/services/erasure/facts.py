@@ -11,10 +11,16 @@ from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
 from memory.services.erasure.documents import documents_remove, versions_of
-from memory.services.erasure.owner_functions import facts_delete, receipt_describe
 from memory.services.erasure.quotes import quoting_keys, scan_tables, working_memory_erase
 from memory.services.erasure.scope import Erasure, QuoteScan, Receipt, erasure_of
-from memory.services.erasure.transaction import ERASE, erasers_run, erasing, reason_check
+from memory.services.erasure.transaction import (
+    ERASE,
+    erasers_run,
+    erasing,
+    facts_delete,
+    reason_check,
+    receipt_describe,
+)
 from memory.services.facts.locks import facts_lock
 from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find

@@ -1,13 +1,20 @@
 """Common steps of all erasures: the transaction, the permission, the reason, and the apps' erasers."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
+from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, models, transaction
 
-from memory.services.erasure.quotes import still_quoted
+from identity.models import Agent, IdentityVersion
+from identity.principal import Principal
+from identity.services.audit import audit_draft
+from memory.models import Event, Fact, FactChange, JudgeCall
+from memory.services.erasure.quotes import RECEIPTS, still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
 from nousweb.lib.transactions import transaction_retried
 from nousweb.lib.validation import text_check
@@ -48,3 +55,102 @@ def erasers_run(erasure: Erasure) -> dict[str, int]:
         for name, count in eraser(erasure).items():
             rows[name] = rows.get(name, 0) + count
     return rows
+
+
+OWNERS_TO_DELETE = (FactChange, Fact, Event, JudgeCall, IdentityVersion, Agent)
+"""What the owner deletes with a whole agent: what only grows, and what that refers to."""
+BY_THE_DATABASE = ("id", "at", "agent", "before", "after")
+"""Columns of a receipt that the owner fills itself."""
+
+
+def receipt_describe(
+    *, by: Principal, action: str, target: models.Model, agent: Agent, reason: str, label: str
+) -> dict[str, object]:
+    """Who erases, why and what kind of thing, in the audit trail's terms."""
+    draft = audit_draft(by=by, action=action, target=target, agent=agent, message=reason, label=label)
+    columns = [column for column in draft._meta.concrete_fields if column.name not in BY_THE_DATABASE]
+    return {column.attname: getattr(draft, column.attname) for column in columns}
+
+
+def facts_delete(
+    *,
+    agent: Agent,
+    fact_ids: Sequence[UUID],
+    quoting: Sequence[int],
+    entry: Mapping[str, object],
+    rows: Mapping[str, int],
+) -> dict[str, int]:
+    """Delete facts, their history and the reviews of them, and blank what the audit trail says of them.
+
+    `quoting` are records of the trail that may quote one: only those that do are blanked. Returns the rows by table,
+    as the receipt has them, `rows` among them.
+    """
+    receipt = json.dumps({**entry, "rows": rows})
+    return _called(
+        "SELECT nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
+        [agent.pk, list(fact_ids), list(quoting), receipt],
+    )
+
+
+def documents_delete(
+    *,
+    agent: Agent,
+    document_ids: Sequence[UUID],
+    quoting: Sequence[int],
+    entry: Mapping[str, object],
+    rows: Mapping[str, int],
+) -> dict[str, int]:
+    """Delete documents with all of their versions, and blank what the audit trail says of them, as `facts_delete`."""
+    receipt = json.dumps({**entry, "rows": rows})
+    return _called(
+        "SELECT nous_erase_documents(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
+        [agent.pk, list(document_ids), list(quoting), receipt],
+    )
+
+
+def project_delete(
+    *, agent: Agent, project: str, entry: Mapping[str, object], rows: Mapping[str, int]
+) -> dict[str, int]:
+    """Delete whatever carries the key of a project, whose facts are gone already, and blank what the audit trail says
+    of it. Returns the rows by table, `rows` among them."""
+    receipt = json.dumps({**entry, "rows": rows})
+    return _called("SELECT nous_erase_project(%s, %s, %s::jsonb)", [agent.pk, project, receipt])
+
+
+def agent_delete(*, agent: Agent, entry: Mapping[str, object], rows: Mapping[str, int]) -> dict[str, int]:
+    """Delete an agent of which only append-only rows and facts are left, and blank its audit trail; rows by table."""
+    return _called("SELECT nous_erase_agent(%s, %s::jsonb)", [agent.pk, json.dumps({**entry, "rows": rows})])
+
+
+def _called(sql: str, params: Sequence[Any]) -> dict[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        rows = cursor.fetchone()[0]
+    return json.loads(rows) if isinstance(rows, str) else rows
+
+
+SETTLED = timedelta(minutes=5)
+"""An analysis that began before an erasure may end after it, so tables are analyzed again this long after it."""
+
+_DUE = """
+WITH last AS (
+    SELECT max(receipt.at) AS at FROM unnest(%s::text[]) AS one
+    CROSS JOIN LATERAL (SELECT at FROM identity_auditevent WHERE action = one ORDER BY id DESC LIMIT 1) receipt),
+later AS (SELECT at, at + make_interval(secs => %s) AS settled FROM last),
+due AS (SELECT CASE WHEN now() >= settled THEN settled ELSE at END AS since FROM later)
+SELECT s.relname FROM pg_stat_user_tables s CROSS JOIN due
+WHERE s.schemaname = current_schema()
+  AND coalesce(greatest(s.last_analyze, s.last_autoanalyze), '-infinity') < due.since
+  AND EXISTS (SELECT 1 FROM pg_stats p WHERE p.schemaname = s.schemaname AND p.tablename = s.relname)
+ORDER BY s.relname
+"""
+
+
+def reanalyze_tables() -> int:
+    """Analyze the tables again whose planner statistics are older than the last erasure; returns their number."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
+        tables = [row[0] for row in cursor.fetchall()]
+        for table in tables:
+            cursor.execute("SELECT nous_sample_renew(%s)", [table])
+    return len(tables)

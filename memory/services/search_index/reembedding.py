@@ -1,27 +1,35 @@
 """Migrate the search index to another embedding model while searches use the old one."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from django.db import IntegrityError, connection, transaction
 
+from identity.models import Agent
 from identity.principal import Principal
 from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
 from memory.jobs import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
+from memory.search.query_word_counts import statistics_refresh
+from memory.services.search_index.agent_languages import languages_detect
 from memory.services.search_index.row_embedding import (
     BATCH,
     RUN_SECONDS,
     EmbeddedText,
     LeasedIndexRow,
     active_model,
+    embed_pending_rows,
     embedded_columns,
     embedded_texts,
     passages_write,
+    requeue_stale_embeddings,
     rows_by_agent,
 )
+from memory.services.search_index.writer import index_put
+from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.transactions import advisory_lock
@@ -193,3 +201,85 @@ def reembed_progress() -> ReembedProgress | None:
     total = SearchItem.objects.count()
     done = SearchItem.objects.filter(next_model=building.name).count()
     return ReembedProgress(building.name, done, total, finished=False)
+
+
+REBUILD_BATCH = 500
+
+
+def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], None] | None = None) -> dict[str, int]:
+    """Rebuild every row of the index from the primary rows, and delete rows that have none.
+
+    Into place, in batches of their own transactions: searches go on answering from what is there, and vectors of
+    unchanged texts are kept; long texts without passages get theirs from the worker. `progress` is called with
+    (done, all). Returns "written" and "deleted".
+    """
+    total = sum(rows.count() for rows in _primary(agent))
+    done = deleted = 0
+    for one in [agent] if agent else Agent.objects.order_by("pk"):
+        for rows in _primary(one):
+            for batch in _batches(rows.values_list("pk", flat=True).order_by("pk")):
+                with transaction.atomic():
+                    # Locked, so that no writer's newer row is overwritten by what was read before it.
+                    held = rows.filter(pk__in=batch).order_by("pk").select_for_update(of=("self",))
+                    index_put([entry_of(row) for row in held])
+                done += len(batch)
+                if progress:
+                    progress(done, total)
+        deleted += _delete_orphans(one)
+    if requeue_stale_embeddings():
+        message_send("memory.tasks.embed_pending")
+    return {"written": done, "deleted": deleted}
+
+
+def _primary(agent: Agent | None) -> list[Any]:
+    every = [one.indexed_rows() for one in MEMORY_TYPES.values()]
+    return [rows.filter(agent=agent) if agent else rows for rows in every]
+
+
+def _batches(keys: Any) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for key in keys.iterator(chunk_size=10_000):
+        batch.append(key)
+        if len(batch) == REBUILD_BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+_KEYS = " UNION ALL ".join(
+    f"SELECT '{key}' AS type, {one.indexed_key}::text AS id FROM {rows.model._meta.db_table}"  # noqa: S608
+    " WHERE agent_id = %(agent)s"
+    for key, one in MEMORY_TYPES.items()
+    for rows in (one.indexed_rows(),)
+)
+_ORPHANS = f"""
+DELETE FROM memory_searchitem AS item WHERE agent_id = %(agent)s
+AND NOT EXISTS (SELECT 1 FROM ({_KEYS}) AS held WHERE held.type = item.item_type AND held.id = item.item_id)
+"""  # noqa: S608
+
+
+def _delete_orphans(agent: Agent) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_ORPHANS, {"agent": agent.pk})
+        return cursor.rowcount
+
+
+MANY_EMBEDDED = 1_000
+"""After this many new rows a collection may be large, and is counted at once; otherwise each search counts it."""
+
+
+def new_rows_embed() -> int:
+    """Embed pending rows, and detect the languages of agents; returns how many rows were embedded."""
+    made = embed_pending_rows()
+    if made:
+        languages_detect()
+    if made >= MANY_EMBEDDED:
+        statistics_refresh()
+    return made
+
+
+def collections_refresh() -> int:
+    """Refresh the counts and the vector indexes of large collections; returns how many changed."""
+    requeue_stale_embeddings()
+    return statistics_refresh()

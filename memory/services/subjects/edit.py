@@ -2,16 +2,18 @@
 
 from typing import Any
 
+from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.subjects.locks import subjects_lock
-from memory.services.subjects.records import subject_change_record
-from memory.services.subjects.registry import alias_draft
-from memory.subjects.spelling import key_of
+from memory.services.facts.locks import learning_lock
+from memory.services.subjects.proposals import subject_reviews_open
+from memory.services.subjects.registry import CHANGE, alias_draft, alias_find, subject_change_record, subjects_lock
+from memory.subjects.spelling import is_users, key_of
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
@@ -143,3 +145,38 @@ def _summary_of(subject: Subject, before: dict[str, Any], after: dict[str, Any])
         said.append("it is the user" if after["is_user"] else "it is not the user")
     text = ", ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if "name" in after else f"“{subject.name}”: {text}."
+
+
+@agent_transaction()
+def subject_create(
+    *,
+    agent: Agent,
+    name: str,
+    by: Principal,
+    persona: str = Persona.ACTOR,
+    kind: str = Subject.Kind.OTHER,
+    is_user: bool = False,
+) -> Subject:
+    """Enter a subject called `name` in the memory of `persona`. Only people.
+
+    Raises Conflict where a spelling certainly means a known subject, Invalid, NotAllowed.
+    """
+    by.require(CHANGE, agent)
+    if persona != by.persona:
+        by.require(VIEW_SUBCONSCIOUS, agent)
+    choice_check("persona", persona, Persona.values)
+    choice_check("kind", kind, Subject.Kind.values)
+    name = visible_text_check("name", name, MAX_SPELLING_CHARACTERS, required=True)
+    if not key_of(name):
+        raise Invalid("Enter a name with visible characters.", field="name")
+    learning_lock(agent, persona)
+    known = alias_find(agent=agent, persona=persona, spelling=name)
+    if known is not None:
+        raise Conflict(f"“{name}” is already a name of “{known.subject.name}”.", subject=str(known.subject_id))
+    subject = Subject.objects.create(agent=agent, persona=persona, name=name, kind=kind)
+    alias_draft(subject, name, SubjectAlias.Origin.GIVEN).save(force_insert=True)
+    subject_change_record(subject, SubjectChange.Action.CREATED, by, summary=f"“{name}” was added.")
+    if is_user or is_users(name):
+        user_take(subject)
+    subject_reviews_open(subject, name)
+    return subject

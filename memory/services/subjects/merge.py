@@ -12,8 +12,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.subjects.locks import aliases_of, subjects_lock
-from memory.services.subjects.records import quoted, subject_change_record
+from memory.services.subjects.registry import aliases_of, quoted, subject_change_record, subjects_lock
 from memory.subjects.spelling import is_users
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import text_check

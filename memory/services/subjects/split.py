@@ -9,9 +9,7 @@ from identity.services.agent_lock import agent_transaction
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.policy import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
-from memory.services.subjects.locks import aliases_of, subjects_lock
-from memory.services.subjects.records import quoted, subject_change_record
-from memory.services.subjects.registry import alias_draft
+from memory.services.subjects.registry import alias_draft, aliases_of, quoted, subject_change_record, subjects_lock
 from memory.subjects.spelling import key_of
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import text_check, visible_text_check

@@ -8,8 +8,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.services.reviews.states import reviews_settle
-from memory.services.subjects.locks import subjects_lock
-from memory.services.subjects.records import Action
+from memory.services.subjects.registry import Action, subjects_lock
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 

@@ -16,7 +16,7 @@ from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.webhooks import webhook_create
 from memory.models import Censor, Decision, Document, Episode, Fact, Procedure
-from memory.services.subjects.create import subject_create
+from memory.services.subjects.edit import subject_create
 from nousweb.console.common import list_export
 from nousweb.console.common.audit_phrases import AUDIT_PHRASES
 from tests.factories import (
