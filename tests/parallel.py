@@ -46,9 +46,13 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """By folder, as FIRST says, and in each the files with the most tests first; the order within a file stays."""
+    """By folder, as FIRST says, and in each the units with the most tests first; a unit keeps its order."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    tests = Counter(item.path for item in items)
-    ranks = {path: FIRST.index(path.parent.name) if path.parent.name in FIRST else len(FIRST) for path in tests}
-    items.sort(key=lambda item: (ranks[item.path], -tests[item.path], item.path))
+
+    def rank(item: pytest.Item) -> tuple[int, int, str]:
+        file, folder = item.nodeid.partition("::")[0], item.path.parent.name
+        return FIRST.index(folder) if folder in FIRST else len(FIRST), -tests[unit_of(file)], file
+
+    tests = Counter(unit_of(item.nodeid.partition("::")[0]) for item in items)
+    items.sort(key=rank)
