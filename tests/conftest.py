@@ -30,6 +30,7 @@ from memory.policy import autonomy
 from nousweb.database.distribute import distribute
 from nousweb.lib.distribution import is_distributed
 from tests.baseline import Baseline
+from tests.browser import chromium  # noqa: F401  (a fixture)
 from tests.cluster import CITUS_URL, SHARDS
 from tests.database import product_rights
 from tests.embeddings import batches_run_once, questions_forgotten

@@ -11,7 +11,6 @@ import re
 from playwright.sync_api import expect
 
 from tests.docs.snippets import PROJECT
-from tests.e2e.conftest import chromium  # noqa: F401
 
 FILE = os.environ.get("CONSOLE_PICTURE", "")
 MOST_BYTES = 300_000
@@ -23,7 +22,7 @@ SHOWN = (
 """Texts of the picture, which the page must still have."""
 
 
-def test_console_still_is_as_the_picture_of_the_readme_shows_it(demo, chromium):  # noqa: F811
+def test_console_still_is_as_the_picture_of_the_readme_shows_it(demo, chromium):
     page = chromium.new_page(base_url=demo.address, viewport={"width": 1440, "height": 900}, color_scheme="light")
     page.goto("/login/")
     page.get_by_label("Username").fill("reviewer")

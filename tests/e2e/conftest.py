@@ -1,48 +1,21 @@
 """A real Chromium against a live server. Pages keep what the browser complained of, and must not."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.http import signed_in
 
-# The first has no window to draw around its pages, which takes a sixth of the time.
-CHROMIUM_NAMES = (
-    "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
-)  # fmt: skip
-CHROMIUM_ARGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
 PATIENCE = 45_000
 """Milliseconds until what does not come is missed: a busy machine may stand still for as long."""
 expect.set_options(timeout=PATIENCE)
 # A refusal is an answer that some tests ask for; the browser reports it as an error. htmx reports as one that a newer
 # request took an older one's place; what fails by itself is also reported by another name.
 EXPECTED_COMPLAINTS = ("the server responded with a status of 4", "htmx:afterRequest", "htmx:sendAbort")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-    if path is None:
-        missing = "BROWSER TESTS DID NOT RUN: no Chromium is installed (on Debian: apt install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_ARGS))
-        yield browser
-        browser.close()
 
 
 OpenPage = Callable[..., Page]

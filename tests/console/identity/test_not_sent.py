@@ -67,12 +67,12 @@ def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposa
     page = page_of(bob, reverse("proposal", args=[proposal.pk]))
     assert "of the identity as it would be. A whole prompt may have 3,000 tokens here" in page
     assert "Preferences: none of its" in page
-    assert "not sent:" in page_of(bob, reverse("review"))
+    assert "not sent:" in page_of(bob, reverse("inbox") + "?view=identity")
 
 
 def test_proposal_that_fits_does_not_warn(ada, bob, proposal):
     assert "Not sent" not in page_of(bob, reverse("proposal", args=[proposal.pk]))
-    assert "not sent" not in page_of(bob, reverse("review"))
+    assert "not sent" not in page_of(bob, reverse("inbox") + "?view=identity")
 
 
 def test_preview_of_a_text_warns_while_it_is_typed(ada, bob):
@@ -150,10 +150,10 @@ def test_queue_takes_the_same_statements_for_any_number_of_agents(ada, actor, bo
 
     admin = Principal.of_user(charlie)
     first = wish(ada, actor)
-    few = statements(reverse("review"))
+    few = statements(reverse("inbox") + "?view=identity")
     alone = statements(reverse("proposal", args=[first.pk]))
     for number in range(5):
         agent = agent_create(slug=f"agent-{number}", kind="squire", by=admin)
         wish(agent, make_principal(agent))
-    assert statements(reverse("review")) == few
+    assert statements(reverse("inbox") + "?view=identity") == few
     assert statements(reverse("proposal", args=[first.pk])) == alone
