@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-FIRST = ("docs", "e2e", "platform", "interfaces", "security", "memory", "context")
+FIRST = ("docs", "e2e", "platform", "interfaces", "security", "api", "memory", "context")
 """Folders in the order in which they begin. Of real programs and browsers, one that began last would have a core for
 itself."""
 
