@@ -7,16 +7,15 @@ class ContextConfig(AppConfig):
 
     def ready(self) -> None:
         from context.expectations.jobs import EXPECTATION_CHECK, HANDLER, checks_queue
-        from context.expectations.schemas import EXPECTATION_BODIES
         from context.models import ContextRun, Expectation
         from context.services.erasure import context_erase, expectations_erase
-        from identity.services.change_bodies import bodies
+        from identity.services.change_bodies import bodies, body_loader
         from memory.lifecycle.handlers import HANDLERS
         from memory.lifecycle.runner import job_sources
         from memory.services.erasure import erasers, large_tables
         from memory.transfer.export_tables import TABLES
 
-        bodies.update(EXPECTATION_BODIES)
+        bodies["expectation"] = body_loader(Expectation.objects.all, "context.expectations.schemas.ExpectationOut")
         erasers.extend([context_erase, expectations_erase])
         large_tables.append(ContextRun)
         HANDLERS[HANDLER] = EXPECTATION_CHECK

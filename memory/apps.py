@@ -13,10 +13,10 @@ class MemoryConfig(AppConfig):
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.services.agents import profile_sources
         from identity.services.change_bodies import bodies
-        from memory.api.change_bodies import memory_bodies
         from memory.lifecycle.runner import requeuer_start
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.selectors import profile_texts
+        from memory.services.change_bodies import memory_bodies
         from memory.services.erasure import erasers
         from memory.services.erasure.imports import imports_erase
         from memory.services.erasure.jobs import jobs_erase

@@ -1,6 +1,5 @@
 """Request and response schemas of the API of expectations."""
 
-from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -12,8 +11,6 @@ from context.api.schemas import ContextIn
 from context.expectations import policy
 from context.expectations.services import result_of, state_of
 from context.models import Expectation, ExpectationResult
-from identity.models import Agent
-from identity.services.change_bodies import Bodies, BodyLoader
 from memory.api.types import PersonaName
 from memory.models import ItemType
 from memory.policy import MAX_SESSION_CHARACTERS
@@ -156,11 +153,3 @@ class ExpectationRunOut(Schema):
 
 class ResultsOut(Schema):
     items: list[ResultOut] = Field(description="The latest first, at most 200")
-
-
-def _bodies(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
-    rows = Expectation.objects.filter(agent=agent, persona__in=personas, pk__in=ids)
-    return {str(row.pk): ExpectationOut.from_orm(row).model_dump(mode="json") for row in rows}
-
-
-EXPECTATION_BODIES: dict[str, BodyLoader] = {"expectation": _bodies}

@@ -7,8 +7,11 @@ belong to one of the personas.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
+
 from identity.models import Agent, Change, ChangeProposal, IdentityVersion
-from identity.schemas.identity import ProposalOut, VersionOut
+from identity.schemas.identity import VersionOut
 
 Bodies = dict[str, dict[str, Any]]
 BodyLoader = Callable[[Agent, Collection[str], Sequence[str]], Bodies]
@@ -53,15 +56,28 @@ def changes_json(
     ]
 
 
+def body_loader(rows: Callable[[], QuerySet], schema: str) -> BodyLoader:
+    """A loader of `rows`, which have an agent and a persona, as the schema with this dotted name shows them.
+
+    The schema is imported at the first request: commands and workers start sooner without the modules of the API.
+    """
+
+    def load(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+        shown = import_string(schema)
+        found = rows().filter(agent=agent, persona__in=personas, pk__in=ids)
+        return {str(row.pk): shown.from_orm(row).model_dump(mode="json") for row in found}
+
+    return load
+
+
 def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
     rows = IdentityVersion.objects.select_related("previous", "restores").filter(agent=agent, pk__in=ids)
     return {str(row.pk): VersionOut.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
 
 
-def _proposals(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
-    rows = ChangeProposal.objects.select_related("agent", "version")
-    rows = rows.filter(agent=agent, persona__in=personas, pk__in=ids)
-    return {str(row.pk): ProposalOut.from_orm(row).model_dump(mode="json") for row in rows}
-
-
-bodies: dict[str, BodyLoader] = {"identityversion": _versions, "changeproposal": _proposals}
+bodies: dict[str, BodyLoader] = {
+    "identityversion": _versions,
+    "changeproposal": body_loader(
+        lambda: ChangeProposal.objects.select_related("agent", "version"), "identity.schemas.identity.ProposalOut"
+    ),
+}
