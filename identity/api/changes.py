@@ -32,9 +32,9 @@ from identity.services.change_feed import (
     stream_publish,
     streams_of,
 )
-from nousweb.lib.background import stopping
 from nousweb.lib.errors import Invalid, NotAllowed, TooMany
 from nousweb.lib.schemas import Problem
+from nousweb.lib.shutdown import stopping
 
 MAX_CHARACTERS = 200
 MAX_POSITION = 2**62

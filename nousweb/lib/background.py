@@ -12,10 +12,6 @@ import structlog
 from django.db import connections
 from django.utils.module_loading import autodiscover_modules
 
-stopping = Event()
-"""Set once, by the server of the process."""
-
-
 log = structlog.get_logger(__name__)
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -25,7 +25,7 @@ from identity.services.tokens import token_create
 from memory.services.censors import censor_check, censor_create
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
-from nousweb.lib.background import stopping
+from nousweb.lib.shutdown import stopping
 
 
 def record(agent, object_id="x", persona="actor", kind="fact.learned"):

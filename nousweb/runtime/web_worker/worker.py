@@ -19,9 +19,9 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from nousweb.lib.background import stopping
 from nousweb.lib.caller_identity import caller_of, network_of
 from nousweb.lib.recorded_metrics import observe_request
+from nousweb.lib.shutdown import stopping
 from nousweb.runtime.web_worker.admission import Admission, WarmThreadPool
 from nousweb.runtime.web_worker.connection import (
     Connection,
