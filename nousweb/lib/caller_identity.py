@@ -5,9 +5,13 @@ address. Requests with an unknown token are counted per address.
 import hashlib
 import ipaddress
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.http import HttpRequest
+
+if TYPE_CHECKING:
+    # The web server's first process imports this file, without Django's requests.
+    from django.http import HttpRequest
 
 MAX_TOKENS = 10_000
 """Maximum number of remembered tokens; the oldest are forgotten."""
@@ -61,7 +65,7 @@ def _name(authorization: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
 
 
-def client_address(request: HttpRequest) -> str:
+def client_address(request: "HttpRequest") -> str:
     """The client's address; for IPv6 its /64 network, which belongs to one client.
 
     Behind a trusted proxy (NOUS_TRUST_PROXY) it is the last address of X-Forwarded-For, which that proxy wrote; the
