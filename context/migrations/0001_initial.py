@@ -61,6 +61,11 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("kind", ""), _negated=True), fields=("kind",), name="one_profile_per_kind"
+                    ),
+                ],
                 "ordering": ["slug"],
             },
         ),
@@ -87,6 +92,14 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("profile", "version"), name="one_row_per_profile_version"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_current", True)),
+                        fields=("profile",),
+                        name="one_current_profile_version",
+                    ),
+                ],
                 "ordering": ["profile", "-version"],
             },
         ),
@@ -140,6 +153,17 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "-created_at", "-id"], name="context_con_agent_i_1fb6fc_idx"),
+                    models.Index(
+                        fields=["created_at"],
+                        include=("agent", "persona", "tokens", "duration_ms", "responded_at", "outcome"),
+                        name="context_run_figures",
+                    ),
+                    models.Index(
+                        fields=["agent", "fingerprint_id", "-created_at"], name="context_con_agent_i_a900b4_idx"
+                    ),
+                ],
                 "ordering": ["-created_at", "-id"],
                 "permissions": [
                     ("assemble_context", "Can ask for a context"),
@@ -219,6 +243,11 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        fields=["agent", "persona", "-created_at", "-id"], name="context_exp_agent_i_fe3b1d_idx"
+                    ),
+                ],
                 "ordering": ["-created_at", "-id"],
                 "permissions": [("run_expectation", "Can check expectations")],
             },
@@ -255,6 +284,21 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["expectation", "-since"], name="context_exp_expecta_d26abe_idx"),
+                    models.Index(
+                        condition=models.Q(("is_current", True), models.Q(("state", "passed"), _negated=True)),
+                        fields=["agent", "persona"],
+                        name="expectation_broken",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_current", True)),
+                        fields=("expectation",),
+                        name="one_current_expectation_result",
+                    ),
+                ],
                 "ordering": ["-since", "-id"],
             },
         ),
@@ -274,6 +318,11 @@ class Migration(migrations.Migration):
                 ("duration_ms", models.PositiveIntegerField(default=0)),
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent")),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "persona"), name="one_expectation_watch"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="FigureSnapshot",
@@ -291,6 +340,13 @@ class Migration(migrations.Migration):
                     models.ForeignKey(null=True, on_delete=models.CASCADE, related_name="figures", to="identity.agent"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("name", "agent", "persona"), name="one_snapshot", nulls_distinct=False
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="InboxRank",
@@ -332,6 +388,20 @@ class Migration(migrations.Migration):
                 ("run", models.ForeignKey(on_delete=models.CASCADE, related_name="usages", to="context.contextrun")),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        fields=["agent", "item_type", "item_id", "-at"], name="context_mem_agent_i_09115a_idx"
+                    ),
+                    models.Index(fields=["agent", "-at"], name="context_mem_agent_i_5917a9_idx"),
+                    models.Index(
+                        fields=["at"],
+                        include=("agent", "persona", "section", "tokens", "referenced"),
+                        name="usage_figures",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("run", "item_type", "item_id"), name="one_usage_per_run"),
+                ],
                 "ordering": ["-at", "-id"],
             },
         ),
@@ -361,91 +431,5 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("agent", "item_type", "item_id"), name="one_pin_per_memory")
                 ],
             },
-        ),
-        migrations.AddConstraint(
-            model_name="contextprofile",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("kind", ""), _negated=True), fields=("kind",), name="one_profile_per_kind"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="contextprofileversion",
-            constraint=models.UniqueConstraint(fields=("profile", "version"), name="one_row_per_profile_version"),
-        ),
-        migrations.AddConstraint(
-            model_name="contextprofileversion",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("is_current", True)), fields=("profile",), name="one_current_profile_version"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="contextrun",
-            index=models.Index(fields=["agent", "-created_at", "-id"], name="context_con_agent_i_1fb6fc_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="contextrun",
-            index=models.Index(
-                fields=["created_at"],
-                include=("agent", "persona", "tokens", "duration_ms", "responded_at", "outcome"),
-                name="context_run_figures",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="contextrun",
-            index=models.Index(
-                fields=["agent", "fingerprint_id", "-created_at"], name="context_con_agent_i_a900b4_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="expectation",
-            index=models.Index(
-                fields=["agent", "persona", "-created_at", "-id"], name="context_exp_agent_i_fe3b1d_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="expectationresult",
-            index=models.Index(fields=["expectation", "-since"], name="context_exp_expecta_d26abe_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="expectationresult",
-            index=models.Index(
-                condition=models.Q(("is_current", True), models.Q(("state", "passed"), _negated=True)),
-                fields=["agent", "persona"],
-                name="expectation_broken",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="expectationresult",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("is_current", True)), fields=("expectation",), name="one_current_expectation_result"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="expectationwatch",
-            constraint=models.UniqueConstraint(fields=("agent", "persona"), name="one_expectation_watch"),
-        ),
-        migrations.AddConstraint(
-            model_name="figuresnapshot",
-            constraint=models.UniqueConstraint(
-                fields=("name", "agent", "persona"), name="one_snapshot", nulls_distinct=False
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryusage",
-            index=models.Index(fields=["agent", "item_type", "item_id", "-at"], name="context_mem_agent_i_09115a_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="memoryusage",
-            index=models.Index(fields=["agent", "-at"], name="context_mem_agent_i_5917a9_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="memoryusage",
-            index=models.Index(
-                fields=["at"], include=("agent", "persona", "section", "tokens", "referenced"), name="usage_figures"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="memoryusage",
-            constraint=models.UniqueConstraint(fields=("run", "item_type", "item_id"), name="one_usage_per_run"),
         ),
     ]

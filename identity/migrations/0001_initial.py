@@ -272,6 +272,16 @@ class Migration(migrations.Migration):
                 ("hash", models.CharField(max_length=64)),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["kind", "-serial"], name="seals_of_kind"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("agent_id", "persona", "kind", "number"),
+                        name="one_seal_per_number",
+                        nulls_distinct=False,
+                    ),
+                ],
                 "ordering": ["-serial"],
             },
         ),
@@ -373,6 +383,9 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(default=now, editable=False)),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["registered_from", "-created_at"], name="identity_oa_registe_31a9aa_idx"),
+                ],
                 "ordering": ["-created_at", "-pk"],
             },
         ),
@@ -702,6 +715,22 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "-id"], name="identity_au_agent_i_102154_idx"),
+                    models.Index(fields=["action", "-id"], name="identity_au_action_99804c_idx"),
+                    models.Index(fields=["object_type", "object_id", "-id"], name="identity_au_object__b4a12a_idx"),
+                    models.Index(
+                        condition=models.Q(("request_id", ""), _negated=True),
+                        fields=["request_id"],
+                        name="audit_request",
+                    ),
+                    models.Index(
+                        condition=models.Q(("persona", "subconscious"), _negated=True),
+                        fields=["action"],
+                        name="audit_action_shown",
+                    ),
+                    models.Index(fields=["at"], name="identity_au_at_5f6edf_idx"),
+                ],
                 "ordering": ["-id"],
             },
         ),
@@ -728,6 +757,20 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("position__isnull", True)),
+                        fields=["agent", "persona", "id"],
+                        name="change_unpublished",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("position__isnull", False)),
+                        fields=("agent", "persona", "position"),
+                        name="change_position",
+                    ),
+                ],
                 "ordering": ["id"],
             },
         ),
@@ -746,6 +789,11 @@ class Migration(migrations.Migration):
                     models.ForeignKey(on_delete=models.PROTECT, related_name="change_streams", to="identity.agent"),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "persona"), name="one_stream_per_persona"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="DemoTour",
@@ -811,6 +859,14 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "section", "version"), name="one_row_per_version"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_current", True)),
+                        fields=("agent", "section"),
+                        name="one_current_version",
+                    ),
+                ],
                 "ordering": ["agent", "section", "-version"],
             },
         ),
@@ -894,6 +950,15 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "status", "created_at"], name="identity_ch_agent_i_dfbbab_idx"),
+                    models.Index(
+                        condition=models.Q(("status", "pending")),
+                        fields=["status", "expires_at"],
+                        name="pending_expiry",
+                    ),
+                    models.Index(condition=models.Q(("batch__isnull", False)), fields=["batch"], name="proposal_batch"),
+                ],
                 "ordering": ["-created_at"],
                 "permissions": [
                     ("propose_changeproposal", "Can propose a change of identity"),
@@ -945,6 +1010,9 @@ class Migration(migrations.Migration):
                 ("person", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("item_id",), name="one_assignment_per_item"),
+                ],
                 "ordering": ["-at"],
             },
         ),
@@ -970,6 +1038,9 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["item_id", "at"], name="identity_it_item_id_f8f9b1_idx"),
+                ],
                 "ordering": ["at", "id"],
             },
         ),
@@ -990,6 +1061,11 @@ class Migration(migrations.Migration):
                 ("person", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("ended_at", None)), fields=("item_id", "person"), name="one_snooze_each"
+                    ),
+                ],
                 "ordering": ["-at"],
             },
         ),
@@ -1014,16 +1090,11 @@ class Migration(migrations.Migration):
                 ("salts", models.BinaryField()),
                 ("digests", models.BinaryField(null=True)),
             ],
-        ),
-        migrations.AddIndex(
-            model_name="logseal",
-            index=models.Index(fields=["kind", "-serial"], name="seals_of_kind"),
-        ),
-        migrations.AddConstraint(
-            model_name="logseal",
-            constraint=models.UniqueConstraint(
-                fields=("agent_id", "persona", "kind", "number"), name="one_seal_per_number", nulls_distinct=False
-            ),
+            options={
+                "indexes": [
+                    models.Index(fields=["kind", "last_key"], name="leaves_by_key"),
+                ],
+            },
         ),
         migrations.AddField(
             model_name="loghole",
@@ -1046,10 +1117,6 @@ class Migration(migrations.Migration):
             model_name="notification",
             name="person",
             field=models.ForeignKey(on_delete=models.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddIndex(
-            model_name="oauthclient",
-            index=models.Index(fields=["registered_from", "-created_at"], name="identity_oa_registe_31a9aa_idx"),
         ),
         migrations.AddField(
             model_name="apitoken",
@@ -1143,98 +1210,6 @@ class Migration(migrations.Migration):
             model_name="webhookdelivery",
             name="webhook",
             field=models.ForeignKey(on_delete=models.CASCADE, related_name="deliveries", to="identity.webhook"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(fields=["agent", "-id"], name="identity_au_agent_i_102154_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(fields=["action", "-id"], name="identity_au_action_99804c_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(fields=["object_type", "object_id", "-id"], name="identity_au_object__b4a12a_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(
-                condition=models.Q(("request_id", ""), _negated=True), fields=["request_id"], name="audit_request"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(
-                condition=models.Q(("persona", "subconscious"), _negated=True),
-                fields=["action"],
-                name="audit_action_shown",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="auditevent",
-            index=models.Index(fields=["at"], name="identity_au_at_5f6edf_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="change",
-            index=models.Index(
-                condition=models.Q(("position__isnull", True)),
-                fields=["agent", "persona", "id"],
-                name="change_unpublished",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="change",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("position__isnull", False)),
-                fields=("agent", "persona", "position"),
-                name="change_position",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="changestream",
-            constraint=models.UniqueConstraint(fields=("agent", "persona"), name="one_stream_per_persona"),
-        ),
-        migrations.AddConstraint(
-            model_name="identityversion",
-            constraint=models.UniqueConstraint(fields=("agent", "section", "version"), name="one_row_per_version"),
-        ),
-        migrations.AddConstraint(
-            model_name="identityversion",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("is_current", True)), fields=("agent", "section"), name="one_current_version"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="changeproposal",
-            index=models.Index(fields=["agent", "status", "created_at"], name="identity_ch_agent_i_dfbbab_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="changeproposal",
-            index=models.Index(
-                condition=models.Q(("status", "pending")), fields=["status", "expires_at"], name="pending_expiry"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="changeproposal",
-            index=models.Index(condition=models.Q(("batch__isnull", False)), fields=["batch"], name="proposal_batch"),
-        ),
-        migrations.AddConstraint(
-            model_name="itemassignment",
-            constraint=models.UniqueConstraint(fields=("item_id",), name="one_assignment_per_item"),
-        ),
-        migrations.AddIndex(
-            model_name="itemcomment",
-            index=models.Index(fields=["item_id", "at"], name="identity_it_item_id_f8f9b1_idx"),
-        ),
-        migrations.AddConstraint(
-            model_name="itemsnooze",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("ended_at", None)), fields=("item_id", "person"), name="one_snooze_each"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="logleaves",
-            index=models.Index(fields=["kind", "last_key"], name="leaves_by_key"),
         ),
         migrations.AddIndex(
             model_name="loghole",

@@ -902,6 +902,26 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="events", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "persona", "-id"], name="memory_even_agent_i_780004_idx"),
+                    models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-id"],
+                        name="event_of_project",
+                    ),
+                    models.Index(fields=["agent", "persona", "ts", "id"], name="memory_even_agent_i_f2e4ec_idx"),
+                    models.Index(
+                        fields=["agent", "persona", "loop_id", "ts", "id"], name="memory_even_agent_i_429910_idx"
+                    ),
+                    models.Index(fields=["recorded_at"], include=("agent", "persona"), name="event_figures"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("key__isnull", False)),
+                        fields=("agent", "persona", "key"),
+                        name="one_event_per_key",
+                    ),
+                ],
                 "ordering": ["-recorded_at", "-id"],
                 "permissions": [
                     ("view_subconscious", "Can see the subconscious memory of agents"),
@@ -1049,6 +1069,9 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "persona", "active"], name="memory_cens_agent_i_869b76_idx"),
+                ],
                 "ordering": ["-created_at", "-id"],
                 "permissions": [("trigger_censor", "Can check text against censors and count what matches")],
             },
@@ -1145,6 +1168,35 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    django.contrib.postgres.indexes.GinIndex(
+                        condition=models.Q(("active", True)), fields=["namespace"], name="document_of_namespace"
+                    ),
+                    models.Index(fields=["agent", "persona", "-created_at", "-id"], name="document_latest"),
+                    models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-created_at", "-id"],
+                        name="document_of_project",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("active", True)),
+                        fields=("agent", "persona", "address"),
+                        name="document_one_active",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("agent", "persona", "address", "version"), name="document_versions"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("active", True), ("retired_at__isnull", True), ("superseded_by__isnull", True)),
+                            models.Q(("active", False), ("retired_at__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="document_active_until_retired",
+                    ),
+                ],
                 "ordering": ["-created_at", "-id"],
             },
         ),
@@ -1366,6 +1418,16 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        fields=["agent", "persona", "-created_at", "-id"], name="memory_deci_agent_i_dc4842_idx"
+                    ),
+                    models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-created_at", "-id"],
+                        name="decision_of_project",
+                    ),
+                ],
                 "ordering": ["-created_at", "-id"],
             },
         ),
@@ -1436,6 +1498,9 @@ class Migration(migrations.Migration):
                 ("event", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="memory.event")),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("episode", "event"), name="event_once_in_episode"),
+                ],
                 "ordering": ["event_id"],
             },
         ),
@@ -1506,6 +1571,14 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "-created_at", "-id"], name="export_run_of_agent"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("status", "running")), fields=("agent",), name="one_export_of_an_agent_runs"
+                    ),
+                ],
                 "ordering": ["-created_at", "-id"],
             },
         ),
@@ -1670,6 +1743,19 @@ class Migration(migrations.Migration):
                 ("other", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("action", "superseded")), fields=["-at"], name="fact_supersessions"
+                    ),
+                    models.Index(
+                        condition=models.Q(("action", "confirmed"), ("score__isnull", False)),
+                        fields=["-at"],
+                        name="fact_confirmations",
+                    ),
+                    models.Index(
+                        condition=models.Q(("before__has_key", "category")), fields=["at"], name="fact_refiled"
+                    ),
+                ],
                 "ordering": ["-id"],
             },
         ),
@@ -1713,6 +1799,16 @@ class Migration(migrations.Migration):
                 ("imported_at", models.DateTimeField(default=now)),
                 ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
             ],
+            options={
+                "indexes": [
+                    models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("agent", "persona", "system", "key"), name="one_import_per_source_id"
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="ImportRun",
@@ -1769,6 +1865,9 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "-created_at", "-id"], name="import_run_of_agent"),
+                ],
                 "ordering": ["-created_at", "-id"],
                 "permissions": [("import_memory", "Can import memories from a file")],
             },
@@ -1813,6 +1912,17 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="jobs", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status__in", ["done", "dead"]), _negated=True),
+                        fields=["next_attempt_at"],
+                        name="job_due",
+                    ),
+                    models.Index(
+                        fields=["agent", "persona", "-queued_at", "-id"], name="memory_job_agent_i_e40fb0_idx"
+                    ),
+                    models.Index(fields=["status", "-queued_at"], name="memory_job_status_a5ecce_idx"),
+                ],
                 "ordering": ["-queued_at", "-id"],
             },
         ),
@@ -1849,6 +1959,10 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="judge_calls", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["-created_at"], name="memory_judg_created_40cddd_idx"),
+                    models.Index(fields=["agent", "persona", "-created_at"], name="memory_judg_agent_i_0fbc33_idx"),
+                ],
                 "ordering": ["-id"],
             },
         ),
@@ -1903,6 +2017,29 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="loops", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        fields=["agent", "persona", "-last_event_at", "-id"], name="memory_loop_agent_i_303bd4_idx"
+                    ),
+                    models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-last_event_at", "-id"],
+                        name="loop_of_project",
+                    ),
+                    models.Index(
+                        condition=models.Q(("closed_at__isnull", True)), fields=["last_event_at"], name="open_loops"
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("closed_at__isnull", False), ("covered_events__lt", models.F("event_count"))
+                        ),
+                        fields=["closed_at"],
+                        name="stale_loops",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "persona", "loop_id"), name="one_summary_per_loop"),
+                ],
                 "ordering": ["-last_event_at", "-id"],
             },
         ),
@@ -2008,6 +2145,48 @@ class Migration(migrations.Migration):
                 ("old", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("status", "pending")),
+                        fields=["created_at", "id"],
+                        name="memory_review_waiting",
+                    ),
+                    models.Index(
+                        fields=["agent", "persona", "-created_at", "-id"], name="memory_memo_agent_i_c5c7c0_idx"
+                    ),
+                    models.Index(
+                        condition=models.Q(("asked_at__isnull", False)),
+                        fields=["agent", "asked_at"],
+                        name="memory_review_asked",
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "undecided")),
+                        fields=["agent", "persona"],
+                        name="memory_review_undecided",
+                    ),
+                    models.Index(
+                        condition=models.Q(("details__has_key", "blind")), fields=["agent"], name="memory_review_blind"
+                    ),
+                    models.Index(
+                        condition=models.Q(("batch__isnull", False)), fields=["batch"], name="memory_review_batch"
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("kind__in", ["contradiction", "duplicate"]),
+                            ("status__in", ["pending", "joined", "expired", "undecided"]),
+                        ),
+                        fields=["old"],
+                        name="memory_review_old",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("kind__in", ["contradiction", "duplicate"]),
+                            ("status__in", ["pending", "joined", "expired", "undecided"]),
+                        ),
+                        fields=["new"],
+                        name="memory_review_new",
+                    ),
+                ],
                 "ordering": ["created_at", "id"],
                 "permissions": [("review_memory", "Can answer questions about memories")],
             },
@@ -2086,6 +2265,14 @@ class Migration(migrations.Migration):
                 ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "persona", "name", "id"], name="memory_proc_agent_i_50af60_idx"),
+                    models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "name", "id"],
+                        name="procedure_of_project",
+                    ),
+                ],
                 "ordering": ["name", "id"],
             },
         ),
@@ -2227,6 +2414,11 @@ class Migration(migrations.Migration):
                 ("counted_at", models.DateTimeField(default=now)),
                 ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "persona"), name="one_count_per_collection"),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="Subject",
@@ -2265,6 +2457,24 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "persona", "-created_at", "-id"], name="subject_listed"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_user", True)),
+                        fields=("agent", "persona"),
+                        name="subject_one_user_per_persona",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("merged_into__isnull", True),
+                            models.Q(("merged_into", models.F("id")), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="subject_not_into_itself",
+                    ),
+                ],
                 "ordering": ["name", "id"],
             },
         ),
@@ -2304,6 +2514,13 @@ class Migration(migrations.Migration):
                 ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="aliases", to="memory.subject")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "persona", "meaning"], name="subject_alias_meaning"),
+                    django.contrib.postgres.indexes.GinIndex(fields=["blocks"], name="subject_alias_blocks"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("agent", "persona", "key"), name="subject_alias_key"),
+                ],
                 "ordering": ["created_at", "id"],
             },
         ),
@@ -2382,6 +2599,9 @@ class Migration(migrations.Migration):
                 ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="changes", to="memory.subject")),
             ],
             options={
+                "indexes": [
+                    models.Index(fields=["agent", "subject", "-at"], name="subject_change_listed"),
+                ],
                 "ordering": ["-at", "-id"],
             },
         ),
@@ -2410,6 +2630,11 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("agent", "persona", "session_id", "project"), name="one_working_memory_per_session"
+                    ),
+                ],
                 "ordering": ["-updated_at", "-id"],
             },
         ),
@@ -2434,105 +2659,10 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("agent", "persona", "name"), name="attribute_name")],
             },
         ),
-        migrations.AddIndex(
-            model_name="censor",
-            index=models.Index(fields=["agent", "persona", "active"], name="memory_cens_agent_i_869b76_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="document",
-            index=django.contrib.postgres.indexes.GinIndex(
-                condition=models.Q(("active", True)), fields=["namespace"], name="document_of_namespace"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="document",
-            index=models.Index(fields=["agent", "persona", "-created_at", "-id"], name="document_latest"),
-        ),
-        migrations.AddIndex(
-            model_name="document",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-created_at", "-id"],
-                name="document_of_project",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="document",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("active", True)), fields=("agent", "persona", "address"), name="document_one_active"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="document",
-            constraint=models.UniqueConstraint(
-                fields=("agent", "persona", "address", "version"), name="document_versions"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="document",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("active", True), ("retired_at__isnull", True), ("superseded_by__isnull", True)),
-                    models.Q(("active", False), ("retired_at__isnull", False)),
-                    _connector="OR",
-                ),
-                name="document_active_until_retired",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="decision",
-            index=models.Index(
-                fields=["agent", "persona", "-created_at", "-id"], name="memory_deci_agent_i_dc4842_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="decision",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-created_at", "-id"],
-                name="decision_of_project",
-            ),
-        ),
         migrations.AddField(
             model_name="longtermentry",
             name="agent",
             field=models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["agent", "persona", "-id"], name="memory_even_agent_i_780004_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-id"],
-                name="event_of_project",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["agent", "persona", "ts", "id"], name="memory_even_agent_i_f2e4ec_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(
-                fields=["agent", "persona", "loop_id", "ts", "id"], name="memory_even_agent_i_429910_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["recorded_at"], include=("agent", "persona"), name="event_figures"),
-        ),
-        migrations.AddConstraint(
-            model_name="event",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("key__isnull", False)), fields=("agent", "persona", "key"), name="one_event_per_key"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="episodeevent",
-            constraint=models.UniqueConstraint(fields=("episode", "event"), name="event_once_in_episode"),
         ),
         migrations.AddIndex(
             model_name="episode",
@@ -2556,211 +2686,6 @@ class Migration(migrations.Migration):
                 ),
                 name="episode_ends_after_its_start",
             ),
-        ),
-        migrations.AddIndex(
-            model_name="exportrun",
-            index=models.Index(fields=["agent", "-created_at", "-id"], name="export_run_of_agent"),
-        ),
-        migrations.AddConstraint(
-            model_name="exportrun",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("status", "running")), fields=("agent",), name="one_export_of_an_agent_runs"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="factchange",
-            index=models.Index(condition=models.Q(("action", "superseded")), fields=["-at"], name="fact_supersessions"),
-        ),
-        migrations.AddIndex(
-            model_name="factchange",
-            index=models.Index(
-                condition=models.Q(("action", "confirmed"), ("score__isnull", False)),
-                fields=["-at"],
-                name="fact_confirmations",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="factchange",
-            index=models.Index(condition=models.Q(("before__has_key", "category")), fields=["at"], name="fact_refiled"),
-        ),
-        migrations.AddIndex(
-            model_name="importedmemory",
-            index=models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item"),
-        ),
-        migrations.AddConstraint(
-            model_name="importedmemory",
-            constraint=models.UniqueConstraint(
-                fields=("agent", "persona", "system", "key"), name="one_import_per_source_id"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="importrun",
-            index=models.Index(fields=["agent", "-created_at", "-id"], name="import_run_of_agent"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                condition=models.Q(("status__in", ["done", "dead"]), _negated=True),
-                fields=["next_attempt_at"],
-                name="job_due",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["agent", "persona", "-queued_at", "-id"], name="memory_job_agent_i_e40fb0_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["status", "-queued_at"], name="memory_job_status_a5ecce_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="judgecall",
-            index=models.Index(fields=["-created_at"], name="memory_judg_created_40cddd_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="judgecall",
-            index=models.Index(fields=["agent", "persona", "-created_at"], name="memory_judg_agent_i_0fbc33_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="loopsummary",
-            index=models.Index(
-                fields=["agent", "persona", "-last_event_at", "-id"], name="memory_loop_agent_i_303bd4_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="loopsummary",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-last_event_at", "-id"],
-                name="loop_of_project",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="loopsummary",
-            index=models.Index(
-                condition=models.Q(("closed_at__isnull", True)), fields=["last_event_at"], name="open_loops"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="loopsummary",
-            index=models.Index(
-                condition=models.Q(("closed_at__isnull", False), ("covered_events__lt", models.F("event_count"))),
-                fields=["closed_at"],
-                name="stale_loops",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="loopsummary",
-            constraint=models.UniqueConstraint(fields=("agent", "persona", "loop_id"), name="one_summary_per_loop"),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(("status", "pending")), fields=["created_at", "id"], name="memory_review_waiting"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                fields=["agent", "persona", "-created_at", "-id"], name="memory_memo_agent_i_c5c7c0_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(("asked_at__isnull", False)),
-                fields=["agent", "asked_at"],
-                name="memory_review_asked",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(("status", "undecided")), fields=["agent", "persona"], name="memory_review_undecided"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(("details__has_key", "blind")), fields=["agent"], name="memory_review_blind"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(("batch__isnull", False)), fields=["batch"], name="memory_review_batch"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(
-                    ("kind__in", ["contradiction", "duplicate"]),
-                    ("status__in", ["pending", "joined", "expired", "undecided"]),
-                ),
-                fields=["old"],
-                name="memory_review_old",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="memoryreview",
-            index=models.Index(
-                condition=models.Q(
-                    ("kind__in", ["contradiction", "duplicate"]),
-                    ("status__in", ["pending", "joined", "expired", "undecided"]),
-                ),
-                fields=["new"],
-                name="memory_review_new",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="procedure",
-            index=models.Index(fields=["agent", "persona", "name", "id"], name="memory_proc_agent_i_50af60_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="procedure",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "name", "id"],
-                name="procedure_of_project",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="searchstatistics",
-            constraint=models.UniqueConstraint(fields=("agent", "persona"), name="one_count_per_collection"),
-        ),
-        migrations.AddIndex(
-            model_name="subject",
-            index=models.Index(fields=["agent", "persona", "-created_at", "-id"], name="subject_listed"),
-        ),
-        migrations.AddConstraint(
-            model_name="subject",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("is_user", True)), fields=("agent", "persona"), name="subject_one_user_per_persona"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="subject",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("merged_into__isnull", True),
-                    models.Q(("merged_into", models.F("id")), _negated=True),
-                    _connector="OR",
-                ),
-                name="subject_not_into_itself",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="subjectalias",
-            index=models.Index(fields=["agent", "persona", "meaning"], name="subject_alias_meaning"),
-        ),
-        migrations.AddIndex(
-            model_name="subjectalias",
-            index=django.contrib.postgres.indexes.GinIndex(fields=["blocks"], name="subject_alias_blocks"),
-        ),
-        migrations.AddConstraint(
-            model_name="subjectalias",
-            constraint=models.UniqueConstraint(fields=("agent", "persona", "key"), name="subject_alias_key"),
         ),
         migrations.AddIndex(
             model_name="fact",
@@ -2873,16 +2798,6 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="fact_not_by_itself",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="subjectchange",
-            index=models.Index(fields=["agent", "subject", "-at"], name="subject_change_listed"),
-        ),
-        migrations.AddConstraint(
-            model_name="workingmemory",
-            constraint=models.UniqueConstraint(
-                fields=("agent", "persona", "session_id", "project"), name="one_working_memory_per_session"
             ),
         ),
         migrations.AddIndex(
