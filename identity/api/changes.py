@@ -3,38 +3,28 @@
 import base64
 import binascii
 import json
-import time
-from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from threading import Lock
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.db import connection
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from identity.models import Agent, Persona
-from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE, POLL_SECONDS, RETRY_WAIT_SECONDS
+from identity.models import Persona
+from identity.policy.changes import CHANGE_KINDS, LONGEST_WAIT_SECONDS, MAX_PAGE
 from identity.principal import Principal
 from identity.selectors import agent_for
 from identity.services.change_bodies import changes_json
 from identity.services.change_feed import (
-    ChangePage,
     StreamPosition,
     StreamPositions,
-    changes_read,
     kinds_of,
-    stream_publish,
     streams_of,
 )
-from nousweb.lib.errors import Invalid, NotAllowed, TooMany
+from identity.services.change_long_poll import changes_await
+from nousweb.lib.errors import Invalid, NotAllowed
 from nousweb.lib.schemas import Problem
-from nousweb.lib.shutdown import stopping
 
 MAX_CHARACTERS = 200
 MAX_POSITION = 2**62
@@ -67,67 +57,6 @@ def _stream_position(position: object, key: object) -> StreamPosition:
     if not isinstance(key, str) or len(key) > 8 or not set(key) <= set("0123456789abcdef"):
         raise ValueError
     return StreamPosition(position, key)
-
-
-_lock = Lock()
-_waiting: Counter[tuple[str, str]] = Counter()
-
-
-def changes_await(
-    *,
-    agent: Agent,
-    by: Principal,
-    after: StreamPositions,
-    kinds: Collection[str],
-    limit: int,
-    newest: bool = False,
-    seconds: float = 0,
-) -> ChangePage:
-    """The next changes for `by`, waiting up to `seconds` for the first one.
-
-    A reader publishes its own persona's stream, so that it finds everything committed before its request. The other
-    persona's stream is published by its other readers, at the latest by the worker: no lock delays the actor. Raises
-    TooMany if there is no change and too many readers of this caller, or of this process, are waiting.
-    """
-    streams = streams_of(by)
-
-    def read(positions: StreamPositions, newest: bool) -> ChangePage:
-        for persona in streams:
-            if by.token is None or persona == by.persona:
-                stream_publish(agent.pk, persona)
-        return changes_read(agent=agent, streams=streams, after=positions, kinds=kinds, limit=limit, newest=newest)
-
-    page = read(after, newest)
-    if page.changes or not seconds or connection.in_atomic_block:
-        return page
-    deadline = time.monotonic() + seconds
-    with _position(by):
-        while not page.changes and (left := deadline - time.monotonic()) > 0:
-            if stopping.wait(min(POLL_SECONDS, left)):
-                break
-            page = read(page.positions, False)
-    return page
-
-
-@contextmanager
-def _position(by: Principal) -> Iterator[None]:
-    """One of the places for readers that wait: a thread of the web server each."""
-    caller = (by.kind, by.id)
-    most = settings.CHANGE_WAITERS
-    with _lock:
-        if _waiting.total() >= most or _waiting[caller] >= max(1, most // 2):
-            raise TooMany(
-                "Too many readers are waiting for changes. Ask without wait, or retry in a moment.",
-                retry_after=RETRY_WAIT_SECONDS,
-            )
-        _waiting[caller] += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _waiting[caller] -= 1
-            if not _waiting[caller]:
-                del _waiting[caller]
 
 
 class FeedChangeOut(Schema):

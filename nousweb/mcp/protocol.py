@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from identity.principal import Principal
 from nousweb import __version__
 from nousweb.mcp import resources, tools
-from nousweb.mcp.operations import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
+from nousweb.mcp.errors import InvalidParams, InvalidRequest, MethodNotFound, ProtocolError
 
 CATALOGUE_TTL = 3_600_000
 """Milliseconds for which a client may keep the lists, which only a new release changes."""

@@ -8,7 +8,8 @@ import mcp_types as types
 from pydantic_core import to_json
 
 from identity.principal import Principal
-from nousweb.mcp.operations import InvalidParams, Operation
+from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.operations import Operation
 
 JSON = "application/json"
 

@@ -18,7 +18,7 @@ from identity.principal import acting
 from nousweb.access.api_authentication import TokenAuth
 from nousweb.access.oauth.views import challenge, resource_of
 from nousweb.lib.problem_documents import problem
-from nousweb.mcp.operations import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
+from nousweb.mcp.errors import HeaderMismatch, InvalidParams, NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
 
 PREFIX, SUFFIX = "=?base64?", "?="

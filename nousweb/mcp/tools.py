@@ -9,7 +9,8 @@ import mcp_types as types
 from pydantic_core import to_json
 
 from identity.principal import Principal
-from nousweb.mcp.operations import Answer, InvalidParams, Operation, self_contained
+from nousweb.mcp.errors import InvalidParams
+from nousweb.mcp.operations import Answer, Operation, self_contained
 
 RETRIED = (429, 503)
 

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from identity.principal import Principal, acting
 from identity.services.tokens import token_authenticate
-from nousweb.mcp.operations import NotJson, ProtocolError, UnsupportedVersion
+from nousweb.mcp.errors import NotJson, ProtocolError, UnsupportedVersion
 from nousweb.mcp.protocol import answer, batch_answers, envelope, error_message, result_message, unexpected_error
 
 TOKEN_VARIABLE = "NOUS_TOKEN"  # noqa: S105
