@@ -26,12 +26,10 @@ from context.services.context import context_assemble, context_outcome, context_
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug
-from nousweb.lib.schemas import Problem, part_of, raw_json_response
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, part_of, raw_json_response
 from nousweb.lib.tracing import trace_id
 
 router = Router(tags=["context"])
-
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
 def _principal(request: HttpRequest) -> Principal:
@@ -50,9 +48,7 @@ def context_post(request: HttpRequest, payload: ContextIn, agent: AgentSlug = ""
     return raw_json_response(_prompt(record, explain=payload.explain))
 
 
-@router.post(
-    "/context/{run_id}/response", response={200: ResponseOut, **REFUSALS, 409: Problem}, summary="Report the answer"
-)
+@router.post("/context/{run_id}/response", response={200: ResponseOut, **CHANGE_REFUSALS}, summary="Report the answer")
 def context_response(request: HttpRequest, run_id: UUID, payload: ResponseIn) -> Any:
     """The included memories that the answer referred to; later searches prefer memories that were used.
 

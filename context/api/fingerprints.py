@@ -15,12 +15,10 @@ from context.selectors import outcomes_view_check
 from identity.principal import Principal
 from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
-from nousweb.lib.schemas import Moment, Problem
+from nousweb.lib.schemas import REFUSALS, Moment
 from nousweb.lib.validation import moment_check
 
 router = Router(tags=["context"])
-
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
 class FingerprintOut(Schema):

@@ -13,7 +13,7 @@ from context.selectors import run_called
 from context.services.recall import recall_expand, recall_search
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import CHANGE_REFUSALS, principal
+from memory.api.common import principal
 from memory.api.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName
 from memory.models.project_scope import ProjectScope, scope_check
 from memory.persona import memory_of
@@ -24,7 +24,7 @@ from memory.selectors.screened_answers import memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Moment, raw_json_response
+from nousweb.lib.schemas import CHANGE_REFUSALS, Moment, raw_json_response
 
 
 class RecallItem(Schema):

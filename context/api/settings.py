@@ -29,11 +29,10 @@ from memory.policy.autonomy import (
 )
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
-from nousweb.lib.schemas import Input, Problem, fields_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of
 
 router = Router(tags=["settings"])
 
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 VersionNumber = Annotated[int, Field(ge=0, le=2_000_000_000)]
 Reason = Annotated[str, text(MAX_REASON_CHARACTERS)]
 
@@ -153,7 +152,7 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
     return settings_get(agent=agent_for(by, agent), by=by)
 
 
-@router.put("/settings", response={200: SettingsOut, 409: Problem, **REFUSALS}, summary="Change them (people)")
+@router.put("/settings", response={200: SettingsOut, **CHANGE_REFUSALS}, summary="Change them (people)")
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
     by = _principal(request)

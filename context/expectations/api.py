@@ -35,12 +35,10 @@ from identity.selectors import agent_for
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
 from nousweb.lib.errors import Invalid
 from nousweb.lib.keyset_page import keyset_page
-from nousweb.lib.schemas import Problem
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS
 
 router = Router(tags=["expectations"])
 
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
-CHANGE_REFUSALS = {**REFUSALS, 409: Problem}
 MAX_RESULTS = 200
 
 

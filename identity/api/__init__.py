@@ -30,7 +30,7 @@ from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
 from nousweb.lib.constrained_types import AgentSlug, PageLimit
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.schemas import Problem
+from nousweb.lib.schemas import REFUSALS, Problem
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens
 
@@ -41,7 +41,6 @@ VersionNumber = Annotated[int, Field(ge=1, le=2_000_000_000)]
 
 _ETAG_PAIR = re.compile(r"(?P<section>[a-z]+)=(?P<version>\d{1,9})")
 _ETAG = re.compile(rf'(W/)?"({_ETAG_PAIR.pattern}(,[a-z]+=\d{{1,9}})*)?"')
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
 
 
 def _principal(request: HttpRequest) -> Principal:
@@ -135,7 +134,7 @@ def section_diff(
 
 @router.put(
     "/identity/{section}",
-    response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut | Problem, 429: Problem, **REFUSALS},
+    response={200: ChangeOut, 202: ChangeOut, 409: StaleBaseOut | Problem, 429: None, **REFUSALS},
     summary="Change a section, or propose to",
 )
 def section_put(

@@ -24,7 +24,7 @@ from identity.services.change_feed import (
 )
 from identity.services.change_long_poll import changes_await
 from nousweb.lib.errors import Invalid, NotAllowed
-from nousweb.lib.schemas import Problem
+from nousweb.lib.schemas import REFUSALS
 
 MAX_CHARACTERS = 200
 MAX_POSITION = 2**62
@@ -80,11 +80,10 @@ class FeedOut(Schema):
 
 router = Router(tags=["changes"])
 
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 410: Problem, 422: Problem, 429: Problem}
 NOW = "now"
 
 
-@router.get("/changes", response={200: FeedOut, **REFUSALS}, summary="What has happened since")
+@router.get("/changes", response={200: FeedOut, **REFUSALS, 410: None, 429: None}, summary="What has happened since")
 def changes_list(
     request: HttpRequest,
     agent: str = "",

@@ -19,7 +19,7 @@ from identity.services.webhooks import (
     webhooks_of,
 )
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Input, Problem
+from nousweb.lib.schemas import CHANGE_REFUSALS, Input
 
 Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]
 
@@ -97,17 +97,18 @@ class ReplayOut(Schema):
 
 
 router = Router(tags=["webhooks"])
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 409: Problem, 422: Problem}
 
 
-@router.get("/webhooks", response={200: WebhooksOut, **REFUSALS}, summary="List webhooks (people)")
+@router.get("/webhooks", response={200: WebhooksOut, **CHANGE_REFUSALS}, summary="List webhooks (people)")
 def webhooks_list(request: HttpRequest, agent: str = "") -> Any:
     """The webhooks of an agent; none of the subconscious without the right to it."""
     by = _by(request)
     return {"items": list(webhooks_of(agent_for(by, agent), by))}
 
 
-@router.post("/webhooks", response={201: WebhookMadeOut, **REFUSALS}, summary="Let an address know of changes (people)")
+@router.post(
+    "/webhooks", response={201: WebhookMadeOut, **CHANGE_REFUSALS}, summary="Let an address know of changes (people)"
+)
 def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> Any:
     """Sends changes to an address from now on. The response contains the secret, which cannot be shown again."""
     by = _by(request)
@@ -115,14 +116,16 @@ def webhooks_post(request: HttpRequest, payload: WebhookIn, agent: str = "") -> 
     return Status(201, {**WebhookOut.from_orm(webhook).dict(), "secret": secret})
 
 
-@router.patch("/webhooks/{webhook_id}", response={200: WebhookOut, **REFUSALS}, summary="Change a webhook (people)")
+@router.patch(
+    "/webhooks/{webhook_id}", response={200: WebhookOut, **CHANGE_REFUSALS}, summary="Change a webhook (people)"
+)
 def webhooks_patch(request: HttpRequest, webhook_id: UUID, payload: WebhookPatch, agent: str = "") -> Any:
     """Changes the given fields. Changes made while it was paused are sent after it is resumed."""
     by = _by(request)
     return webhook_update(webhook=_webhook(by, agent, webhook_id), by=by, **payload.dict())
 
 
-@router.delete("/webhooks/{webhook_id}", response={204: None, **REFUSALS}, summary="Delete a webhook (people)")
+@router.delete("/webhooks/{webhook_id}", response={204: None, **CHANGE_REFUSALS}, summary="Delete a webhook (people)")
 def webhooks_delete(request: HttpRequest, webhook_id: UUID, agent: str = "") -> Any:
     """Deletes it with the records of its messages."""
     by = _by(request)
@@ -131,7 +134,9 @@ def webhooks_delete(request: HttpRequest, webhook_id: UUID, agent: str = "") -> 
 
 
 @router.get(
-    "/webhooks/{webhook_id}/deliveries", response={200: DeliveriesOut, **REFUSALS}, summary="What was sent (people)"
+    "/webhooks/{webhook_id}/deliveries",
+    response={200: DeliveriesOut, **CHANGE_REFUSALS},
+    summary="What was sent (people)",
 )
 def deliveries_list(
     request: HttpRequest,
@@ -152,7 +157,9 @@ def deliveries_list(
     return {"items": items, "next": items[-1].number if len(page) > limit else None}
 
 
-@router.post("/webhooks/{webhook_id}/replay", response={200: ReplayOut, **REFUSALS}, summary="Send again (people)")
+@router.post(
+    "/webhooks/{webhook_id}/replay", response={200: ReplayOut, **CHANGE_REFUSALS}, summary="Send again (people)"
+)
 def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, agent: str = "") -> Any:
     """Resends one message, or all that failed permanently."""
     by = _by(request)

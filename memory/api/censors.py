@@ -8,13 +8,13 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnySeverity, CensorMatch, PersonaName, Quarantined, Remark, Severity, TrustName
 from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, PageCursor, PageLimit
-from nousweb.lib.schemas import Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
 
 # The service says what is wrong with one, and what would do instead.
 Pattern = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS})]

@@ -11,10 +11,6 @@ from identity.selectors import agent_for
 from memory.persona import PersonaMemory, memory_of
 from nousweb.lib.errors import NotFound
 from nousweb.lib.keyset_page import keyset_page
-from nousweb.lib.schemas import Problem
-
-REFUSALS = {401: Problem, 403: Problem, 404: Problem, 422: Problem}
-CHANGE_REFUSALS = {**REFUSALS, 409: Problem}
 
 Row = TypeVar("Row", bound=Model)
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import (
     AnyDecisionOutcome,
     AnyStakes,
@@ -37,7 +37,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
 )
 from nousweb.lib.errors import Invalid
-from nousweb.lib.schemas import Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
 
 
 class DecisionIn(MemoryIn):

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyTrust, MemoryIn, MemoryOut, Remark
 from memory.policy import (
     MAX_DOCUMENT_KEY_CHARACTERS,
@@ -41,7 +41,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
     entry,
 )
-from nousweb.lib.schemas import Input, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, page_of
 
 Label = Annotated[Composed, entry(MAX_NAMESPACE_CHARACTERS)]
 Namespace = Annotated[list[Label], Field(min_length=1, max_length=MAX_NAMESPACE_LABELS)]

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.events import Id
 from memory.api.types import (
     AnyEpisodeOutcome,
@@ -27,7 +27,7 @@ from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, 
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, entry, text
-from nousweb.lib.schemas import Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, list_page, principal, row_of
+from memory.api.common import list_page, principal, row_of
 from memory.api.types import AnyPersona, AnyTrust, EventKindName, PersonaName, Quarantined, TrustName
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
@@ -25,7 +25,7 @@ from memory.services.events import events_record
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
-from nousweb.lib.schemas import Moment, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Moment, page_of
 from nousweb.lib.validation import choice_check, moment_check, text_check
 
 Id = Annotated[str, BeforeValidator(str)]

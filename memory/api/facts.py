@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, Field, model_validator
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyScope, AnyTrust, MemoryIn, MemoryOut, MemoryPatch, Remark, RequiredContent
 from memory.models.valid_time import Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
@@ -35,7 +35,7 @@ from nousweb.lib.constrained_types import (
     Word,
     text,
 )
-from nousweb.lib.schemas import Input, Moment, fields_of, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, Moment, fields_of, page_of
 from nousweb.lib.validation import moment_check
 
 

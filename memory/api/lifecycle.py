@@ -8,11 +8,12 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import REFUSALS, caller, list_page
+from memory.api.common import caller, list_page
 from memory.api.types import AnyJobStatus, JobStatus, PersonaName
 from memory.models import Job
 from memory.selectors.filters import JobFilter
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, PageCursor, PageLimit
+from nousweb.lib.schemas import REFUSALS
 
 router = Router()
 

@@ -10,7 +10,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from identity.selectors import agent_for
-from memory.api.common import REFUSALS, list_page, principal
+from memory.api.common import list_page, principal
 from memory.api.events import EventOut, Id, personas_narrow
 from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona, PersonaName
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
@@ -31,7 +31,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
 )
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Moment
+from nousweb.lib.schemas import REFUSALS, Moment
 from nousweb.lib.validation import moment_check, text_check
 
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyTrust, Content, MemoryIn, MemoryOut, MemoryPatch, Remark, RemarkEntry
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.selectors.filters import ProcedureFilter
@@ -23,7 +23,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
     text,
 )
-from nousweb.lib.schemas import Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
 
 Name = Annotated[str, text(MAX_NAME_CHARACTERS, min_length=1)]
 Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.facts import FactOut
 from memory.api.types import AnyReviewKind, Content, PersonaName, Remark, ReviewKind, ReviewStatus
 from memory.selectors.filters import ReviewFilter
@@ -17,7 +17,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import review_undo
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
-from nousweb.lib.schemas import Input, fields_of, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, page_of
 
 
 class ReviewReasonOut(Schema):

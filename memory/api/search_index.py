@@ -9,11 +9,12 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from identity.selectors import agent_for
-from memory.api.common import REFUSALS, principal
+from memory.api.common import principal
 from memory.persona import memory_of
 from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
+from nousweb.lib.schemas import REFUSALS
 
 router = Router()
 

@@ -9,7 +9,7 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from identity.models import Agent
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller, list_page, row_of
+from memory.api.common import caller, list_page, row_of
 from memory.api.types import PersonaName, Remark
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.models.subjects import MAX_SPELLING_CHARACTERS
@@ -23,7 +23,7 @@ from memory.services.subjects.registry import CHANGE, VIEW
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, OneOf, PageCursor, PageLimit, text
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional
 
 SubjectKind = Annotated[str, OneOf(*Subject.Kind.values)]
 AnySubjectKind = Annotated[str, OneOf("", *Subject.Kind.values)]

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import CHANGE_REFUSALS, REFUSALS, caller
+from memory.api.common import caller
 from memory.api.types import PersonaName, Remark, RequiredRemark
 from memory.models import WorkingMemory
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
@@ -22,7 +22,7 @@ from memory.services.working_memory import (
 )
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import Input
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input
 
 
 class WorkingIn(Input):

@@ -158,8 +158,8 @@ class Api(NinjaAPI):
                 responses = {str(status): response for status, response in operation["responses"].items()}
                 for status, response in responses.items():
                     if int(status) >= 400:
-                        (schema,) = response["content"].values()
-                        response["content"] = {"application/problem+json": schema}
+                        declared = response.get("content", {}).values()
+                        response["content"] = dict.fromkeys(problem, *declared) if declared else problem
                 responses["default"] = {"description": "Any other refusal", "content": problem}
                 operation["responses"] = responses
         return document

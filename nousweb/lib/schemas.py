@@ -131,6 +131,11 @@ def page_of(item: type[Schema], name: str = "") -> type[Schema]:
     )
 
 
+REFUSALS: dict[int, None] = dict.fromkeys((401, 403, 404, 422))
+"""The refusals of most operations. The API's document says of each status from 400 on that its body is a `Problem`."""
+CHANGE_REFUSALS: dict[int, None] = {**REFUSALS, 409: None}
+
+
 class Problem(Schema):
     """An error as application/problem+json (RFC 9457); further members depend on `code`."""
 
