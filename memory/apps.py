@@ -20,8 +20,7 @@ class MemoryConfig(AppConfig):
         from memory.services.erasure import erasers
         from memory.services.erasure.imports import imports_erase
         from memory.services.erasure.jobs import jobs_erase
-        from memory.transfer.export_runs import exports_erase
-        from memory.transfer.import_runs import imports_stop
+        from memory.transfer.file_runs import runs_erase
         from memory.types import MEMORY_TYPES
 
         for one in MEMORY_TYPES.values():
@@ -32,5 +31,5 @@ class MemoryConfig(AppConfig):
         bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})
-        erasers.extend([jobs_erase, imports_erase, imports_stop, exports_erase])
+        erasers.extend([jobs_erase, imports_erase, runs_erase])
         post_spawn.connect(requeuer_start, dispatch_uid="memory.lifecycle.requeuer")

@@ -12,8 +12,7 @@ from memory.services.reviews.states import reviews_expire
 from memory.services.search_index.agent_languages import words_reread
 from memory.services.search_index.reembedding import collections_refresh, new_rows_embed, reembed_continue
 from memory.services.search_index.row_embedding import index_retry
-from memory.transfer.export_runs import exports_expire
-from memory.transfer.import_runs import runs_expire
+from memory.transfer.file_runs import runs_expire
 from nousweb.lib.background import task
 
 
@@ -112,4 +111,4 @@ def renew_samples() -> int:
 @task(minutes=24 * 60)
 def purge_runs() -> int:
     """Delete old job records and expired files."""
-    return runner.purge_done_jobs() + runs_expire() + exports_expire()
+    return runner.purge_done_jobs() + runs_expire()

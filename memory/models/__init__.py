@@ -6,10 +6,9 @@ from memory.models.decisions import Decision
 from memory.models.documents import Document
 from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
-from memory.models.export_runs import ExportRun
 from memory.models.facts import Fact, FactChange
+from memory.models.file_runs import FileRun
 from memory.models.import_provenance import ImportedMemory
-from memory.models.import_runs import ImportRun
 from memory.models.jobs import Job
 from memory.models.judge_calls import JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
@@ -38,10 +37,9 @@ __all__ = [
     "Event",
     "EventKind",
     "EventSequence",
-    "ExportRun",
     "Fact",
     "FactChange",
-    "ImportRun",
+    "FileRun",
     "ImportedMemory",
     "IndexStatus",
     "ItemType",

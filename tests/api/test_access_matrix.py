@@ -33,8 +33,7 @@ from memory.services.episodes import episode_open
 from memory.services.facts import fact_learn
 from memory.services.procedures import procedure_create
 from memory.services.working_memory import working_item_add, working_thread_open
-from memory.transfer.export_runs import export_start
-from memory.transfer.import_runs import run_create
+from memory.transfer.file_runs import export_start, import_create
 from nousweb.api import api as the_api
 from tests.http import ApiClient, markup, signed_in
 
@@ -499,7 +498,7 @@ class World:
             "webhook_id": webhook_create(
                 agent=ada, url="https://example.org/", scopes=["memory:read"], by=Principal.of_system("tests")
             )[0].pk,
-            "import_id": run_create(
+            "import_id": import_create(
                 agent=ada, file_name="a.jsonl", file_bytes=9, by=Principal.of_user(request.getfixturevalue("charlie"))
             ).pk,
             "export_id": export_start(agent=ada, by=Principal.of_user(request.getfixturevalue("charlie"))).pk,

@@ -29,9 +29,8 @@ from memory.models import (
     Document,
     Episode,
     Event,
-    ExportRun,
     Fact,
-    ImportRun,
+    FileRun,
     Job,
     MemoryReview,
     Procedure,
@@ -47,8 +46,8 @@ from memory.services.facts import fact_invalidate, fact_learn, fact_supersede
 from memory.services.procedures import procedure_create
 from memory.services.reviews.open_review import escalation_announce
 from memory.services.working_memory import working_item_add, working_thread_open
-from memory.transfer.export_runs import export_start, export_work
-from memory.transfer.import_runs import run_create, run_receive, run_work
+from memory.transfer.file_run_work import run_work
+from memory.transfer.file_runs import export_start, import_create, import_receive
 from nousweb.access.second_factor_step import CODE, PROOF
 from tests.e2e.conftest import AXE, assert_accessible, assert_keys_work
 from tests.factories import PASSWORD
@@ -210,9 +209,9 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "health, a list": ("agent_health_list", of_ada("contested"), ""),
     "health, tokens": ("agent_health_ledger", of_ada(), ""),
     "imports": ("agent_imports", of_ada(), ""),
-    "import": ("agent_import", memory(ImportRun), ""),
+    "import": ("agent_import", memory(FileRun, kind="import"), ""),
     "playground": ("agent_playground", of_ada(), ""),
-    "export": ("agent_export", memory(ExportRun), ""),
+    "export": ("agent_export", memory(FileRun, kind="export"), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
     "context, empty": ("agent_context", of_ada(), ""),
@@ -351,12 +350,12 @@ def story(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
     expectations_verify(agent=ada, by=by)
     lines = b'{"record": "fact", "content": "The mole is long."}\n{"record": "fact", "content": " "}\n'
     admin = Principal.of_user(charlie)
-    uploaded = run_create(
+    uploaded = import_create(
         agent=ada, file_name="notes.jsonl", file_bytes=len(lines), by=admin, options={"skip_refused": True}
     )
-    run_receive(run=uploaded, offset=0, part=lines, by=admin)
+    import_receive(run=uploaded, offset=0, part=lines, by=admin)
     run_work(uploaded.pk)
-    export_work(export_start(agent=ada, by=admin).pk)
+    run_work(export_start(agent=ada, by=admin).pk)
 
 
 def remember(ada: Agent, actor: Principal, by: Principal) -> None:

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, Route, expect
 
 from identity.models import Agent
 from memory.lifecycle.runner import job_run
-from memory.models import Fact, ImportRun, Job
-from nousweb.console.memory.views import imports
+from memory.models import Fact, FileRun, Job
+from nousweb.console.memory.views import file_runs
 from tests.e2e.conftest import press_key
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_uploaded_checked_and_imported(
     log_in: Callable[..., Page], ada: Agent, charlie: User, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "MAX_PART_BYTES", 64)
+    monkeypatch.setattr(file_runs, "MAX_PART_BYTES", 64)
     page = log_in(charlie, width=390)
     page.goto("/agents/ada/imports/")
     page.get_by_label("File", exact=True).set_input_files(file)
@@ -49,7 +49,7 @@ def test_a_file_is_uploaded_checked_and_imported(
     expect(page.get_by_text("Running")).to_be_visible()
     work()
     expect(page.get_by_role("heading", name="Imported")).to_be_visible()
-    page.locator("#import-state").get_by_role("link", name=re.compile("^fact ")).first.click()
+    page.locator("#run-state").get_by_role("link", name=re.compile("^fact ")).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Fact")
     expect(page.get_by_text("The harbour light number").first).to_be_visible()
     assert Fact.objects.count() == 3
@@ -67,11 +67,11 @@ def test_an_upload_is_cancelled_and_a_run_stopped(
         page.get_by_role("button", name="Upload and check").click()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("The upload was cancelled.")).to_be_visible()
-    assert ImportRun.objects.get().status == "uploading"
+    assert FileRun.objects.get().status == "uploading"
     page.unroute("**/part/**")
     page.get_by_role("button", name="Upload and check").click()
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Stopped", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Discard the file").click()
-    expect(page.get_by_text("Discarded", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Delete the file").click()
+    expect(page.get_by_text("File deleted", exact=True)).to_be_visible()
     assert not Fact.objects.exists()

@@ -22,7 +22,7 @@ from django.urls import reverse
 from nous_client import Nous
 
 from memory.lifecycle.runner import job_run
-from memory.models import ImportRun, Job
+from memory.models import FileRun, Job
 from tests.event_loops import to_its_end
 from tests.factories import database_address
 from tests.http import browser
@@ -411,21 +411,21 @@ class ConsoleImportInterface(ImportInterface):
     def lines(self, *records: dict[str, Any], **options: Any) -> None:
         client = browser(User.objects.get(username="charlie"))
         content = "".join(json.dumps(record) + "\n" for record in records).encode()
-        file = SimpleUploadedFile(f"{ImportRun.objects.count()}.jsonl", content)
+        file = SimpleUploadedFile(f"{FileRun.objects.count()}.jsonl", content)
         client.post(reverse("agent_imports", args=["ada"]), {"persona": "actor", "file": file})
         run = self.worked()
-        if run.status == ImportRun.Status.READY:
+        if run.status == FileRun.Status.READY:
             client.post(reverse("agent_import_change", args=["ada", run.pk, "start"]))
             run = self.worked()
-        if run.status != ImportRun.Status.DONE:
+        if run.status != FileRun.Status.DONE:
             raise Refusal(run.error)
 
     @staticmethod
-    def worked() -> ImportRun:
+    def worked() -> FileRun:
         """The last import, after the worker has run all pending jobs."""
         while job := Job.objects.filter(handler="import_run", status="queued").first():
             job_run(job.pk)
-        return ImportRun.objects.latest("created_at")
+        return FileRun.objects.latest("created_at")
 
 
 def refusal_of(act: Callable[[], object]) -> str:

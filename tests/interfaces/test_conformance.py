@@ -12,7 +12,7 @@ from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.oauth import oauth_client_create
-from memory.models import Document, Fact, ImportRun, MemoryReview
+from memory.models import Document, Fact, FileRun, MemoryReview
 from memory.services.documents import document_put
 from memory.services.facts import fact_invalidate
 from tests.factories import make_fact, make_principal, make_proposal, make_review, make_token
@@ -220,7 +220,7 @@ def scopes_hold(world, words):
         answer = browser(world.bob).post(reverse("agent_imports", args=["ada"]), {"persona": "actor", "file": file})
         assert answer.status_code == 403
         assert words in answer.content.decode()
-        assert not ImportRun.objects.exists()
+        assert not FileRun.objects.exists()
     elif world.interface in IMPORTS:
         from memory.transfer.import_dry_run import ImportRequest
         from memory.transfer.import_memory import memories_import

@@ -61,27 +61,25 @@ django.setup()
 from django.contrib.auth.models import User
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Document, Fact, ImportRun
+from memory.models import Document, Fact, FileRun
 from memory.services import erasure
 from memory.services.facts import fact_invalidate
 from memory.tasks import renew_samples
-from memory.transfer.export_runs import export_path, export_start
-from memory.transfer.import_files import run_path
-from memory.transfer.import_runs import run_create, run_receive
+from memory.transfer.file_runs import export_start, file_path, import_create, import_receive
 by, reason = Principal.of_user(User.objects.get(username="keeper")), "They asked for it."
 cara, dora = (Agent.objects.get(slug=slug) for slug in ("cara", "dora"))
 left = []
 for agent in (cara, dora):
     text = b"kzq0006w of an import that was stopped"
-    run = run_create(agent=agent, file_name="left.jsonl", file_bytes=len(text), by=by)
-    run_receive(run=run, offset=0, part=text, by=by)
-    ImportRun.objects.filter(pk=run.pk).update(status="stopped")
-    assert run_path(run.pk).read_bytes() == text
+    run = import_create(agent=agent, file_name="left.jsonl", file_bytes=len(text), by=by)
+    import_receive(run=run, offset=0, part=text, by=by)
+    FileRun.objects.filter(pk=run.pk).update(status="stopped")
+    assert file_path(run.pk).read_bytes() == text
     run = export_start(agent=agent, by=by, with_audit=True)
     while run.status == "running":
         time.sleep(0.1)
         run.refresh_from_db()
-    assert "kzq" in export_path(run.pk).read_text()
+    assert "kzq" in file_path(run.pk).read_text()
 for kind, name in json.loads(sys.argv[1]):
     if kind == "wrong fact":
         fact_invalidate(fact=Fact.objects.get(pk=name), by=by, reason="It rings at seven.")

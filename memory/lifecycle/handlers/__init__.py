@@ -6,14 +6,14 @@ from memory.lifecycle.handlers.dream import DREAM
 from memory.lifecycle.handlers.episode_close import EPISODE_CLOSE
 from memory.lifecycle.handlers.fact_check import FACT_CHECK
 from memory.lifecycle.handlers.fact_judge import FACT_JUDGE
-from memory.lifecycle.handlers.file_runs import EXPORT_RUN, IMPORT_RUN
+from memory.lifecycle.handlers.file_runs import FILE_RUN
 
 HANDLERS: dict[str, Handler] = {
     "fact_check": FACT_CHECK,
     "fact_judge": FACT_JUDGE,
     "episode_close": EPISODE_CLOSE,
     "censor_escalate": CENSOR_ESCALATE,
-    "import_run": IMPORT_RUN,
-    "export_run": EXPORT_RUN,
+    "import_run": FILE_RUN,
+    "export_run": FILE_RUN,
     **DREAM,
 }

@@ -10,12 +10,12 @@ from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from memory.lifecycle.runner import job_run
-from memory.models import ExportRun, Job
+from memory.models import FileRun, Job
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_learn
-from memory.transfer import export_runs
+from memory.transfer import file_run_work
 from memory.transfer.agent_import import agent_import
-from memory.transfer.export_runs import export_path, export_start, exports_expire
+from memory.transfer.file_runs import KEEP_EXPORTS, export_start, file_path, runs_expire
 from nousweb.lib import clock
 from nousweb.lib.errors import NotAllowed
 from tests.http import browser
@@ -24,7 +24,7 @@ from tests.http import browser
 @pytest.fixture
 def admin(ada, charlie, system, monkeypatch):
     # How far it is, another connection writes down, which sees nothing of the test's transaction.
-    monkeypatch.setattr(export_runs, "PROGRESS_SECONDS", 60.0)
+    monkeypatch.setattr(file_run_work, "PROGRESS_SECONDS", 60.0)
     fact_learn(agent=ada, content="The mole is three hundred metres long.", by=system, persona="actor")
     fact_learn(agent=ada, content="The keeper is rarely asked twice.", by=system, persona="subconscious")
     return browser(charlie)
@@ -32,7 +32,7 @@ def admin(ada, charlie, system, monkeypatch):
 
 def start(client, **given):
     client.post(reverse("agent_exports", args=["ada"]), given)
-    return ExportRun.objects.latest("created_at")
+    return FileRun.objects.latest("created_at")
 
 
 def work():
@@ -69,17 +69,17 @@ def test_an_agent_is_exported_downloaded_and_imported_again(admin, ada, system):
     work()
     run.refresh_from_db()
     assert (run.status, run.error) == ("done", "")
-    assert export_path(run.pk).stat().st_mode & 0o777 == 0o600
+    assert file_path(run.pk).stat().st_mode & 0o777 == 0o600
     assert "Download" in text_of(admin.get(address(run, "agent_export_state")))
     answer = admin.get(address(run, "agent_export_file"))
     assert answer["Content-Disposition"].startswith('attachment; filename="ada-')
     content = b"".join(answer.streaming_content).decode()
     lines = content.splitlines()
-    assert (len(lines), len(content.encode())) == (run.lines, run.file_bytes)
+    assert (len(lines), len(content.encode())) == (run.position, run.file_bytes)
     assert json.loads(lines[0])["format"] == "nous-agent"
     for text in ("three hundred metres", "rarely asked"):
         assert text in content
-    copy, counts = agent_import(path=export_path(run.pk), by=Principal.of_command(), slug="ada-copy")
+    copy, counts = agent_import(path=file_path(run.pk), by=Principal.of_command(), slug="ada-copy")
     assert (copy.slug, counts["fact"]) == ("ada-copy", 2)
     actions = AuditEvent.objects.filter(action__startswith="memory_export").order_by("pk")
     assert [(each.action, each.author_name) for each in actions] == [
@@ -89,7 +89,7 @@ def test_an_agent_is_exported_downloaded_and_imported_again(admin, ada, system):
 
 def test_a_file_of_the_actor_holds_nothing_of_the_subconscious(admin):
     run = exported(admin, persona="actor")
-    content = export_path(run.pk).read_text()
+    content = file_path(run.pk).read_text()
     assert "three hundred metres" in content
     assert "rarely asked" not in content
     assert "audit trail covers both" in text_of(
@@ -105,32 +105,32 @@ def test_what_is_erased_stays_in_no_file(admin, ada, system):
         fact_erase(fact=fact, by=system, reason="Asked.")
     run.refresh_from_db()
     waiting.refresh_from_db()
-    assert (run.status, waiting.status) == ("deleted", "stopped")
-    assert not export_path(run.pk).exists()
+    assert (run.status, waiting.status) == ("discarded", "stopped")
+    assert not file_path(run.pk).exists()
     assert "file of this export no longer exists" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
     work()
-    assert not export_path(waiting.pk).exists()
+    assert not file_path(waiting.pk).exists()
     run = exported(admin)
-    assert "three hundred metres" not in export_path(run.pk).read_text()
+    assert "three hundred metres" not in file_path(run.pk).read_text()
     with TestCase.captureOnCommitCallbacks(execute=True):
         agent_erase(agent=ada, by=system, reason="Asked.")
-    assert not export_path(run.pk).exists()
+    assert not file_path(run.pk).exists()
 
 
 def test_a_file_that_was_written_while_something_was_erased_is_given_up(admin, ada, system, monkeypatch):
     run = start(admin)
-    export = export_runs.agent_export
+    export = file_run_work.agent_export
 
     def erased_meanwhile(**given):
         yield from export(**given)
         fact_erase(fact=ada.facts.get(persona="actor"), by=system, reason="Asked.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_runs, "agent_export", erased_meanwhile)
+        patch.setattr(file_run_work, "agent_export", erased_meanwhile)
         work()
     run.refresh_from_db()
     assert run.status == "stopped"
-    assert not export_path(run.pk).exists()
+    assert not file_path(run.pk).exists()
 
 
 def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
@@ -138,19 +138,19 @@ def test_an_export_is_cancelled_deleted_and_expires(admin, monkeypatch):
     assert "The export stops" in change(admin, run, "stop")
     work()
     run.refresh_from_db()
-    assert (run.status, export_path(run.pk).exists()) == ("stopped", False)
-    assert "is stopped already" in change(admin, run, "stop")
+    assert (run.status, file_path(run.pk).exists()) == ("stopped", False)
+    assert "it cannot be stopped" in change(admin, run, "stop")
     run = exported(admin)
     assert "The file was deleted" in change(admin, run, "discard")
-    assert not export_path(run.pk).exists()
+    assert not file_path(run.pk).exists()
     run = exported(admin)
-    ExportRun.objects.filter(pk=run.pk).update(changed_at=clock.now() - export_runs.KEEP)
+    FileRun.objects.filter(pk=run.pk).update(changed_at=clock.now() - KEEP_EXPORTS)
     assert "file of this export no longer exists" in text_of(admin.get(address(run, "agent_export_file"), follow=True))
-    assert exports_expire()
+    assert runs_expire()
     run.refresh_from_db()
-    assert (run.status, export_path(run.pk).exists()) == ("deleted", False)
-    monkeypatch.setattr(export_runs, "MOST_SECONDS", 0.0)
-    monkeypatch.setattr(export_runs, "PROGRESS_SECONDS", 0.0)
+    assert (run.status, file_path(run.pk).exists()) == ("discarded", False)
+    monkeypatch.setattr(file_run_work, "EXPORT_SECONDS", 0.0)
+    monkeypatch.setattr(file_run_work, "PROGRESS_SECONDS", 0.0)
     run = exported(admin)
     assert run.status == "failed"
     assert "nous exportagent" in text_of(admin.get(run.get_absolute_url()))

@@ -14,11 +14,11 @@ from identity.models import AuditEvent, ChangeProposal
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from memory.lifecycle.runner import job_run
-from memory.models import Event, Fact, ImportedMemory, ImportRun, Job
+from memory.models import Event, Fact, FileRun, ImportedMemory, Job
 from memory.services.erasure import agent_erase
-from memory.transfer import import_runs
-from memory.transfer.import_files import run_path
-from memory.transfer.import_runs import run_work, runs_expire
+from memory.transfer import file_run_work, file_runs
+from memory.transfer.file_run_work import run_work
+from memory.transfer.file_runs import file_path, runs_expire
 from nousweb.lib import clock
 from tests.http import browser
 
@@ -66,7 +66,7 @@ def work():
 
 
 def latest():
-    return ImportRun.objects.latest("created_at")
+    return FileRun.objects.latest("created_at")
 
 
 def text_of(client, run):
@@ -79,7 +79,7 @@ def test_a_file_is_checked_then_imported_and_deleted(admin, ada):
     assert (answer.status_code, answer["Location"]) == (302, run.get_absolute_url())
     assert run.status == "checking"
     assert "hx-trigger" in text_of(admin, run)
-    assert run_path(run.pk).stat().st_mode & 0o777 == 0o600
+    assert file_path(run.pk).stat().st_mode & 0o777 == 0o600
     work()
     run.refresh_from_db()
     assert (run.status, run.system, run.survey["counts"]) == ("ready", "nous", {"fact": 1, "event": 1, "identity": 1})
@@ -93,7 +93,7 @@ def test_a_file_is_checked_then_imported_and_deleted(admin, ada):
     run.refresh_from_db()
     assert (run.status, run.share) == ("done", 1.0)
     assert run.outcomes == {"fact stored": 1, "event stored": 1, "identity proposed": 1}
-    assert not run_path(run.pk).exists()
+    assert not file_path(run.pk).exists()
     assert run.survey["examples"] == {}, "what was in the file is kept as memory, and nowhere else"
     fact, proposal = Fact.objects.get(), ChangeProposal.objects.get()
     assert (fact.changes.get().author_name, fact.endorsed) == ("started by charlie, import of notes.jsonl", False)
@@ -124,7 +124,7 @@ def test_a_large_file_comes_in_parts(admin, ada, monkeypatch):
     assert part(admin, run, "x", b"a").status_code == 422
     assert part(admin, run, 60, content[60:]).json() == {"received": len(content), "status": "checking"}
     assert part(admin, run, 0, b"again").status_code == 409
-    assert run_path(run.pk).read_bytes() == content
+    assert file_path(run.pk).read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_what_cannot_be_imported_is_refused_on_the_form(admin, content, fields, 
     answer = upload(admin, content, **fields)
     assert answer.status_code == 422
     assert why in answer.content.decode()
-    assert not ImportRun.objects.exists()
+    assert not FileRun.objects.exists()
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(admin):
-    answer = announce(admin, import_runs.MAX_FILE_BYTES + 1)
+    answer = announce(admin, file_runs.MAX_FILE_BYTES + 1)
     assert answer.status_code == 422
     assert "256 MB" in answer.json()["errors"][0]
     assert announce(admin, "-1").status_code == 422
@@ -165,7 +165,7 @@ def test_a_file_with_mistakes_is_refused_with_their_place(admin, content, why):
     run = latest()
     assert run.status == "refused"
     assert why in text_of(admin, run)
-    assert not run_path(run.pk).exists()
+    assert not file_path(run.pk).exists()
     assert not ImportedMemory.objects.exists()
 
 
@@ -194,7 +194,7 @@ def test_an_import_is_stopped_resumed_and_gone_on_with_after_a_kill(admin, monke
 
     with monkeypatch.context() as patch:
         # What was stored is stored, and how far it came is not written any more.
-        patch.setattr(import_runs, "_update", kill)
+        patch.setattr(file_run_work, "_update", kill)
         with pytest.raises(Killed):
             run_work(run.pk)
     assert Event.objects.count() == 8
@@ -212,16 +212,16 @@ def test_a_discarded_or_forgotten_file_is_deleted(admin, ada, system):
     for name in ("one.jsonl", "two.jsonl", "three.jsonl"):
         upload(admin, lines(FACT), name)
     work()
-    one, two, three = ImportRun.objects.order_by("created_at")
+    one, two, three = FileRun.objects.order_by("created_at")
     assert "was deleted" in change(admin, one, "discard")
-    assert not run_path(one.pk).exists()
-    ImportRun.objects.filter(pk=two.pk).update(changed_at=clock.now() - import_runs.KEEP_FILES * 2)
+    assert not file_path(one.pk).exists()
+    FileRun.objects.filter(pk=two.pk).update(changed_at=clock.now() - file_runs.KEEP_UPLOADS * 2)
     with TestCase.captureOnCommitCallbacks(execute=True):
         runs_expire()
-    assert (run_path(two.pk).exists(), run_path(three.pk).exists()) == (False, True)
+    assert (file_path(two.pk).exists(), file_path(three.pk).exists()) == (False, True)
     agent_erase(agent=ada, by=system, reason="Asked.")
     runs_expire()
-    assert list((Path(settings.DATA_DIR) / "imports").iterdir()) == []
+    assert list((Path(settings.DATA_DIR) / "files").iterdir()) == []
 
 
 def test_an_import_belongs_to_its_agent_and_to_those_with_the_right(admin, ada, bob, charlie, actor, system):
@@ -233,9 +233,9 @@ def test_an_import_belongs_to_its_agent_and_to_those_with_the_right(admin, ada, 
     assert part(browser(bob), run, 0, b"123").status_code == 403
     assert upload(browser(bob), lines(FACT)).status_code == 403
     for by in (actor, Principal.of_system("anything")):
-        with pytest.raises(import_runs.NotAllowed):
-            import_runs.run_create(agent=ada, file_name="a", file_bytes=1, by=by)
-    ImportRun.objects.filter(pk=run.pk).update(persona="subconscious")
+        with pytest.raises(file_runs.NotAllowed):
+            file_runs.import_create(agent=ada, file_name="a", file_bytes=1, by=by)
+    FileRun.objects.filter(pk=run.pk).update(persona="subconscious")
     charlie.groups.clear()
     charlie.user_permissions.add(Permission.objects.get(codename="import_memory"))
     assert browser(charlie).get(run.get_absolute_url()).status_code == 404, "it is the subconscious's"

@@ -1,14 +1,13 @@
-"""Importing a file into an agent's memory: upload, check, start, stop, result."""
+"""Importing a file into an agent's memory, and exporting an agent as a file: start, progress, stop, result."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -18,26 +17,30 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import ImportedMemory, ImportRun
+from memory.models import FileRun, ImportedMemory
 from memory.policy import DEFAULT_CATEGORY
-from memory.transfer.import_runs import (
+from memory.transfer.file_runs import (
     IMPORT,
     MAX_FILE_BYTES,
     MAX_PART_BYTES,
-    run_create,
+    Kind,
+    expires_at,
+    export_file,
+    export_start,
+    import_create,
+    import_receive,
+    import_start,
     run_discard,
-    run_receive,
-    run_start,
     run_stop,
 )
 from memory.transfer.readers import FORMATS
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.pagination import request_page
 from nousweb.console.common.view_helpers import change_and_tell, principal_of, refused_on
-from nousweb.console.memory.views.exports import ExportForm, latest_exports
-from nousweb.lib.errors import DomainError, Invalid, NotFound
+from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
-LATEST = 8
+LATEST_MEMORIES = 8
+LATEST_EXPORTS = 10
 NAME_CHARACTERS = 40
 ITEM_NAMES = {"changeproposal": "proposal"}
 KIND_NAMES = {"fact": "facts", "event": "events", "identity": "proposals for the identity"}
@@ -102,79 +105,57 @@ class ImportForm(forms.Form):
         return options | {"skip_refused": given["skip_refused"]}
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPage:
-    """The page of an import. Rows are counts with their labels; `left_seconds` is an estimate, None without one."""
+class ExportForm(forms.Form):
+    """The memory to export, and whether to include the audit trail."""
 
-    run: ImportRun
-    found: Sequence[tuple[str, int, int, int, Sequence[str]]]
-    skipped: Sequence[tuple[str, int]]
-    refused: int
-    refusals: Sequence[str]
-    became: Sequence[tuple[str, str, int]]
-    known: int
-    changed: int
-    percent: int
-    left_seconds: int | None
-
-    @property
-    def is_working(self) -> bool:
-        return self.run.status in ImportRun.WORKING
-
-    @property
-    def may_start(self) -> bool:
-        return self.run.status in ("ready", "stopped", "failed")
-
-    @property
-    def may_discard(self) -> bool:
-        return self.run.status in ImportRun.WITH_FILE and not self.is_working
-
-    @property
-    def status_kind(self) -> str:
-        return STATUS_KINDS[self.run.status]
+    persona = forms.ChoiceField(
+        required=False,
+        choices=[("", "Both"), (Persona.ACTOR, "Without the memory of the subconscious")],
+        label="Whose memory",
+    )
+    with_audit = forms.BooleanField(required=False, label="With its audit trail")
 
 
-def import_page(run: ImportRun) -> ImportPage:
-    """An import as its page shows it."""
-    survey = run.survey
-    counts: dict[str, int] = survey.get("counts", {})
-    started = bool(run.position or run.outcomes)
-    began = run.status == ImportRun.Status.RUNNING and run.share > 0.01 and run.work_seconds > 1
-    left = round(run.work_seconds * (1 - run.share) / run.share) if began else None
-    return ImportPage(
-        run=run,
-        found=[
+def import_figures(run: FileRun) -> dict[str, object]:
+    """What a file holds and what became of it, as the page of an import shows it: counts with their labels.
+
+    `left_seconds` is an estimate, None without one.
+    """
+    survey, started = run.survey, bool(run.position or run.outcomes)
+    began = run.status == FileRun.Status.RUNNING and run.share > 0.01 and run.work_seconds > 1
+    of_kind = [{} if started else figures for figures in (run.known, run.changed)]
+    return {
+        "left_seconds": round(run.work_seconds * (1 - run.share) / run.share) if began else None,
+        "found": [
             (
                 KIND_NAMES[kind],
                 count,
-                0 if started else run.known.get(kind, 0),
-                0 if started else run.changed.get(kind, 0),
+                *(figures.get(kind, 0) for figures in of_kind),
                 survey.get("examples", {}).get(kind, []),
             )
-            for kind, count in counts.items()
+            for kind, count in survey.get("counts", {}).items()
         ],
-        skipped=sorted(survey.get("skipped", {}).items(), key=lambda pair: -pair[1]),
-        refused=survey.get("refused", 0),
-        refusals=survey.get("refusals", []),
-        became=[
+        "skipped": sorted(survey.get("skipped", {}).items(), key=lambda pair: -pair[1]),
+        "refused": survey.get("refused", 0),
+        "refusals": survey.get("refusals", []),
+        "became": [
             (KIND_NAMES[kind], OUTCOMES[outcome].lower(), count)
             for (kind, outcome), count in sorted((tuple(name.split(" ", 1)), n) for name, n in run.outcomes.items())
         ],
-        known=sum(run.known.values()) if started else 0,
-        changed=sum(run.changed.values()) if started else 0,
-        percent=int(run.share * 100),
-        left_seconds=left,
-    )
+        "known": sum(run.known.values()) if started else 0,
+        "changed": sum(run.changed.values()) if started else 0,
+        "latest": latest_imported(run) if run.outcomes and not run.is_working else [],
+    }
 
 
-def latest_imported(run: ImportRun) -> list[tuple[str, str, str]]:
+def latest_imported(run: FileRun) -> list[tuple[str, str, str]]:
     """The last imported objects of a file: type, name in the source, and address."""
     rows: QuerySet[ImportedMemory] = ImportedMemory.objects.filter(
         agent=run.agent, persona=run.persona, system=run.system, file=run.file_name
     ).exclude(item_id="")
     return [
         (ITEM_NAMES.get(row.item_type, row.item_type), row.source_id[:NAME_CHARACTERS], address)
-        for row in rows.order_by("-id")[:LATEST]
+        for row in rows.order_by("-id")[:LATEST_MEMORIES]
         if (address := _address(run.agent, row))
     ]
 
@@ -186,9 +167,11 @@ def _address(agent: Agent, row: ImportedMemory) -> str:
 
 
 CHANGES = {
-    "start": (run_start, "The import continues in the background."),
-    "stop": (run_stop, "The import stops. The memories that it has stored are kept."),
-    "discard": (run_discard, "The uploaded file was deleted."),
+    (Kind.IMPORT, "start"): (import_start, "The import continues in the background."),
+    (Kind.IMPORT, "stop"): (run_stop, "The import stops. The memories that it has stored are kept."),
+    (Kind.IMPORT, "discard"): (run_discard, "The uploaded file was deleted."),
+    (Kind.EXPORT, "stop"): (run_stop, "The export stops."),
+    (Kind.EXPORT, "discard"): (run_discard, "The file was deleted."),
 }
 
 
@@ -210,73 +193,109 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect(run)
     if in_parts:
         return JsonResponse({"errors": [error for found in form.errors.values() for error in found]}, status=422)
-    page = request_page(request, _visible(agent, by), "created_at")
+    page = request_page(request, _visible(agent, by, Kind.IMPORT), "created_at")
     context = {"agent": agent, "form": form, "page": page, "runs": page.rows, "max_bytes": MAX_FILE_BYTES}
     if by.may(VIEW_SUBCONSCIOUS):
-        context |= {"export_form": ExportForm(auto_id="export_%s"), "exports": latest_exports(agent)}
+        exports = list(_visible(agent, by, Kind.EXPORT)[:LATEST_EXPORTS])
+        context |= {"export_form": ExportForm(auto_id="export_%s"), "exports": exports}
     return render(request, "memory/imports.html", context, status=422 if form.errors else 200)
 
 
-@never_cache
-@require_safe
-def agent_import(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """One import: its preview, its progress, its result."""
-    run = _run(request, slug, pk)
-    return render(request, "memory/import.html", _context(run))
+@require_POST
+def agent_exports(request: HttpRequest, slug: str) -> HttpResponse:
+    """Start an export."""
+    by, agent = _asked(request, slug, Kind.EXPORT)
+    form = ExportForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise Invalid("persona must be actor, or empty for both.", field="persona")
+        run = export_start(agent=agent, by=by, **form.cleaned_data)
+    except (Conflict, Invalid) as error:
+        messages.error(request, error.detail)
+        return redirect("agent_imports", slug)
+    return redirect(run)
 
 
 @never_cache
 @require_safe
-def agent_import_state(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
-    """The part of the page that changes while the worker works."""
-    return render(request, "memory/_import_state.html", _context(_run(request, slug, pk)))
+def file_run(
+    request: HttpRequest, slug: str, pk: UUID, kind: str, template: str = "memory/file_run.html"
+) -> HttpResponse:
+    """The preview, the progress and the result of an import or an export, or with another template a part of it."""
+    run = _run(request, slug, pk, kind)
+    shown = {
+        "percent": int(run.share * 100),
+        "status_kind": STATUS_KINDS[run.status],
+        "may_start": run.kind == Kind.IMPORT and run.status in FileRun.STARTABLE,
+        "may_download": run.kind == Kind.EXPORT and run.status == FileRun.Status.DONE,
+        "may_discard": run.has_file and not run.is_working,
+        "expires_at": expires_at(run),
+    }
+    shown |= import_figures(run) if run.kind == Kind.IMPORT else {}
+    return render(request, template, {"agent": run.agent, "run": run, "shown": shown})
+
+
+@never_cache
+@require_safe
+def agent_export_file(request: HttpRequest, slug: str, pk: UUID) -> HttpResponseBase:
+    """The file, as JSON Lines."""
+    run = _run(request, slug, pk, Kind.EXPORT)
+    try:
+        path = export_file(run=run, by=principal_of(request))
+        name = f"{slug}-{run.created_at:%Y-%m-%d}.jsonl"
+        return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type="application/jsonl")
+    except (Conflict, FileNotFoundError) as error:
+        messages.error(request, str(getattr(error, "detail", "The file of this export no longer exists.")))
+        return redirect(run)
 
 
 @require_POST
 def agent_import_part(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     """Take the bytes of the body as those of the file from ?offset= on."""
-    run = _run(request, slug, pk)
+    run = _run(request, slug, pk, Kind.IMPORT)
     offset = request.GET.get("offset", "")
     try:
         if not (offset.isascii() and offset.isdigit() and len(offset) < 13):
             raise Invalid("offset must be a number of bytes.", field="offset")
-        run = run_receive(run=run, offset=int(offset), part=request.body, by=principal_of(request))
+        run = import_receive(run=run, offset=int(offset), part=request.body, by=principal_of(request))
     except DomainError as error:
         return JsonResponse({"errors": [error.detail], "received": run.received_bytes}, status=error.status)
     return JsonResponse({"received": run.received_bytes, "status": run.status})
 
 
 @require_POST
-def agent_import_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
-    """Start or resume, stop, or discard an import."""
-    run = _run(request, slug, pk)
-    if change not in CHANGES:
+def file_run_change(request: HttpRequest, slug: str, pk: UUID, change: str, kind: str) -> HttpResponse:
+    """Start or resume an import, or stop a run, or delete its file."""
+    run = _run(request, slug, pk, kind)
+    if (Kind(kind), change) not in CHANGES:
         raise NotFound("Unknown action.")
-    service, said = CHANGES[change]
+    service, said = CHANGES[Kind(kind), change]
     change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
     return redirect(run)
 
 
-def _asked(request: HttpRequest, slug: str) -> tuple[Principal, Agent]:
+def _asked(request: HttpRequest, slug: str, kind: str = Kind.IMPORT) -> tuple[Principal, Agent]:
     by = principal_of(request)
     by.require(IMPORT)
+    if kind == Kind.EXPORT:
+        by.require(VIEW_SUBCONSCIOUS)
     return by, agent_get(slug, by)
 
 
-def _visible(agent: Agent, by: Principal) -> QuerySet[ImportRun]:
-    personas = Persona.values if by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR]
-    return ImportRun.objects.filter(agent=agent, persona__in=personas).select_related("agent")
+def _visible(agent: Agent, by: Principal, kind: str) -> QuerySet[FileRun]:
+    personas = [*Persona.values, ""] if by.may(VIEW_SUBCONSCIOUS) else [Persona.ACTOR]
+    return FileRun.objects.filter(agent=agent, kind=kind, persona__in=personas).select_related("agent")
 
 
-def _run(request: HttpRequest, slug: str, pk: UUID) -> ImportRun:
-    by, agent = _asked(request, slug)
-    run = _visible(agent, by).filter(pk=pk).first()
+def _run(request: HttpRequest, slug: str, pk: UUID, kind: str) -> FileRun:
+    by, agent = _asked(request, slug, kind)
+    run = _visible(agent, by, kind).filter(pk=pk).first()
     if run is None:
-        raise NotFound("There is no such import.")
+        raise NotFound(f"There is no such {kind}.")
     return run
 
 
-def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Principal, in_parts: bool) -> ImportRun:
+def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Principal, in_parts: bool) -> FileRun:
     """The import of the file that the form brings, or announces."""
     upload = form.upload
     size = request.POST.get("size", "")
@@ -286,7 +305,7 @@ def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Princip
         raise Invalid("Choose a file.", field="file")
     else:
         name, length = upload.name or "", upload.size or 0
-    run = run_create(
+    run = import_create(
         agent=agent,
         file_name=name,
         file_bytes=length,
@@ -297,13 +316,6 @@ def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Princip
     if not in_parts and upload is not None:
         sent = 0
         for part in upload.chunks(MAX_PART_BYTES):
-            run = run_receive(run=run, offset=sent, part=part, by=by)
+            run = import_receive(run=run, offset=sent, part=part, by=by)
             sent += len(part)
     return run
-
-
-def _context(run: ImportRun) -> dict[str, object]:
-    context: dict[str, object] = {"agent": run.agent, "run": run, "shown": import_page(run)}
-    if run.outcomes and run.status not in ImportRun.WORKING:
-        context["latest"] = latest_imported(run)
-    return context

@@ -1,0 +1,99 @@
+"""Imports and exports that a person started in the console, with their files and their progress."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+from identity.models import Agent, AuthorFields, Persona
+from nousweb.lib import clock
+
+
+class FileRunQuerySet(models.QuerySet["FileRun"]):
+    def with_file(self) -> "FileRunQuerySet":
+        """Runs that have a file in the data folder."""
+        states = (Q(kind=kind, status__in=statuses) for kind, statuses in FileRun.WITH_FILE.items())
+        return self.filter(Q(*states, _connector=Q.OR))
+
+
+class FileRun(AuthorFields):
+    """A file on its way into an agent's memory, or an agent on its way into a file. The author is who started it.
+
+    `persona` is whose memory it is, "" for both. `position` counts the entries of the file that are imported, or the
+    lines that are written; `share` (0 to 1) is what is done of the check, then of the import, or of the export.
+
+    Of an import, `options` are the choices of an ImportRequest, `survey` says what the file holds, and `outcomes`,
+    `known` and `changed` what became of it so far, by kind; `work_seconds` is how long it has worked, and `slice`
+    numbers the jobs that work on it, one after another. Of an export, `options` say whether it has the audit trail.
+    """
+
+    class Kind(models.TextChoices):
+        IMPORT = "import", "Import"
+        EXPORT = "export", "Export"
+
+    class Status(models.TextChoices):
+        UPLOADING = "uploading", "Uploading"
+        CHECKING = "checking", "Being checked"
+        READY = "ready", "Checked, not started"
+        REFUSED = "refused", "Refused"
+        RUNNING = "running", "Running"
+        STOPPED = "stopped", "Stopped"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+        DISCARDED = "discarded", "File deleted"
+
+    WORKING = (Status.CHECKING, Status.RUNNING)
+    STARTABLE = (Status.READY, Status.STOPPED, Status.FAILED)
+    """An import in one of these states can be started or resumed."""
+    WITH_FILE = {Kind.IMPORT: (Status.UPLOADING, *WORKING, *STARTABLE), Kind.EXPORT: (Status.RUNNING, Status.DONE)}
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=10, choices=Kind)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
+    persona = models.CharField(max_length=20, choices=Persona, blank=True)
+    status = models.CharField(max_length=10, choices=Status)
+    file_name = models.CharField(max_length=255, blank=True)
+    file_bytes = models.BigIntegerField(default=0)
+    received_bytes = models.BigIntegerField(default=0)
+    system = models.CharField(max_length=30, blank=True)
+    options = models.JSONField(default=dict)
+    survey = models.JSONField(default=dict)
+    outcomes = models.JSONField(default=dict)
+    known = models.JSONField(default=dict)
+    changed = models.JSONField(default=dict)
+    position = models.PositiveBigIntegerField(default=0)
+    share = models.FloatField(default=0.0)
+    work_seconds = models.FloatField(default=0.0)
+    slice = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=clock.now)
+    changed_at = models.DateTimeField(default=clock.now)
+
+    objects = FileRunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        permissions = [("import_memory", "Can import memories from a file")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent"], condition=Q(kind="export", status="running"), name="one_export_of_an_agent_runs"
+            )
+        ]
+        indexes = [models.Index(fields=["agent", "kind", "-created_at", "-id"], name="file_run_of_agent")]
+
+    def __str__(self) -> str:
+        return self.file_name or f"Export of {self.agent.slug}"
+
+    def get_absolute_url(self) -> str:
+        return reverse(f"agent_{self.kind}", args=[self.agent.slug, self.pk])
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the worker has something to do."""
+        return self.status in self.WORKING
+
+    @property
+    def has_file(self) -> bool:
+        """Whether it needs its file in the data folder."""
+        return self.status in self.WITH_FILE[self.Kind(self.kind)]
