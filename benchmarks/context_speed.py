@@ -91,7 +91,7 @@ def bare(query: str) -> dict[str, float]:
     """Milliseconds of the embedding and of the search's statements, in this process."""
     from identity.models import Agent
     from memory.embedding import embedder_named
-    from memory.models.project_scope import GLOBAL
+    from memory.models import GLOBAL
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
     from memory.search import SearchRequest

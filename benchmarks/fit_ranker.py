@@ -128,8 +128,7 @@ def _fetched(slug: str, question: str, types: Sequence[str]) -> tuple[Any, list[
     """What the ranker sees of a question's candidates, the type and id of each, and the log-odds of answerability."""
     from identity.models import Agent
     from memory.embedding import embedder_named
-    from memory.models import SearchItem
-    from memory.models.project_scope import GLOBAL
+    from memory.models import GLOBAL, SearchItem
     from memory.persona import ActorMemory
     from memory.search import SearchRequest
     from memory.search.candidates import candidates_fetch, lexical_fetch

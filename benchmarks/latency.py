@@ -242,7 +242,7 @@ def asked(client: Client) -> dict[str, float]:
 def stages(size: int) -> dict[str, float]:
     """Median milliseconds of each stage of a search, in this process."""
     from identity.models import Agent
-    from memory.models.project_scope import GLOBAL
+    from memory.models import GLOBAL
     from memory.persona import ActorMemory
     from memory.search import SearchRequest, search
 

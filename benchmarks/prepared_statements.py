@@ -57,7 +57,7 @@ def calls(slug: str, secret: str) -> dict[str, Callable[[str], object]]:
     from identity.models import Agent
     from identity.principal import Principal
     from identity.services.tokens import token_authenticate
-    from memory.models.project_scope import GLOBAL
+    from memory.models import GLOBAL
     from memory.persona import ActorMemory
     from memory.search import SearchRequest, search
 

@@ -13,29 +13,30 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import (
     Censor,
+    CensorQuerySet,
     Decision,
+    DecisionQuerySet,
     Document,
+    DocumentQuerySet,
     Episode,
     EpisodeEvent,
+    EpisodeQuerySet,
     Event,
+    EventQuerySet,
     Fact,
+    FactQuerySet,
     Job,
+    JobQuerySet,
     LongTermEntry,
     LoopSummary,
+    LoopSummaryQuerySet,
     MemoryReview,
+    MemoryReviewQuerySet,
     OriginFields,
     Procedure,
+    ProcedureQuerySet,
     WorkingMemory,
 )
-from memory.models.censors import CensorQuerySet
-from memory.models.decisions import DecisionQuerySet
-from memory.models.documents import DocumentQuerySet
-from memory.models.episodes import EpisodeQuerySet
-from memory.models.events import EventQuerySet, LoopSummaryQuerySet
-from memory.models.facts import FactQuerySet
-from memory.models.jobs import JobQuerySet
-from memory.models.procedures import ProcedureQuerySet
-from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 Row = TypeVar("Row", bound=Model)

@@ -15,7 +15,7 @@ from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import principal
 from memory.api.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName
-from memory.models.project_scope import ProjectScope, scope_check
+from memory.models import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search import SearchRequest

@@ -11,7 +11,7 @@ from context.engine.retrieval.censors import censor_line
 from context.engine.retrieval.fixed_sections import profile_rank
 from identity.models import Persona
 from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
-from memory.models.project_scope import GLOBAL, ProjectScope
+from memory.models import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
 

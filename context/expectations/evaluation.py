@@ -10,8 +10,7 @@ from context.engine.assembly import VerdictCode
 from context.engine.context_record import OWN_WORDS, ContextRecord
 from context.expectations.policy import IDENTITY_PARTS, MAX_UNINDEXED
 from context.models import Expectation, ExpectationResult
-from memory.models import IndexStatus, SearchItem
-from memory.models.valid_time import Validity, valid_at_q
+from memory.models import IndexStatus, SearchItem, Validity, valid_at_q
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from memory.subjects.spelling import meaning_of

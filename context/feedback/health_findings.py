@@ -11,8 +11,7 @@ from datetime import timedelta
 
 from context.models import ContextRun, MemoryUsage
 from memory.lifecycle.handler import STALE_AFTER
-from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem
-from memory.models.valid_time import valid_at_sql
+from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem, valid_at_sql
 
 HEALTH_WEIGHTS: Mapping[str, float] = {
     "held": 1.0,

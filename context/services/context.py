@@ -23,7 +23,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_change_record
-from memory.models.project_scope import scope_check
+from memory.models import scope_check
 from memory.persona import VIEWS, persona_memory
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.censors import censors_count

@@ -11,8 +11,7 @@ from context.models import REPORT, ContextRecall, ContextRun
 from context.services.context import ANSWERED, run_lock
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
-from memory.models import ItemType
-from memory.models.project_scope import carried_keys
+from memory.models import ItemType, carried_keys
 from memory.persona import PersonaMemory, memory_of
 from memory.search import SearchRequest
 from memory.search.result import SearchHit, SearchResult

@@ -9,10 +9,7 @@ from context.engine.retrieval.fixed_sections import pins_of
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
-from memory.models import Censor, Fact, MemoryReview
-from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import keys_changed, tier_of
-from memory.models.valid_time import Validity, validity_at
+from memory.models import SAME_WORDS, Censor, Fact, MemoryReview, Validity, keys_changed, tier_of, validity_at
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields

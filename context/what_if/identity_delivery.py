@@ -30,9 +30,7 @@ from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, IdentityVersion
 from identity.policy.sections import Section
 from identity.principal import Principal
-from memory.models import Censor, Fact
-from memory.models.facts import HUMAN_VERIFIED_FIRST
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, HUMAN_VERIFIED_FIRST, Censor, Fact
 from memory.persona import VIEWS, PersonaMemory
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 

@@ -15,8 +15,7 @@ from memory.api.events import EventOut, Id, personas_narrow
 from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona, PersonaName
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
-from memory.models import LoopSummary
-from memory.models.project_scope import ProjectScope, scope_check
+from memory.models import LoopSummary, ProjectScope, scope_check
 from memory.services.loops import loop_close
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import (

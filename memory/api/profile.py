@@ -13,8 +13,7 @@ from identity.models import IdentityVersion
 from identity.policy.sections import Section
 from memory.api.common import caller
 from memory.api.facts import FactOut
-from memory.models import Fact
-from memory.models.project_scope import ProjectScope, scope_check
+from memory.models import Fact, ProjectScope, scope_check
 from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
 from nousweb.lib.schemas import REFUSALS
 

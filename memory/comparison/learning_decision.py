@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memory.comparison.compare_facts import NEVER_SAME, Comparison, Kind
-from memory.models.fact_relation import Relation, RelationOpinion
+from memory.models import Relation, RelationOpinion
 
 MAX_REVIEWS = 5
 """Maximum number of old facts that are replaced by or reviewed with one new fact. Source: seed 009.1, "limit=5"."""

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
-from memory.models.fact_relation import Relation
+from memory.models import Relation
 from memory.policy import (
     CATEGORY_PERMISSIONS,
     DEFAULT_CATEGORY,

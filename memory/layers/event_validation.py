@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from identity.models import Persona
-from memory.models import Event, EventKind
-from memory.models.project_scope import key_check
+from memory.models import Event, EventKind, key_check
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
 

@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 from rapidfuzz import fuzz, utils
 
 from identity.models import Agent
-from memory.models import EventKind, LoopSummary
-from memory.models.project_scope import STAND_INS, ProjectScope
+from memory.models import STAND_INS, EventKind, LoopSummary, ProjectScope
 from memory.persona import PersonaMemory
 from nousweb.lib.prepared_statements import CachedQuery, instance_of
 

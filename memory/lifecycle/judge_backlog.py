@@ -9,8 +9,7 @@ from django.db.models import F, Q
 from django_q.models import Schedule
 
 from memory.jobs import message_send
-from memory.models import Job, MemoryReview
-from memory.models.reviews import MemoryReviewQuerySet
+from memory.models import Job, MemoryReview, MemoryReviewQuerySet
 from nousweb.lib import clock
 
 TASK = "memory.tasks.retry_judgements"

@@ -1,18 +1,45 @@
 """The models of an agent's memory."""
 
-from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, Scope, Trust
-from memory.models.censors import Censor
-from memory.models.decisions import Decision
-from memory.models.documents import Document
-from memory.models.episodes import Episode, EpisodeEvent
-from memory.models.events import Event, EventKind, EventSequence, LongTermEntry, LoopSummary
-from memory.models.facts import Fact, FactChange
+from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, ProjectKeyFields, Scope, Trust
+from memory.models.censors import Censor, CensorQuerySet
+from memory.models.decisions import Decision, DecisionQuerySet
+from memory.models.documents import Document, DocumentQuerySet, document_address
+from memory.models.episodes import Episode, EpisodeEvent, EpisodeQuerySet
+from memory.models.events import (
+    Event,
+    EventKind,
+    EventQuerySet,
+    EventSequence,
+    LongTermEntry,
+    LoopSummary,
+    LoopSummaryQuerySet,
+)
+from memory.models.fact_relation import Relation, RelationOpinion
+from memory.models.facts import HUMAN_VERIFIED_FIRST, SAME_WORDS, SUBJECT_NAME, Fact, FactChange, FactQuerySet
 from memory.models.file_runs import FileRun
 from memory.models.import_provenance import ImportedMemory
-from memory.models.jobs import Job
+from memory.models.jobs import Job, JobQuerySet
 from memory.models.judge_calls import JudgeCall, JudgeTask
-from memory.models.procedures import Procedure
-from memory.models.reviews import MemoryReview, Screening
+from memory.models.procedures import Procedure, ProcedureQuerySet
+from memory.models.project_scope import (
+    EVERYTHING,
+    GLOBAL,
+    STAND_INS,
+    ProjectScope,
+    ScopedMemory,
+    carried_keys,
+    key_check,
+    keys_changed,
+    same_keys,
+    scope_check,
+    scope_contains,
+    scope_contains_sql,
+    scope_label,
+    scopes_overlap,
+    scopes_overlap_sql,
+    tier_of,
+)
+from memory.models.reviews import MemoryReview, MemoryReviewQuerySet, Screening
 from memory.models.search_index import (
     EmbeddingModel,
     IndexStatus,
@@ -22,37 +49,68 @@ from memory.models.search_index import (
     SearchPassage,
     SearchStatistics,
 )
-from memory.models.subjects import Attribute, Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import MAX_SPELLING_CHARACTERS, Attribute, Subject, SubjectAlias, SubjectChange
+from memory.models.valid_time import (
+    Validity,
+    expired_q,
+    not_valid_at_sql,
+    not_yet_valid_q,
+    valid_at_q,
+    valid_at_sql,
+    validity_at,
+)
 from memory.models.working_memory import WorkingMemory
 
 __all__ = [
+    "EVERYTHING",
+    "GLOBAL",
+    "HUMAN_VERIFIED_FIRST",
+    "MAX_SPELLING_CHARACTERS",
+    "SAME_WORDS",
+    "STAND_INS",
+    "SUBJECT_NAME",
     "UNIT_INTERVAL",
     "Attribute",
     "Censor",
+    "CensorQuerySet",
     "Decision",
+    "DecisionQuerySet",
     "Document",
+    "DocumentQuerySet",
     "EmbeddingModel",
     "Episode",
     "EpisodeEvent",
+    "EpisodeQuerySet",
     "Event",
     "EventKind",
+    "EventQuerySet",
     "EventSequence",
     "Fact",
     "FactChange",
+    "FactQuerySet",
     "FileRun",
     "ImportedMemory",
     "IndexStatus",
     "ItemType",
     "Job",
+    "JobQuerySet",
     "JudgeCall",
     "JudgeTask",
     "LongTermEntry",
     "LoopSummary",
+    "LoopSummaryQuerySet",
     "Memory",
     "MemoryReview",
+    "MemoryReviewQuerySet",
     "OriginFields",
     "Procedure",
+    "ProcedureQuerySet",
+    "ProjectKeyFields",
+    "ProjectScope",
+    "Relation",
+    "RelationOpinion",
     "Scope",
+    "ScopedMemory",
     "Screening",
     "SearchItem",
     "SearchLanguage",
@@ -62,5 +120,24 @@ __all__ = [
     "SubjectAlias",
     "SubjectChange",
     "Trust",
+    "Validity",
     "WorkingMemory",
+    "carried_keys",
+    "document_address",
+    "expired_q",
+    "key_check",
+    "keys_changed",
+    "not_valid_at_sql",
+    "not_yet_valid_q",
+    "same_keys",
+    "scope_check",
+    "scope_contains",
+    "scope_contains_sql",
+    "scope_label",
+    "scopes_overlap",
+    "scopes_overlap_sql",
+    "tier_of",
+    "valid_at_q",
+    "valid_at_sql",
+    "validity_at",
 ]

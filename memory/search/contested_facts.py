@@ -17,11 +17,19 @@ from django.db.models import BooleanField, Q
 from django.db.models.expressions import RawSQL
 
 from identity.models import AuditEvent
-from memory.models import Fact, ItemType, MemoryReview, Subject, SubjectAlias
-from memory.models.fact_relation import Relation
-from memory.models.facts import FactQuerySet
-from memory.models.project_scope import ProjectScope, tier_of
-from memory.models.valid_time import Validity, valid_at_sql
+from memory.models import (
+    Fact,
+    FactQuerySet,
+    ItemType,
+    MemoryReview,
+    ProjectScope,
+    Relation,
+    Subject,
+    SubjectAlias,
+    Validity,
+    tier_of,
+    valid_at_sql,
+)
 from memory.persona import PersonaMemory
 from memory.search.as_of import METADATA_FIELDS, SPAN_FIELDS, facts_as_of
 from memory.search.index_tables import STATEMENTS_KEPT

@@ -16,9 +16,7 @@ from django.db.models import QuerySet
 from memory.comparison.compare_facts import Kind, compare_facts
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.embedding.thresholds import UNKNOWN
-from memory.models import Fact
-from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import scopes_overlap
+from memory.models import SAME_WORDS, Fact, scopes_overlap
 from memory.persona import PersonaMemory
 from memory.search.result import SearchHit
 from memory.types import MEMORY_TYPES

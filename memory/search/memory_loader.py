@@ -10,9 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from identity.models import Agent
-from memory.models import ItemType
-from memory.models.facts import SUBJECT_NAME
-from memory.models.valid_time import valid_at_q, valid_at_sql
+from memory.models import SUBJECT_NAME, ItemType, valid_at_q, valid_at_sql
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.contested_facts import pending_review_sql

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, Scope
-from memory.models.project_scope import ProjectScope
-from memory.models.valid_time import not_valid_at_sql, valid_at_sql
+from memory.models import ItemType, ProjectScope, Scope, not_valid_at_sql, valid_at_sql
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid

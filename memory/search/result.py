@@ -6,8 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from memory.models import SearchItem
-from memory.models.valid_time import Validity
+from memory.models import SearchItem, Validity
 from memory.search.fusion import QueryContext
 from memory.types import IndexEntry
 

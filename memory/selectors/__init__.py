@@ -8,9 +8,7 @@ from django.db.models.functions import Coalesce
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from memory.models import Fact, MemoryReview, Subject
-from memory.models.project_scope import GLOBAL
-from memory.models.reviews import MemoryReviewQuerySet
+from memory.models import GLOBAL, Fact, MemoryReview, MemoryReviewQuerySet, Subject
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents

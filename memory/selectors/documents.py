@@ -12,9 +12,7 @@ from django.db.models import F, Func, JSONField, Q, TextField, Value
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Document, ItemType
-from memory.models.documents import DocumentQuerySet, document_address
-from memory.models.project_scope import ProjectScope, scope_check
+from memory.models import Document, DocumentQuerySet, ItemType, ProjectScope, document_address, scope_check
 from memory.persona import VIEWS
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search

@@ -6,8 +6,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Decision, Episode, Scope
-from memory.models.project_scope import carried_keys
+from memory.models import Decision, Episode, Scope, carried_keys
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
 from memory.services.memory_write import (

@@ -16,9 +16,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Document, Fact, Scope
-from memory.models.documents import document_address
-from memory.models.project_scope import carried_keys, key_check, tier_of
+from memory.models import Document, Fact, Scope, carried_keys, document_address, key_check, tier_of
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,

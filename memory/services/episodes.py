@@ -11,8 +11,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.layers.episode_extraction import extract_summary, extract_title
-from memory.models import Episode, EpisodeEvent, Scope
-from memory.models.project_scope import carried_keys, scope_label
+from memory.models import Episode, EpisodeEvent, Scope, carried_keys, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,

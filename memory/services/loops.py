@@ -17,8 +17,7 @@ from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, OPENING_KINDS
 from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
-from memory.models import Event, EventKind, LongTermEntry, LoopSummary, Trust
-from memory.models.events import LoopSummaryQuerySet
+from memory.models import Event, EventKind, LongTermEntry, LoopSummary, LoopSummaryQuerySet, Trust
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.injection.pieces import scan_pieces

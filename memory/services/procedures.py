@@ -8,8 +8,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Procedure, Scope
-from memory.models.project_scope import carried_keys
+from memory.models import Procedure, Scope, carried_keys
 from memory.persona import change_check
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_NAME_CHARACTERS, MAX_REMARK_CHARACTERS, MAX_STEPS
 from memory.services.memory_write import keys_move, memory_add, memory_change, memory_lock, new_memory_fields

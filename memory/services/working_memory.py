@@ -12,8 +12,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import WorkingMemory
-from memory.models.project_scope import key_check
+from memory.models import WorkingMemory, key_check
 from memory.policy import (
     MAX_FRAME_CHARACTERS,
     MAX_OPEN_THREADS,

@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 
-from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.models import MAX_SPELLING_CHARACTERS
 from memory.subjects import name_lexicon
 from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.validation import visible_text

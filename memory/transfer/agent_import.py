@@ -12,9 +12,16 @@ from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, P
 from identity.principal import Principal
 from identity.services.agents import identity_screen
 from identity.services.audit import audit_record
-from memory.models import Document, Event, Fact, LongTermEntry, LoopSummary, SubjectAlias
-from memory.models.base import ProjectKeyFields
-from memory.models.documents import document_address
+from memory.models import (
+    Document,
+    Event,
+    Fact,
+    LongTermEntry,
+    LoopSummary,
+    ProjectKeyFields,
+    SubjectAlias,
+    document_address,
+)
 from memory.services.events import event_ids_reserve
 from memory.services.quarantine.memories import quarantine_imported_row
 from memory.services.quarantine.screening import imported_screen

@@ -10,7 +10,7 @@ from identity.policy.sections import SECTION_NAMES, section_check
 from identity.principal import Principal
 from identity.services.guardrails import section_text_check as identity_text_check
 from memory.layers.event_validation import draft_check
-from memory.models.project_scope import key_check
+from memory.models import key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.fields import fact_fields_check
 from memory.transfer.json_stream import Record, records_read

@@ -11,8 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.layers.long_term_text import indexed_text
-from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope
-from memory.models.project_scope import tier_of
+from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope, tier_of
 from memory.types.memory_type import OF_AGENT, IndexEntry, MemoryType
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")

@@ -8,9 +8,7 @@ from typing import Any
 
 from django.db.models import DateTimeField, Model, QuerySet, UUIDField
 
-from memory.models import ItemType, Memory, Scope, Trust
-from memory.models.base import ProjectKeyFields
-from memory.models.project_scope import tier_of
+from memory.models import ItemType, Memory, ProjectKeyFields, Scope, Trust, tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""

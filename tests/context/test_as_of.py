@@ -22,8 +22,7 @@ from identity.models import ApiToken, AuditEvent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.proposals import identity_propose, proposal_approve
-from memory.models import Decision, Episode, FactChange, LoopSummary, SearchItem
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, Decision, Episode, FactChange, LoopSummary, SearchItem
 from memory.persona import ActorMemory
 from memory.search.as_of import historical_rows, memories_as_of
 from memory.search.memory_loader import memories_load

@@ -17,8 +17,7 @@ from context.engine.analysis.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.principal import Principal
-from memory.models import Event, LoopSummary
-from memory.models.project_scope import ProjectScope
+from memory.models import Event, LoopSummary, ProjectScope
 from memory.services.decisions import decision_record, decision_update
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import OtherProject, events_record

@@ -13,8 +13,7 @@ from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.models import ApiToken
 from identity.principal import Principal
-from memory.models import ItemType, MemoryReview
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, ItemType, MemoryReview
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services.decisions import decision_record, decision_update

@@ -11,8 +11,7 @@ from context.engine.assembly import list_item
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.lifecycle.runner import job_run, judgements_retry
-from memory.models import Attribute, Fact, Job, MemoryReview
-from memory.models.project_scope import ProjectScope
+from memory.models import Attribute, Fact, Job, MemoryReview, ProjectScope
 from memory.persona import VIEWS
 from memory.policy.autonomy import AttentionBudget
 from memory.search.contested_facts import contested_facts

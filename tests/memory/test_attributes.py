@@ -6,8 +6,7 @@ import pytest
 from django.urls import reverse
 
 from identity.models import AuditEvent
-from memory.models import Attribute, Fact, FactChange, MemoryReview
-from memory.models.project_scope import ProjectScope
+from memory.models import Attribute, Fact, FactChange, MemoryReview, ProjectScope
 from memory.persona import VIEWS
 from memory.search.contested_facts import contested_facts
 from memory.services.facts import fact_learn

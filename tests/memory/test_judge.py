@@ -15,8 +15,7 @@ from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
 from memory.judge.model_judge import ModelJudge, today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.judge.registry import model_endpoint
-from memory.models import JudgeCall
-from memory.models.fact_relation import Relation
+from memory.models import JudgeCall, Relation
 from nousweb.lib import clock
 from tests.database import as_the_owner
 from tests.judge_server import KEY, JudgeServer, Reply

@@ -9,8 +9,7 @@ from django.test import override_settings
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import JudgeFailed, JudgeUnavailable, configured_judge
 from memory.lifecycle.runner import job_run
-from memory.models import Fact, FactChange, Job, JudgeCall
-from memory.models.fact_relation import Relation
+from memory.models import Fact, FactChange, Job, JudgeCall, Relation
 from tests.judge_server import JudgeServer, Reply
 
 OLD, NEW = FactSnapshot("Alice lives in Berlin."), FactSnapshot("Alice moved to Paris.")

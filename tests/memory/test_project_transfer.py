@@ -14,10 +14,10 @@ from memory.models import (
     Fact,
     LoopSummary,
     Procedure,
+    ProjectScope,
     SearchItem,
     WorkingMemory,
 )
-from memory.models.project_scope import ProjectScope
 from memory.persona import ActorMemory
 from memory.search.request import SearchRequest
 from memory.search.search import search

@@ -4,8 +4,17 @@ import json
 
 import pytest
 
-from memory.models import Event, Fact, LoopSummary, MemoryReview, SearchItem, WorkingMemory
-from memory.models.project_scope import EVERYTHING, GLOBAL, ProjectScope
+from memory.models import (
+    EVERYTHING,
+    GLOBAL,
+    Event,
+    Fact,
+    LoopSummary,
+    MemoryReview,
+    ProjectScope,
+    SearchItem,
+    WorkingMemory,
+)
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.selectors import profile_texts

@@ -7,8 +7,7 @@ from django.core.management import CommandError, call_command
 
 from identity.services.agents import agent_create
 from memory.embedding import EmbeddingUnavailable
-from memory.models import EmbeddingModel, SearchItem
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, EmbeddingModel, SearchItem
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services.facts import Precheck, fact_learn

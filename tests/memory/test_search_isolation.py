@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from identity.models import Agent
 from identity.services.agents import agent_create
-from memory.models import EmbeddingModel, Event, SearchItem
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
 from memory.search.candidates import candidates_explain

@@ -7,8 +7,7 @@ import pytest
 from django.db import connection
 
 from memory import tasks
-from memory.models import SearchItem, SearchStatistics
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, SearchItem, SearchStatistics
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, candidates, query_word_counts, search, vector_indexes
 from memory.search.query_word_counts import counts_read, statistics_refresh

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.services.search_index.row_embedding import embed_pending_rows

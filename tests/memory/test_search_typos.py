@@ -2,8 +2,7 @@
 
 import pytest
 
-from memory.models import Fact
-from memory.models.project_scope import GLOBAL, ProjectScope
+from memory.models import GLOBAL, Fact, ProjectScope
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
 from memory.search.search import apply_corrections, edit_candidates, suspected_typos

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from identity.models import Agent
 from memory.layers.short_term_search import STM_DEFAULTS, StmConfig, normalise, stm_score, stm_search
-from memory.models import LoopSummary
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, LoopSummary
 from memory.persona import ActorMemory
 from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record

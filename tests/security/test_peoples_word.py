@@ -10,8 +10,7 @@ from django.db import connection
 from identity.models import AuditEvent, Change
 from identity.principal import Principal
 from memory.lifecycle.runner import job_run
-from memory.models import Fact, Job, MemoryReview
-from memory.models.project_scope import ProjectScope
+from memory.models import Fact, Job, MemoryReview, ProjectScope
 from memory.persona import VIEWS
 from memory.policy import MAX_RELEARNED_REVIEWS
 from memory.search.contested_facts import contested_facts

@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 
 from context.models import ContextPin, ContextProfileVersion
 from identity.models import Agent, IdentityVersion
-from memory.models.facts import FactQuerySet
-from memory.models.project_scope import STAND_INS, ProjectScope
+from memory.models import STAND_INS, FactQuerySet, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import with_pending_review
 from memory.search.invalidated_matches import latest_invalidated_facts

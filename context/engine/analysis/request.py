@@ -40,7 +40,7 @@ from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_T
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import PrefetchedEmbedding
-from memory.models.project_scope import ProjectScope
+from memory.models import ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import clock

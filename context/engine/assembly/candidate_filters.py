@@ -5,9 +5,7 @@ from datetime import UTC
 
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly.candidate_verdict import THE_INPUT, Candidate, Verdict, VerdictCode
-from memory.models import ItemType
-from memory.models.project_scope import scope_label
-from memory.models.valid_time import Validity
+from memory.models import ItemType, Validity, scope_label
 from memory.search.result import Retirement
 
 PREFERRED_FACTOR = 1.15

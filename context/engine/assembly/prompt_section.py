@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from memory.models import Trust
-from memory.models.project_scope import carried_keys
+from memory.models import Trust, carried_keys
 from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens

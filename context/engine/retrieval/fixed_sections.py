@@ -33,9 +33,7 @@ from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.policy.sections import SECTION_NAMES, SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section as IdentitySection
 from identity.services.guardrails import is_undecided
-from memory.models import FactChange, ItemType, Trust
-from memory.models.facts import FactQuerySet
-from memory.models.project_scope import STAND_INS, ProjectScope
+from memory.models import STAND_INS, FactChange, FactQuerySet, ItemType, ProjectScope, Trust
 from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of, recorded_fields

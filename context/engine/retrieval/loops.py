@@ -10,8 +10,7 @@ from context.engine.retrieval.restatement import text_vectors
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import Scope
-from memory.models.project_scope import tier_of
+from memory.models import Scope, tier_of
 from memory.persona import PersonaMemory
 from memory.search.fusion import QueryContext
 from memory.search.languages import terms_sql

@@ -12,8 +12,7 @@ from django.db import DatabaseError, connection
 from context.engine.assembly import Candidate
 from context.engine.retrieval.candidates import NEAR_MISS, candidate_of
 from memory.embedding import thresholds_of
-from memory.models.project_scope import EVERYTHING
-from memory.models.valid_time import Validity, validity_at
+from memory.models import EVERYTHING, Validity, validity_at
 from memory.persona import PersonaMemory
 from memory.search.candidates import LEXICAL_ROWS, SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector, selective
 from memory.search.fusion import Candidates, QueryContext

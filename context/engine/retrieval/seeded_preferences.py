@@ -13,8 +13,7 @@ from django.db.models.functions import Trim
 from identity.models import Agent, IdentityVersion, Persona
 from identity.policy.sections import Section
 from identity.services.agents import PROFILE_HEADINGS
-from memory.models import Fact
-from memory.models.project_scope import GLOBAL
+from memory.models import GLOBAL, Fact
 
 Version = tuple[str, int, str]
 """Section, version and content of an identity."""

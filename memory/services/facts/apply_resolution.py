@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from identity.principal import Principal
-from memory.models import Fact, MemoryReview
-from memory.models.project_scope import scope_contains
+from memory.models import Fact, MemoryReview, scope_contains
 from memory.services.facts.confirm import fact_confirm
 from memory.services.facts.endorsement import endorsement_change
 from memory.services.facts.history import iso

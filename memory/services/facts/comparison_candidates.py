@@ -18,16 +18,17 @@ from memory.comparison.compare_facts import Comparison, Kind, Reason, compare_fa
 from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject, names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch
 from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
-from memory.models import Fact, SubjectAlias
-from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import (
+from memory.models import (
+    SAME_WORDS,
+    Fact,
+    SubjectAlias,
+    Validity,
     same_keys,
     scope_contains,
     scope_contains_sql,
     scopes_overlap,
     scopes_overlap_sql,
 )
-from memory.models.valid_time import Validity
 from memory.persona import VIEWS
 from memory.policy import CATEGORY_PERMISSIONS, TRUST_ORDER
 from memory.policy.attributes import Cardinality, attribute_spellings

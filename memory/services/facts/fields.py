@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from memory.models import Scope
-from memory.models.project_scope import key_check, tier_of
+from memory.models import Scope, key_check, tier_of
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
 from memory.policy.attributes import attribute_words
 from nousweb.lib.errors import Invalid

@@ -16,9 +16,7 @@ from memory.comparison.compare_facts import Comparison, Kind, compare_facts
 from memory.comparison.fact_snapshot import names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
-from memory.models import Fact, MemoryReview
-from memory.models.facts import SAME_WORDS
-from memory.models.project_scope import scopes_overlap_sql
+from memory.models import SAME_WORDS, Fact, MemoryReview, scopes_overlap_sql
 from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparison_candidates import Vector, search_table

@@ -22,8 +22,7 @@ from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import FactMatch, decide_learning, reasons_of
 from memory.judge import JudgeResult, RelationVerdict
-from memory.models import Episode, Fact, FactChange, MemoryReview, Scope
-from memory.models.project_scope import key_check
+from memory.models import Episode, Fact, FactChange, MemoryReview, Scope, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply

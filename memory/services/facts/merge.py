@@ -6,8 +6,7 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, FactChange
-from memory.models.project_scope import scope_contains
+from memory.models import Fact, FactChange, scope_contains
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import retirement_check

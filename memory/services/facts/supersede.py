@@ -8,8 +8,7 @@ from uuid import UUID
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, FactChange
-from memory.models.project_scope import carried_keys, scope_contains, scope_label
+from memory.models import Fact, FactChange, carried_keys, scope_contains, scope_label
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.facts.endorsement import endorsement_change, retirement_check

@@ -19,9 +19,7 @@ from identity.services.agents import agent_configure_all
 from identity.services.inbox_items import InboxItem, people_notify
 from memory.comparison.compare_facts import Comparison
 from memory.comparison.learning_decision import reasons_of
-from memory.models import Fact, MemoryReview
-from memory.models.project_scope import scope_contains
-from memory.models.reviews import MemoryReviewQuerySet
+from memory.models import Fact, MemoryReview, MemoryReviewQuerySet, scope_contains
 from memory.policy.autonomy import (
     AGREES,
     CONFIG_KEY,

@@ -19,9 +19,7 @@ from memory.comparison.compare_facts import Kind as ComparisonKind
 from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.jobs import job_queue
 from memory.judge import JudgeResult, RelationVerdict, configured_judge
-from memory.models import Attribute, Censor, Fact, MemoryReview
-from memory.models.fact_relation import Relation
-from memory.models.reviews import MemoryReviewQuerySet
+from memory.models import Attribute, Censor, Fact, MemoryReview, MemoryReviewQuerySet, Relation
 from memory.policy import (
     MAX_ATTRIBUTE_CHARACTERS,
     MAX_PENDING_REVIEWS_PER_ENDORSED_FACT,

@@ -15,9 +15,7 @@ from memory.comparison.compare_facts import compare_facts
 from memory.comparison.learning_decision import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
-from memory.models import Censor, Fact, MemoryReview
-from memory.models.fact_relation import Relation
-from memory.models.project_scope import same_keys
+from memory.models import Censor, Fact, MemoryReview, Relation, same_keys
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore

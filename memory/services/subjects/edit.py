@@ -7,8 +7,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.locks import learning_lock
 from memory.services.subjects.proposals import subject_reviews_open

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Fact, Subject, SubjectAlias, SubjectChange
-from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.models import MAX_SPELLING_CHARACTERS, Fact, Subject, SubjectAlias, SubjectChange
 from memory.policy import MAX_FACTS_OF_SPLIT, MAX_REMARK_CHARACTERS
 from memory.services.subjects.registry import alias_draft, aliases_of, quoted, subject_change_record, subjects_lock
 from memory.subjects.spelling import key_of

@@ -10,8 +10,7 @@ from django.urls import reverse
 
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
-from memory.models import ItemType
-from memory.models.project_scope import EVERYTHING
+from memory.models import EVERYTHING, ItemType
 from memory.persona import memory_of
 from memory.search import SearchRequest, search
 from memory.selectors import subjects_shown

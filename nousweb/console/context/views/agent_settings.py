@@ -26,8 +26,7 @@ from identity.models import Persona
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.selectors import agent_get
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
-from memory.models import Fact
-from memory.models.events import EventKind
+from memory.models import EventKind, Fact
 from memory.policy import KNOWN_CATEGORIES
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,

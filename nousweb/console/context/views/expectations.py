@@ -37,8 +37,7 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import ItemType
-from memory.models.project_scope import EVERYTHING
+from memory.models import EVERYTHING, ItemType
 from memory.persona import VIEWS, persona_memory
 from memory.search import SearchRequest, search
 from memory.types import MEMORY_TYPES

@@ -31,8 +31,7 @@ from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.models import Fact, MemoryReview
-from memory.models.project_scope import scope_label
+from memory.models import Fact, MemoryReview, scope_label
 from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews

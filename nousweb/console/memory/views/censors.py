@@ -14,8 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from identity.models import Persona
 from identity.selectors import agent_get
 from memory.censoring.censor_matching import default_threshold, highlight_matches
-from memory.models import Censor
-from memory.models.censors import CensorQuerySet
+from memory.models import Censor, CensorQuerySet
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.common.list_page import Action, Column, Title

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from memory.layers.event_validation import OUTPUT_KINDS
-from memory.models import Event, EventKind, LongTermEntry, LoopSummary
-from memory.models.events import EventQuerySet
+from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
 from nousweb.console.common.list_export import ListExport, model_columns

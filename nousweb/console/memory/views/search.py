@@ -12,8 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from identity.models import Persona
 from identity.selectors import agent_get
 from memory.embedding.thresholds import thresholds_of
-from memory.models import EmbeddingModel, IndexStatus, ItemType, SearchItem, SearchStatistics
-from memory.models.project_scope import EVERYTHING, ProjectScope
+from memory.models import EVERYTHING, EmbeddingModel, IndexStatus, ItemType, ProjectScope, SearchItem, SearchStatistics
 from memory.search import SearchHit, SearchRequest, SearchResult, search
 from memory.search.query_word_counts import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
