@@ -1,19 +1,21 @@
 """The parts of every write of a memory: permission, lock, change, quarantine, index and audit record.
 
 A memory is `endorsed` once a person wrote, changed, reviewed or closed it: tokens and schedules cannot rewrite it.
-Facts have rules of their own (`memory.services.facts.endorsement`).
+Facts have rules of their own (`memory.services.facts.changes`).
 """
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
 from django.db.models import Model
 
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Memory, Scope, ScopedMemory, key_check, keys_changed, tier_of
+from memory.models import Fact, Memory, Scope
+from memory.models.project_scope import ScopedMemory, key_check, keys_changed, tier_of
 from memory.persona import change_check
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
@@ -21,10 +23,11 @@ from memory.services.trust import origin_of
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import choice_check, tags_check, unit_check
 
 Row = TypeVar("Row", bound=AgentRow)
-MemoryRow = TypeVar("MemoryRow", bound=Memory)
+MemoryRow = TypeVar("MemoryRow", bound=Memory | Fact)
 
 
 def new_memory_fields(
@@ -118,7 +121,7 @@ def memory_endorse(memory: Memory, by: Principal) -> None:
         memory.save(update_fields=["endorsed"])
 
 
-def human_author_check(memory: Memory, by: Principal) -> None:
+def human_author_check(memory: Memory | Fact, by: Principal) -> None:
     """Raise Conflict if `memory` is verified by people and `by` is not a person. Its row must be locked."""
     if memory.endorsed and not by.is_person:
         raise Conflict(f"People wrote or decided this {memory._meta.verbose_name}: only people can change it.")
@@ -141,8 +144,8 @@ def fields_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any]
 
     A value of None leaves its field alone. Two empty dicts mean that nothing changed and nothing was saved.
     """
-    changed = {name: value for name, value in values.items() if value is not None and value != getattr(row, name)}
-    before = {name: _plain(getattr(row, name)) for name in changed}
+    changed = changed_values(row, values)
+    before = {name: plain_value(row, name) for name in changed}
     for name, value in changed.items():
         setattr(row, name, value)
     if changed:
@@ -153,8 +156,24 @@ def fields_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any]
         for name, moment in stamp.items():
             setattr(row, name, moment)
         row.save(update_fields=[*changed, *stamp])
-    return before, {name: _plain(value) for name, value in changed.items()}
+    return before, {name: plain_value(row, name) for name in changed}
 
 
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+def changed_values(row: Model, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `values` that differ from the row's; None leaves a field alone."""
+    return {name: value for name, value in values.items() if value is not None and value != getattr(row, name)}
+
+
+def plain(value: Any) -> Any:
+    """A moment or a key as JSON has it; anything else unchanged."""
+    return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+
+
+def plain_value(row: Model, name: str) -> Any:
+    """The value of a field as JSON has it; of a reference, the key."""
+    return plain(getattr(row, row._meta.get_field(name).attname))  # type: ignore[union-attr]
+
+
+def learning_lock(agent: Agent, persona: str) -> None:
+    """Take the lock for learning in this memory until the end of the transaction, so that learning is serialised."""
+    transaction_lock(f"learn:{agent.pk}:{persona}")

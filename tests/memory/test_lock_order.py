@@ -8,7 +8,7 @@ from django.db import OperationalError, close_old_connections, connection, trans
 
 from memory.models import Fact, MemoryReview
 from memory.services.facts import fact_learn, fact_supersede
-from memory.services.facts.locks import facts_lock
+from memory.services.facts.changes import facts_lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,8 +10,8 @@ from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.judge_backlog import PENDING, backlog_continue
 from memory.models import Fact, Job
 from memory.services.facts.learn import fact_reconcile
-from memory.services.facts.locks import learning_lock
 from memory.services.facts.precheck import MAX_VERDICTS_LATER, Precheck, fact_precheck
+from memory.services.memory_write import learning_lock
 
 BY = Principal.of_system("lifecycle")
 

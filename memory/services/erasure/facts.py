@@ -21,7 +21,7 @@ from memory.services.erasure.transaction import (
     reason_check,
     receipt_describe,
 )
-from memory.services.facts.locks import facts_lock
+from memory.services.facts.changes import facts_lock
 from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find
 from nousweb.lib.errors import NotFound

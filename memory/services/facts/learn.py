@@ -25,16 +25,15 @@ from memory.judge import JudgeResult, RelationVerdict
 from memory.models import Episode, Fact, FactChange, MemoryReview, Scope, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.policy.autonomy import AutomaticDecision, Autonomy
-from memory.services.facts.apply_resolution import AppliedResolution, Resolution, resolution_apply
+from memory.services.facts.changes import fact_change_record, fact_invalidate, facts_lock
 from memory.services.facts.comparison_candidates import candidates_compare
 from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both
 from memory.services.facts.fields import fact_fields_check
-from memory.services.facts.history import fact_change_record
-from memory.services.facts.invalidate import fact_invalidate
 from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open
-from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.facts.pairs import AppliedResolution, Resolution, resolution_apply
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.store import alias_assign, fact_store, fact_store_audit
+from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.reviews.blind_samples import fields_before, sample_is_due, sample_open
 from memory.services.reviews.open_review import (

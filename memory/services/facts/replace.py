@@ -13,10 +13,10 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
-from memory.services.facts.endorsement import oldest_pending_review
+from memory.services.facts.changes import pending_review_check
 from memory.services.facts.learn import LearnResult, fact_learn
-from memory.services.facts.locks import learning_lock
-from memory.services.facts.supersede import fact_supersede, successor_scope_check
+from memory.services.facts.pairs import fact_supersede, successor_scope_check
+from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -63,12 +63,8 @@ def fact_replace(
         if current is None:
             raise NotFound("There is no such fact.")
         old = current
-        if old.active and (pending := oldest_pending_review(old)):
-            raise Conflict(
-                f"People are reviewing this fact (review {pending.asked_by}): it does not change before they have"
-                " decided.",
-                review=pending.asked_by,
-            )
+        if old.active:
+            pending_review_check(old)
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)
         if learned.action == "held":

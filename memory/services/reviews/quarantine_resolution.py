@@ -23,7 +23,8 @@ from memory.models import (
     Trust,
     WorkingMemory,
 )
-from memory.services.facts.history import fact_change_record, iso
+from memory.services.facts.changes import fact_change_record
+from memory.services.memory_write import plain
 from memory.services.quarantine.memories import memory_text, quarantine_memory, type_name
 from memory.services.quarantine.working_memory import quarantine_working_text, release_working_text
 from memory.services.search_index.writer import index_put, index_remove
@@ -73,7 +74,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
             row.origin = before["origin"]
             row.save(update_fields=["origin"])
             if isinstance(row, Fact) and row.invalidated_at is not None:
-                invalidated = {"invalidated_at": iso(row.invalidated_at)}
+                invalidated = {"invalidated_at": plain(row.invalidated_at)}
                 row.invalidated_at = None
                 row.save(update_fields=["invalidated_at"])
                 fact_change_record(
@@ -147,7 +148,7 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
         fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
         audit_record(
             by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},
-            after={"invalidated_at": iso(row.invalidated_at)}, message=comment,
+            after={"invalidated_at": plain(row.invalidated_at)}, message=comment,
         )  # fmt: skip
     return before
 

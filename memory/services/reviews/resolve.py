@@ -19,11 +19,10 @@ from memory.models import Censor, Fact, MemoryReview, Relation, same_keys
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
-from memory.services.facts.apply_resolution import resolution_apply
+from memory.services.facts.changes import endorsement_change, facts_lock
 from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
-from memory.services.facts.endorsement import endorsement_change
-from memory.services.facts.history import iso
-from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.facts.pairs import resolution_apply
+from memory.services.memory_write import learning_lock, plain
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample
 from memory.services.reviews.open_review import verdict_of
@@ -343,7 +342,7 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
         return undo
     before = known.last_confirmed_at
     known = fact_confirm(fact=known, by=by, reason="Learned again under another name.", evidence=_evidence(review))
-    heard = {"fact": str(known.pk), "at": iso(known.last_confirmed_at), "before": iso(before)}
+    heard = {"fact": str(known.pk), "at": plain(known.last_confirmed_at), "before": plain(before)}
     return undo | {"confirmed": heard}
 
 

@@ -11,8 +11,8 @@ from identity.services.agent_lock import agent_transaction
 from memory.models import Censor, Fact, FactChange, MemoryReview, SubjectChange
 from memory.services.censors import censor_update
 from memory.services.facts import fact_invalidate, fact_restore, fact_unconfirm
-from memory.services.facts.endorsement import endorsement_change
-from memory.services.facts.locks import facts_lock, learning_lock
+from memory.services.facts.changes import endorsement_change, facts_lock
+from memory.services.memory_write import learning_lock
 from memory.services.reviews.attribute_resolution import attribute_undecide
 from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.states import REVIEW, review_lock, review_reopen, review_settle, reviews_settle

@@ -14,7 +14,7 @@ from identity.services.audit import audit_record
 from memory.models import Subject, SubjectAlias, SubjectChange
 from memory.persona import change_check
 from memory.policy import SUBJECT_KIND_OF_CATEGORY
-from memory.services.facts.locks import learning_lock
+from memory.services.memory_write import learning_lock
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.subjects.proposals import subject_reviews_open

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from memory.models import Fact, MemoryReview, WorkingMemory
 from memory.services.facts import fact_invalidate, fact_learn
-from memory.services.facts.endorsement import endorsement_change
+from memory.services.facts.changes import endorsement_change
 from memory.services.working_memory import working_item_add
 from tests.factories import pair_review
 from tests.http import browser
