@@ -18,7 +18,7 @@ from memory.api.censors import CensorSpanOut
 from memory.api.types import AllProjects, IncludedProjects, Severity
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval
-from nousweb.lib.schemas import Input, fields_of
+from nousweb.lib.schemas import Input
 
 CensorMode = Literal["check", "off"]
 
@@ -37,10 +37,12 @@ class TaskIn(Input):
     ] = []
 
 
-@fields_of(
-    Profile, *(name for name in Profile.__dataclass_fields__ if name not in {"profile_id", *NOT_IN_PROMPTS}), patch=True
-)
-class ProfileOverrideIn(Input):
+class ProfileOverrideIn(
+    Input,
+    of=Profile,
+    fields=" ".join(name for name in Profile.__dataclass_fields__ if name not in {"profile_id", *NOT_IN_PROMPTS}),
+    patch=True,
+):
     """Settings of a profile; those that are left out stay as the profile has them."""
 
 

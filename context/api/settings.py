@@ -29,7 +29,7 @@ from memory.policy.autonomy import (
 )
 from memory.search.languages import LANGUAGES
 from nousweb.lib.constrained_types import AgentSlug, text
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 router = Router(tags=["settings"])
 
@@ -104,12 +104,10 @@ class RestoreIn(Input):
     reason: Reason = ""
 
 
-@fields_of(ContestedIn)
-class ContestedOut(Schema): ...
+class ContestedOut(Derived, of=ContestedIn): ...
 
 
-@fields_of(AttentionIn)
-class AttentionOut(Schema): ...
+class AttentionOut(Derived, of=AttentionIn): ...
 
 
 class AutonomyOut(Schema):

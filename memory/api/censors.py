@@ -1,6 +1,5 @@
 """The API of censors."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -9,12 +8,13 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from memory.api.common import caller, list_page, row_of
-from memory.api.types import AnySeverity, CensorMatch, PersonaName, Quarantined, Remark, Severity, TrustName
+from memory.api.types import AnySeverity, CensorMatch, Quarantined, Remark, Severity, TrustName
+from memory.models import Censor
 from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, PageCursor, PageLimit
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of
 
 # The service says what is wrong with one, and what would do instead.
 Pattern = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_PATTERN_CHARACTERS})]
@@ -32,8 +32,7 @@ class CensorIn(Input):
     escalation_threshold: Escalation = Field(5, description="Activations after which a warning becomes a block")
 
 
-@fields_of(CensorIn, "pattern", "severity", "reason", "domain", "escalation_threshold", patch=True)
-class CensorPatch(Input):
+class CensorPatch(Input, of=CensorIn, fields="pattern severity reason domain escalation_threshold", patch=True):
     """Fields that are left out stay as they are."""
 
     similarity_threshold: Threshold = optional()
@@ -45,26 +44,15 @@ class CensorFalsePositiveIn(Input):
     message: Remark = ""
 
 
-class CensorOut(Schema):
-    id: UUID
-    persona: PersonaName
-    pattern: str
-    match: CensorMatch
-    similarity_threshold: float
-    severity: Severity
-    domain: str
-    reason: str
+class CensorOut(
+    Derived,
+    of=Censor,
+    fields="id persona pattern match similarity_threshold severity domain reason escalation_threshold"
+    " activation_count false_positive_count last_activated_at author_kind author_name created_at updated_at"
+    " trust held active",
+):
     trust: TrustName
     held: Quarantined
-    active: bool
-    escalation_threshold: int
-    activation_count: int
-    false_positive_count: int
-    last_activated_at: datetime | None
-    author_kind: str
-    author_name: str
-    created_at: datetime
-    updated_at: datetime
 
 
 class CensorCheckIn(Input):

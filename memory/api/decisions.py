@@ -1,6 +1,5 @@
 """The API of decisions."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from memory.api.types import (
     RequiredContent,
     Stakes,
 )
+from memory.models import Decision
 from memory.policy import MAX_REASONS
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
@@ -37,7 +37,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
 )
 from nousweb.lib.errors import Invalid
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional, page_of
 
 
 class DecisionIn(MemoryIn):
@@ -56,8 +56,7 @@ class DecisionIn(MemoryIn):
     episode: UUID | None = Field(None, description="Episode of the decision")
 
 
-@fields_of(DecisionIn, "category", patch=True)
-class DecisionPatch(MemoryPatch):
+class DecisionPatch(MemoryPatch, of=DecisionIn, fields="category", patch=True):
     """Fields that are left out stay as they are."""
 
     active: bool = optional("Whether search and prompts may include it")
@@ -68,20 +67,12 @@ class DecisionReviewIn(Input):
     note: Content = ""
 
 
-class DecisionOut(MemoryOut):
-    description: str
-    context: str
-    category: str
-    confidence: UnitInterval
-    stakes: Stakes
-    reasons: list[str]
-    episode: UUID | None = Field(None, alias="episode_id")
-    outcome: DecisionOutcome
-    outcome_note: str
-    reviewed_at: datetime | None
-    reviewed_by: str
-    created_at: datetime
-    updated_at: datetime
+class DecisionOut(
+    MemoryOut,
+    of=Decision,
+    fields="description context category confidence stakes reasons episode outcome outcome_note reviewed_at"
+    " reviewed_by created_at updated_at",
+): ...
 
 
 router = Router()

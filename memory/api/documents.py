@@ -10,6 +10,7 @@ from pydantic import Field
 
 from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyTrust, MemoryIn, MemoryOut, Remark
+from memory.models import Document
 from memory.policy import (
     MAX_DOCUMENT_KEY_CHARACTERS,
     MAX_INDEX_FIELDS,
@@ -84,18 +85,16 @@ class DocumentIn(MemoryIn):
     base_version: BaseVersion = None
 
 
-class DocumentOut(MemoryOut):
-    namespace: list[str]
-    key: str
-    value: dict[str, Any]
-    version: int
+class DocumentOut(
+    MemoryOut,
+    of=Document,
+    fields="namespace key value version index author superseded_by first_created_at created_at retired_at",
+):
     index: list[str] | None = Field(alias="index_fields")
-    endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
     author: str = Field(alias="author_name")
-    superseded_by: UUID | None = Field(None, alias="superseded_by_id")
     first_created_at: datetime = Field(description="When the key got a value after it last had none")
     created_at: datetime = Field(description="When this version was written")
-    retired_at: datetime | None
+    endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
 
 
 class DocumentPutOut(Schema):

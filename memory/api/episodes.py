@@ -1,6 +1,5 @@
 """The API of episodes."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -16,18 +15,16 @@ from memory.api.types import (
     Content,
     Detail,
     EpisodeOutcome,
-    EventKindName,
     MemoryIn,
     MemoryOut,
-    PersonaName,
     RemarkEntry,
-    SummaryKind,
 )
+from memory.models import Episode, Event
 from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, entry, text
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
 
@@ -62,34 +59,22 @@ class EpisodeCloseIn(Input):
     ended_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
-@fields_of(EpisodeIn, "title", "tags", "importance", patch=True)
-class EpisodePatch(Input):
+class EpisodePatch(Input, of=EpisodeIn, fields="title tags importance", patch=True):
     """Fields that are left out stay as they are."""
 
     summary: Content = optional()
     active: bool = optional("Whether search and prompts may include it")
 
 
-class EpisodeOut(MemoryOut):
-    title: str
-    summary: str
-    summary_kind: SummaryKind
-    outcome: EpisodeOutcome
-    lessons: list[str]
-    participants: list[str]
-    started_at: datetime
-    ended_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+class EpisodeOut(
+    MemoryOut,
+    of=Episode,
+    fields="title summary summary_kind outcome lessons participants started_at ended_at created_at updated_at",
+): ...
 
 
-class TranscriptEvent(Schema):
+class TranscriptEvent(Derived, of=Event, fields="id ts kind loop_id persona content"):
     id: Id
-    ts: datetime
-    kind: EventKindName
-    loop_id: str
-    persona: PersonaName
-    content: str
 
 
 class TranscriptOut(Schema):

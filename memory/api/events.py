@@ -1,6 +1,5 @@
 """The API of events: the append-only log."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
@@ -11,21 +10,21 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import list_page, principal, row_of
-from memory.api.types import AnyPersona, AnyTrust, EventKindName, PersonaName, Quarantined, TrustName
+from memory.api.types import AnyPersona, AnyTrust, Quarantined, TrustName
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,
     MAX_KEY_CHARACTERS,
     MAX_LOOP_ID_CHARACTERS,
 )
-from memory.models import EventKind
+from memory.models import Event, EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
 from nousweb.lib.errors import NotAllowed
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Moment, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, page_of
 from nousweb.lib.validation import choice_check, moment_check, text_check
 
 Id = Annotated[str, BeforeValidator(str)]
@@ -79,15 +78,8 @@ class EventsIn(Schema):
     )
 
 
-class RecordedOut(BaseModel):
+class RecordedOut(Derived, of=Event, fields="id key kind persona loop_id project task ts"):
     id: Id
-    key: str | None
-    kind: EventKindName
-    persona: PersonaName
-    loop_id: str
-    project: str
-    task: str
-    ts: datetime
     repeated: bool = Field(description="Whether its key was already in the log, so that nothing was stored")
 
 
@@ -95,22 +87,15 @@ class RecordedEventsOut(Schema):
     events: list[RecordedOut] = Field(description="One for each event of the call, in the same order")
 
 
-class EventOut(Schema):
+class EventOut(
+    Derived,
+    of=Event,
+    fields="id agent_id persona ts recorded_at loop_id project task kind visibility content metadata trust held key",
+):
     id: Id
-    ts: datetime
-    recorded_at: datetime
     agent_id: str = Field(alias="agent.slug", description="Slug of the agent")
-    persona: PersonaName
-    loop_id: str
-    project: str
-    task: str
-    kind: EventKindName
-    visibility: str
-    content: str
-    metadata: dict[str, Any]
     trust: TrustName
     held: Quarantined
-    key: str | None
 
 
 router = Router()

@@ -12,7 +12,8 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyScope, AnyTrust, MemoryIn, MemoryOut, MemoryPatch, Remark, RequiredContent
-from memory.models import Validity
+from memory.models import Fact, FactChange
+from memory.models.valid_time import Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.selectors.filters import FactFilter
 from memory.services.facts import (
@@ -35,7 +36,7 @@ from nousweb.lib.constrained_types import (
     Word,
     text,
 )
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, Moment, fields_of, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, page_of
 from nousweb.lib.validation import moment_check
 
 
@@ -63,30 +64,18 @@ class FactIn(MemoryIn):
     valid_until: AwareDatetime | None = Field(None, description="End of its valid time")
 
 
-class FactOut(MemoryOut):
-    content: str
-    subject: str
-    attribute: str
-    value: str
-    category: str
-    kind: str
-    confidence: UnitInterval
-    source: str
-    active: bool = Field(description="false if it is retired")
-    confirmation_count: int
-    last_confirmed_at: datetime | None
-    superseded_by: UUID | None = Field(None, alias="superseded_by_id")
-    valid_from: datetime | None
-    valid_until: datetime | None
+class FactOut(
+    MemoryOut,
+    of=Fact,
+    fields="content subject attribute value category kind confidence source confirmation_count last_confirmed_at"
+    " superseded_by contradiction_of source_event source_episode valid_from valid_until validity recorded_at"
+    " retired_at invalidated_at",
+):
     validity: Annotated[str, OneOf(*Validity.values)] = Field(
         description="Whether it is valid now; no prompt or search includes facts that are expired or not yet valid"
     )
-    recorded_at: datetime
-    retired_at: datetime | None
     invalidated_at: datetime | None = Field(description="When it was invalidated (it was never true)")
-    source_event: int | None = Field(None, alias="source_event_id")
-    source_episode: UUID | None = Field(None, alias="source_episode_id")
-    contradiction_of: UUID | None = Field(None, alias="contradiction_of_id")
+    active: bool = Field(description="false if it is retired")
 
 
 class LearnOut(Schema):
@@ -141,21 +130,16 @@ class SupersedeOut(Schema):
     review: UUID | None = Field(None, description="Its pending review")
 
 
-@fields_of(FactIn, "category", patch=True)
-class FactPatch(MemoryPatch):
+class FactPatch(MemoryPatch, of=FactIn, fields="category", patch=True):
     """Fields that are left out stay as they are."""
 
     reason: Remark = ""
 
 
-class FactChangeOut(Schema):
-    at: datetime
+class FactChangeOut(Derived, of=FactChange, fields="at action author_kind author_name other score reason before"):
     action: str
     author_kind: str
-    author_name: str
     other: UUID | None = Field(None, alias="other_id", description="Other fact of the change")
-    score: float | None
-    reason: str
     before: dict[str, Any] = Field(description="Previous values of the changed fields")
 
 

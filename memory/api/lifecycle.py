@@ -1,6 +1,5 @@
 """The API of the jobs of the memory lifecycle."""
 
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Count
@@ -9,31 +8,22 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from memory.api.common import caller, list_page
-from memory.api.types import AnyJobStatus, JobStatus, PersonaName
+from memory.api.types import AnyJobStatus
 from memory.models import Job
 from memory.selectors.filters import JobFilter
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, PageCursor, PageLimit
-from nousweb.lib.schemas import REFUSALS
+from nousweb.lib.schemas import REFUSALS, Derived
 
 router = Router()
 
 
-class RunOut(Schema):
+class RunOut(
+    Derived,
+    of=Job,
+    fields="id handler persona subject_type subject_id status attempts queued_at started_at finished_at"
+    " next_attempt_at duration_ms tokens result error",
+):
     id: str = Field(alias="key", description="Event that it reacts to, once")
-    handler: str
-    persona: PersonaName
-    subject_type: str
-    subject_id: str
-    status: JobStatus
-    attempts: int
-    queued_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    next_attempt_at: datetime
-    duration_ms: int | None
-    tokens: int
-    result: dict[str, Any]
-    error: str
 
 
 class LifecycleOut(Schema):

@@ -1,6 +1,5 @@
 """The API of loops and short-term memory."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from django.db.models import Value
@@ -12,7 +11,7 @@ from pydantic import Field
 from identity.selectors import agent_for
 from memory.api.common import list_page, principal
 from memory.api.events import EventOut, Id, personas_narrow
-from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona, PersonaName
+from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
 from memory.models import LoopSummary, ProjectScope, scope_check
@@ -30,24 +29,21 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
 )
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import REFUSALS, Moment
+from nousweb.lib.schemas import REFUSALS, Derived, Moment
 from nousweb.lib.validation import moment_check, text_check
 
 
-class LoopOut(Schema):
-    loop_id: str
-    persona: PersonaName
+class LoopOut(
+    Derived,
+    of=LoopSummary,
+    fields="loop_id persona project task summary kind visibility long_term_ids event_count covered_events"
+    " first_event_at last_event_at closed_at closed_by",
+):
     project: str = Field(description="The most specific one that its events name")
-    task: str
     summary: str = Field(description="Empty until the loop is closed and summarised")
     kind: str
-    visibility: str
     long_term_ids: list[Id]
-    event_count: int
     covered_events: int = Field(description="Number of its events that the summary covers")
-    first_event_at: datetime
-    last_event_at: datetime
-    closed_at: datetime | None
     closed_by: str = Field(description="output, request or idle; empty while the loop is open")
 
 

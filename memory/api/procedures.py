@@ -1,6 +1,5 @@
 """The API of procedures."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyTrust, Content, MemoryIn, MemoryOut, MemoryPatch, Remark, RemarkEntry
+from memory.models import Procedure
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_activate, procedure_create, procedure_report, procedure_update
@@ -23,7 +23,7 @@ from nousweb.lib.constrained_types import (
     UnitInterval,
     text,
 )
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, optional, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional, page_of
 
 Name = Annotated[str, text(MAX_NAME_CHARACTERS, min_length=1)]
 Steps = Annotated[list[RemarkEntry], Field(max_length=MAX_STEPS)]
@@ -36,8 +36,7 @@ class ProcedureIn(MemoryIn):
     steps: Steps = []
 
 
-@fields_of(ProcedureIn, "name", "domain", "description", "steps", patch=True)
-class ProcedurePatch(MemoryPatch):
+class ProcedurePatch(MemoryPatch, of=ProcedureIn, fields="name domain description steps", patch=True):
     """Fields that are left out stay as they are."""
 
     active: bool = optional("Whether search and prompts may include it")
@@ -48,20 +47,15 @@ class ProcedureReportIn(Input):
     note: Remark = ""
 
 
-class ProcedureOut(MemoryOut):
-    name: str
-    domain: str
-    description: str
-    steps: list[str]
-    activation_count: int
-    success_count: int
-    failure_count: int
+class ProcedureOut(
+    MemoryOut,
+    of=Procedure,
+    fields="name domain description steps activation_count success_count failure_count effectiveness"
+    " last_activated_at created_at updated_at",
+):
     effectiveness: UnitInterval | None = Field(
         description="Share of successes among the known outcomes; null before the first outcome"
     )
-    last_activated_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
 
 
 router = Router()

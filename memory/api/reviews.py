@@ -1,6 +1,5 @@
 """The API of reviews of memories: agents may read their own, people resolve them."""
 
-from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -10,14 +9,15 @@ from pydantic import Field
 
 from memory.api.common import caller, list_page, row_of
 from memory.api.facts import FactOut
-from memory.api.types import AnyReviewKind, Content, PersonaName, Remark, ReviewKind, ReviewStatus
+from memory.api.types import AnyReviewKind, Content, Remark
+from memory.models import MemoryReview
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import review_undo
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, fields_of, page_of
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, page_of
 
 
 class ReviewReasonOut(Schema):
@@ -27,33 +27,22 @@ class ReviewReasonOut(Schema):
     new: str = ""
 
 
-@fields_of(
-    FactOut,
-    "id",
-    "content",
-    "subject",
-    "category",
-    "project",
-    "task",
-    "confidence",
-    "source",
-    "recorded_at",
-    "valid_from",
-    "valid_until",
-)
-class ReviewFactOut(Schema):
+class ReviewFactOut(
+    Derived,
+    of=FactOut,
+    fields="id content subject category project task confidence source recorded_at valid_from valid_until",
+):
     active: bool
 
 
-class ReviewOut(Schema):
-    id: UUID
-    persona: PersonaName
-    kind: ReviewKind
-    status: ReviewStatus
-    subject: str
+class ReviewOut(
+    Derived,
+    of=MemoryReview,
+    fields="id persona kind status subject old new censor facts subjects score reasons verdict proposal resolution"
+    " comment resolver_name resolved_at created_at expires_at",
+):
     old: ReviewFactOut | None = Field(None, description="The older fact")
     new: ReviewFactOut | None = Field(None, description="The newer fact, or the only fact of the review")
-    censor: UUID | None = Field(None, alias="censor_id")
     facts: list[UUID] = Field(
         [],
         description="Facts of a compaction or with values of one attribute, or the fact that was invalidated or is "
@@ -65,11 +54,6 @@ class ReviewOut(Schema):
     verdict: dict[str, Any] = Field({}, description="The judge's verdict, if it was asked")
     proposal: str = ""
     resolution: str
-    comment: str
-    resolver_name: str
-    resolved_at: datetime | None
-    created_at: datetime
-    expires_at: datetime
 
 
 class ReviewResolveIn(Input):

@@ -1,6 +1,5 @@
 """The API of subjects: agents read their own, people rename, merge and split them."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,8 +9,9 @@ from pydantic import Field
 
 from identity.models import Agent
 from memory.api.common import caller, list_page, row_of
-from memory.api.types import PersonaName, Remark
-from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
+from memory.api.types import Remark
+from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.models.subjects import MAX_SPELLING_CHARACTERS
 from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.selectors import subjects_shown
@@ -22,31 +22,24 @@ from memory.services.subjects.registry import CHANGE, VIEW
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, OneOf, PageCursor, PageLimit, text
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional
 
 SubjectKind = Annotated[str, OneOf(*Subject.Kind.values)]
 AnySubjectKind = Annotated[str, OneOf("", *Subject.Kind.values)]
 Spelling = Annotated[str, text(MAX_SPELLING_CHARACTERS, min_length=1)]
 
 
-class SubjectAliasOut(Schema):
-    id: UUID
-    spelling: str
+class SubjectAliasOut(Derived, of=SubjectAlias, fields="id spelling"):
     origin: Annotated[str, OneOf(*SubjectAlias.Origin.values)] = Field(
         description="seen: in a fact; given: by a person"
     )
 
 
-class SubjectOut(Schema):
-    id: UUID
-    persona: PersonaName
-    name: str
-    kind: SubjectKind
+class SubjectOut(Derived, of=Subject, fields="id persona name kind is_user aliases facts merged_into created_at"):
     is_user: bool = Field(description="Whether it is the user of the agent")
     aliases: list[SubjectAliasOut] = Field(description="All its spellings, the oldest first")
     facts: int = Field(description="Number of active facts about it")
     merged_into: UUID | None = Field(None, alias="merged_into_id", description="The subject that it was merged into")
-    created_at: datetime
 
     @staticmethod
     def resolve_aliases(subject: Subject) -> list[SubjectAlias]:
@@ -106,16 +99,12 @@ class SubjectUndoIn(Input):
     reason: Remark = ""
 
 
-class SubjectChangeOut(Schema):
-    id: UUID
-    at: datetime
-    action: Annotated[str, OneOf(*SubjectChange.Action.values)]
+class SubjectChangeOut(
+    Derived, of=SubjectChange, fields="id at action summary other author_kind author_name reason undone_at"
+):
     summary: str = Field(description="Summary of the change, in one sentence")
     other: UUID | None = Field(None, alias="other_id", description="The other subject of a merge or a split")
     author_kind: str
-    author_name: str
-    reason: str
-    undone_at: datetime | None
 
 
 class SubjectHistory(Schema):

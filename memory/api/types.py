@@ -1,16 +1,16 @@
 """Types and fields that the schemas of several memories share; memory/policy/__init__.py has their limits."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from ninja import Query, Schema
+from ninja import Query
 from pydantic import Field
 
 from identity.models import Persona
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, entry, text
-from nousweb.lib.schemas import Input, optional
+from nousweb.lib.schemas import Derived, Input, optional
 
 PersonaName = Annotated[str, OneOf(*Persona.values)]
 ScopeName = Annotated[str, OneOf(*Scope.values), Field(description="Scope of the memory")]
@@ -73,14 +73,24 @@ class MemoryPatch(Input):
     importance: UnitInterval = optional()
 
 
-class MemoryOut(Schema):
+METADATA: dict[str, Any] = {
+    "tags": list[str],
+    "scope": ScopeName,
+    "project": str,
+    "task": str,
+    "importance": UnitInterval,
+    "trust": TrustName,
+    "held": Quarantined,
+    "active": bool,
+}
+
+
+class MemoryOut(Derived):
+    """A memory in an answer: first its id and persona, then the fields of its type, then METADATA."""
+
     id: UUID
     persona: PersonaName
-    tags: list[str]
-    scope: ScopeName
-    project: str
-    task: str
-    importance: UnitInterval
-    trust: TrustName
-    held: Quarantined
-    active: bool
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        cls.__annotations__ = {**cls.__annotations__, **(METADATA | cls.__annotations__)}

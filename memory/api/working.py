@@ -8,7 +8,7 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from memory.api.common import caller
-from memory.api.types import PersonaName, Remark, RequiredRemark
+from memory.api.types import Remark, RequiredRemark
 from memory.models import WorkingMemory
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.services.working_memory import (
@@ -22,7 +22,7 @@ from memory.services.working_memory import (
 )
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
 from nousweb.lib.errors import NotFound
-from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 
 class WorkingIn(Input):
@@ -59,19 +59,14 @@ class WorkingThread(Schema):
     added_at: datetime
 
 
-class WorkingOut(Schema):
-    session_id: str
-    persona: PersonaName
-    task: str
-    project: str
-    task_key: str
-    frame: str
-    capacity: int
+class WorkingOut(
+    Derived,
+    of=WorkingMemory,
+    fields="session_id persona task project task_key frame capacity items open_threads held created_at updated_at",
+):
     items: list[WorkingItem] = Field(description="In order of arrival")
     open_threads: list[WorkingThread]
     held: int = Field(description="Texts that are quarantined until a person allows them")
-    created_at: datetime
-    updated_at: datetime
 
     @staticmethod
     def resolve_held(working: WorkingMemory) -> int:

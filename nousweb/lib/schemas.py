@@ -1,23 +1,80 @@
 """Base classes of the API's schemas."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
+from inspect import get_annotations
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
+from django.core.validators import MaxValueValidator
+from django.db import models
 from django.http import HttpResponse
 from ninja import Schema
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationInfo, create_model, field_validator
 from pydantic_core import to_json
 
-from nousweb.lib.constrained_types import NextCursor
+from nousweb.lib.constrained_types import NextCursor, OneOf, UnitInterval
 from nousweb.lib.validation import first_unstorable
 
 MOMENTS = {datetime, AwareDatetime}
 
 
-class Input(Schema):
+_TYPES: tuple[tuple[type[models.Field], Any], ...] = (
+    (models.UUIDField, UUID),
+    (models.DateTimeField, datetime),
+    (models.BooleanField, bool),
+    (models.IntegerField, int),
+    (models.FloatField, float),
+    (models.JSONField, dict[str, Any]),
+)
+
+
+def _column_type(field: Any) -> Any:
+    """The type of a model's field in an answer."""
+    if field.choices:
+        kind: Any = Annotated[str, OneOf(*(value for value, _ in field.choices))]
+    elif hasattr(field, "base_field"):
+        kind = list[_column_type(field.base_field)]  # type: ignore[misc]
+    elif any(isinstance(check, MaxValueValidator) and check.limit_value == 1 for check in field.validators):
+        kind = UnitInterval
+    else:
+        kind = next((kind for column, kind in _TYPES if isinstance(field, column)), str)
+    return kind | None if field.null else kind
+
+
+class Derived(Schema):
+    """A schema with fields of another declaration: `class ProcedureOut(Derived, of=Procedure, fields="name steps")`.
+
+    They have the types and bounds of the model or schema `of`, in the order of `fields`, by default all. The class may
+    declare some of them itself; what else it declares follows. A reference is its key, with the field's name. The
+    fields of a `patch` may be left out.
+    """
+
+    def __init_subclass__(cls, of: Any = None, fields: str = "", patch: bool = False, **config: Any) -> None:
+        super().__init_subclass__(**config)
+        if of is None:
+            return
+        own = get_annotations(cls)
+        types = {} if issubclass(of, models.Model) else get_type_hints(of, include_extras=True)
+        ordered: dict[str, Any] = {}
+        for name in fields.split() or of.model_fields:
+            if name in own:
+                ordered[name] = own[name]
+            elif types:
+                ordered[name] = types[name]
+                if patch:
+                    setattr(cls, name, optional())
+            elif (field := of._meta.get_field(name)).is_relation:
+                ordered[name] = _column_type(field.target_field) | None
+                setattr(cls, name, Field(None, alias=field.attname))
+            else:
+                ordered[name] = _column_type(field)
+        cls.__annotations__ = {**ordered, **own}
+
+
+class Input(Derived):
     """A request body: unknown fields, text that cannot be stored, and values of another type are refused.
 
     Pydantic would read true as 1, "5" as 5, and a number as seconds since 1970. Its strict mode would refuse moments
@@ -100,23 +157,6 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_moment_text)]
 def optional(description: str | None = None) -> Any:
     """A field of a patch: it has no default, and left out it is no part of `dict(exclude_unset=True)`."""
     return Field(default_factory=lambda: None, description=description)
-
-
-def fields_of(source: Any, *names: str, patch: bool = False) -> Callable[[Any], Any]:
-    """Give a schema the fields `names` of another, by default all: types and bounds, without defaults.
-
-    The fields of a `patch` may be left out. Fields that the schema declares itself stay as they are.
-    """
-
-    def extend(schema: Any) -> Any:
-        types = get_type_hints(source, include_extras=True)
-        wanted = [name for name in names or source.model_fields if name not in schema.model_fields]
-        fields: dict[str, Any] = {name: (types[name], optional() if patch else ...) for name in wanted}
-        return create_model(
-            schema.__name__, __base__=schema, __module__=schema.__module__, __doc__=schema.__doc__, **fields
-        )
-
-    return extend
 
 
 @cache
