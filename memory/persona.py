@@ -4,7 +4,7 @@ Source: seed "Agentic Memory System", Isolation Enforcement.
 """
 
 from collections.abc import Collection
-from typing import ClassVar, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
 
 from django.db.models import Model, Q, QuerySet
 
@@ -37,13 +37,44 @@ from memory.models import (
     ProcedureQuerySet,
     WorkingMemory,
 )
+from memory.models.base import MemoryQuerySet
+from memory.models.censors import CensorQuerySet
+from memory.models.documents import DocumentQuerySet
+from memory.models.events import EventQuerySet, LoopSummaryQuerySet
+from memory.models.facts import FactQuerySet
+from memory.models.jobs import JobQuerySet
+from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 Row = TypeVar("Row", bound=Model)
+Rows = TypeVar("Rows", bound=QuerySet)
+
+
+class Readable(Generic[Rows]):
+    """The readable rows of a model, as an attribute of a memory."""
+
+    def __init__(self, model: type[Model]) -> None:
+        self.model = model
+
+    def __get__(self, memory: "PersonaMemory", owner: object = None) -> Rows:
+        return cast("Rows", memory.rows(self.model))
 
 
 class PersonaMemory:
     """The memory that one persona of one agent may read: its own rows, and for the subconscious the actor's too."""
+
+    events: Readable[EventQuerySet] = Readable(Event)
+    long_term: Readable[QuerySet[LongTermEntry]] = Readable(LongTermEntry)
+    loops: Readable[LoopSummaryQuerySet] = Readable(LoopSummary)
+    facts: Readable[FactQuerySet] = Readable(Fact)
+    episodes: Readable[MemoryQuerySet[Episode]] = Readable(Episode)
+    decisions: Readable[MemoryQuerySet[Decision]] = Readable(Decision)
+    documents: Readable[DocumentQuerySet] = Readable(Document)
+    procedures: Readable[MemoryQuerySet[Procedure]] = Readable(Procedure)
+    censors: Readable[CensorQuerySet] = Readable(Censor)
+    working: Readable[QuerySet[WorkingMemory]] = Readable(WorkingMemory)
+    reviews: Readable[MemoryReviewQuerySet] = Readable(MemoryReview)
+    jobs: Readable[JobQuerySet] = Readable(Job)
 
     persona: ClassVar[str]
     personas: ClassVar[tuple[str, ...]]
@@ -85,58 +116,10 @@ class PersonaMemory:
             return ~Q(pk__in=LongTermEntry.objects.filter(agent=self.agent, held=True).values("event"))
         return Q()
 
-    @property
-    def events(self) -> EventQuerySet:
-        return cast("EventQuerySet", self.rows(Event))
-
-    @property
-    def long_term(self) -> QuerySet[LongTermEntry]:
-        return self.rows(LongTermEntry)
-
-    @property
-    def loops(self) -> LoopSummaryQuerySet:
-        return cast("LoopSummaryQuerySet", self.rows(LoopSummary))
-
-    @property
-    def facts(self) -> FactQuerySet:
-        return cast("FactQuerySet", self.rows(Fact))
-
-    @property
-    def episodes(self) -> EpisodeQuerySet:
-        return cast("EpisodeQuerySet", self.rows(Episode))
-
     def transcript(self, episode: Episode) -> EventQuerySet:
         """The events of an episode, in order of time. Episodes without events have a text in `detail` instead."""
         members = EpisodeEvent.objects.filter(agent=self.agent, episode=episode).values("event")
         return self.events.filter(pk__in=members).order_by("ts", "id")
-
-    @property
-    def decisions(self) -> DecisionQuerySet:
-        return cast("DecisionQuerySet", self.rows(Decision))
-
-    @property
-    def documents(self) -> DocumentQuerySet:
-        return cast("DocumentQuerySet", self.rows(Document))
-
-    @property
-    def procedures(self) -> ProcedureQuerySet:
-        return cast("ProcedureQuerySet", self.rows(Procedure))
-
-    @property
-    def censors(self) -> CensorQuerySet:
-        return cast("CensorQuerySet", self.rows(Censor))
-
-    @property
-    def working(self) -> QuerySet[WorkingMemory]:
-        return self.rows(WorkingMemory)
-
-    @property
-    def reviews(self) -> MemoryReviewQuerySet:
-        return cast("MemoryReviewQuerySet", self.rows(MemoryReview))
-
-    @property
-    def jobs(self) -> JobQuerySet:
-        return cast("JobQuerySet", self.rows(Job))
 
 
 class ActorMemory(PersonaMemory):

@@ -1,10 +1,12 @@
 """Base classes of the models of memory."""
 
 import uuid
+from typing import Self, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.urls import reverse
 
 from identity.models import Agent, AgentRow, Persona
 from nousweb.lib import clock
@@ -65,6 +67,14 @@ class ProjectKeyFields(AgentRow):
         abstract = True
 
 
+Row = TypeVar("Row", bound=models.Model)
+
+
+class MemoryQuerySet(models.QuerySet[Row]):
+    def active(self) -> Self:
+        return self.filter(active=True)
+
+
 class Memory(OriginFields):
     """A memory of one persona of one agent, with what search and selection need to know of it.
 
@@ -85,5 +95,10 @@ class Memory(OriginFields):
     # A person wrote, changed, reviewed or closed it, and only people change it from then on.
     endorsed = models.BooleanField(default=False, editable=False)
 
+    objects = MemoryQuerySet.as_manager()
+
     class Meta:
         abstract = True
+
+    def get_absolute_url(self) -> str:
+        return reverse(f"agent_{self._meta.model_name}", args=[self.agent.slug, self.pk])

@@ -3,10 +3,9 @@
 from typing import Any
 
 from django.db import models
-from django.urls import reverse
 
 from identity.models import AuthorFields
-from memory.models.base import Memory
+from memory.models.base import Memory, MemoryQuerySet
 from memory.policy import CENSOR_SEVERITIES_BY_AUTHOR, ESCALATES_TO
 
 
@@ -20,10 +19,7 @@ def _by_strictness() -> tuple[Any, ...]:
     return rank, "created_at", "id"
 
 
-class CensorQuerySet(models.QuerySet["Censor"]):
-    def active(self) -> "CensorQuerySet":
-        return self.filter(active=True)
-
+class CensorQuerySet(MemoryQuerySet["Censor"]):
     def binding(self) -> "CensorQuerySet":
         """The censors of people and of the product, and those that people confirmed: see `Censor.binding`."""
         return self.exclude(author_kind=AuthorFields.Kind.TOKEN, endorsed=False)
@@ -70,7 +66,7 @@ class Censor(Memory):
     # A person has changed it, brought it back or kept it: from then on an agent's censor is verified by people.
     endorsed = models.BooleanField(default=False)
 
-    objects = CensorQuerySet.as_manager()
+    objects = CensorQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         ordering = ["-created_at", "-id"]
@@ -87,9 +83,6 @@ class Censor(Memory):
 
     def __str__(self) -> str:
         return self.pattern if len(self.pattern) <= 80 else f"{self.pattern[:79]}…"
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_censor", args=[self.agent.slug, self.pk])
 
     @property
     def binding(self) -> bool:

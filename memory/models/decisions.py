@@ -3,19 +3,10 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
-from django.urls import reverse
 
 from identity.models import AgentForeignKey
 from memory.models.base import UNIT_INTERVAL, Memory, ProjectKeyFields
 from memory.models.episodes import Episode
-
-
-class DecisionQuerySet(models.QuerySet["Decision"]):
-    def active(self) -> "DecisionQuerySet":
-        return self.filter(active=True)
-
-    def unreviewed(self) -> "DecisionQuerySet":
-        return self.filter(reviewed_at__isnull=True)
 
 
 class Decision(ProjectKeyFields, Memory):
@@ -45,8 +36,6 @@ class Decision(ProjectKeyFields, Memory):
     reviewed_by = models.CharField(max_length=200, blank=True)
     episode = AgentForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="decisions")
 
-    objects = DecisionQuerySet.as_manager()
-
     class Meta:
         ordering = ["-created_at", "-id"]
         indexes = [
@@ -60,6 +49,3 @@ class Decision(ProjectKeyFields, Memory):
 
     def __str__(self) -> str:
         return self.description if len(self.description) <= 80 else f"{self.description[:79]}…"
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_decision", args=[self.agent.slug, self.pk])

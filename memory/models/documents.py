@@ -8,18 +8,14 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
-from django.urls import reverse
 
 from identity.models import AgentOneToOneField, AuthorFields
-from memory.models.base import Memory, ProjectKeyFields
+from memory.models.base import Memory, MemoryQuerySet, ProjectKeyFields
 from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
 from nousweb.lib import clock
 
 
-class DocumentQuerySet(models.QuerySet["Document"]):
-    def active(self) -> "DocumentQuerySet":
-        return self.filter(active=True)
-
+class DocumentQuerySet(MemoryQuerySet["Document"]):
     def within(self, prefix: Sequence[str]) -> "DocumentQuerySet":
         """Documents whose namespace begins with these labels."""
         if not prefix:
@@ -49,7 +45,7 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
     first_created_at = models.DateTimeField(default=clock.now, editable=False)
     retired_by = models.CharField(max_length=200, blank=True)
 
-    objects = DocumentQuerySet.as_manager()
+    objects = DocumentQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         ordering = ["-created_at", "-id"]
@@ -77,9 +73,6 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
     def __str__(self) -> str:
         name = " / ".join((*self.namespace, self.key))
         return name if len(name) <= 80 else f"{name[:79]}…"
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_document", args=[self.agent.slug, self.pk])
 
     @property
     def state(self) -> str:

@@ -3,23 +3,11 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
-from django.urls import reverse
 
 from identity.models import Agent, AgentForeignKey, AgentRow
 from memory.models.base import Memory, ProjectKeyFields
 from memory.models.events import Event
 from nousweb.lib import clock
-
-
-class EpisodeQuerySet(models.QuerySet["Episode"]):
-    def active(self) -> "EpisodeQuerySet":
-        return self.filter(active=True)
-
-    def open(self) -> "EpisodeQuerySet":
-        return self.filter(ended_at__isnull=True)
-
-    def closed(self) -> "EpisodeQuerySet":
-        return self.filter(ended_at__isnull=False)
 
 
 class Episode(ProjectKeyFields, Memory):
@@ -52,8 +40,6 @@ class Episode(ProjectKeyFields, Memory):
         Event, through="EpisodeEvent", related_name="episodes"
     )
 
-    objects = EpisodeQuerySet.as_manager()
-
     class Meta:
         ordering = ["-started_at", "-id"]
         constraints = [
@@ -73,9 +59,6 @@ class Episode(ProjectKeyFields, Memory):
 
     def __str__(self) -> str:
         return self.title or f"Episode of {self.started_at:%Y-%m-%d %H:%M} UTC"
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_episode", args=[self.agent.slug, self.pk])
 
 
 class EpisodeEvent(AgentRow):

@@ -3,21 +3,8 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Cast, NullIf
-from django.urls import reverse
 
 from memory.models.base import Memory, ProjectKeyFields
-
-
-class ProcedureQuerySet(models.QuerySet["Procedure"]):
-    def active(self) -> "ProcedureQuerySet":
-        return self.filter(active=True)
-
-    def effective_from(self, share: float) -> "ProcedureQuerySet":
-        """Procedures with reported outcomes, of which at least `share` (0 to 1) are successes."""
-        known = NullIf(models.F("success_count") + models.F("failure_count"), models.Value(0))
-        found = self.alias(effective=Cast("success_count", models.FloatField()) / Cast(known, models.FloatField()))
-        return found.filter(effective__gte=share)
 
 
 class Procedure(ProjectKeyFields, Memory):
@@ -32,8 +19,6 @@ class Procedure(ProjectKeyFields, Memory):
     failure_count = models.PositiveIntegerField(default=0)
     last_activated_at = models.DateTimeField(null=True, blank=True)
 
-    objects = ProcedureQuerySet.as_manager()
-
     class Meta:
         ordering = ["name", "id"]
         indexes = [
@@ -47,9 +32,6 @@ class Procedure(ProjectKeyFields, Memory):
 
     def __str__(self) -> str:
         return self.name
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_procedure", args=[self.agent.slug, self.pk])
 
     @property
     def effectiveness(self) -> float | None:

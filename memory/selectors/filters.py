@@ -9,7 +9,8 @@ from typing import Any, TypeVar, cast
 
 import django_filters
 from django import forms
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, FloatField, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Cast, NullIf
 
 from identity.selectors.filters import DateInput, ListFilter
 from memory.models import (
@@ -31,11 +32,10 @@ from memory.models import (
     Subject,
     SubjectAlias,
     Trust,
-    Validity,
-    WorkingMemory,
-    expired_q,
-    not_yet_valid_q,
 )
+from memory.models.documents import DocumentQuerySet
+from memory.models.facts import FactQuerySet
+from memory.models.valid_time import Validity, expired_q, not_yet_valid_q
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
 from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words
@@ -179,10 +179,6 @@ class FactFilter(KeyedFilter):
         label="Order",
     )
 
-    class Meta:
-        model = Fact
-        fields: list[str] = []
-
     def __init__(self, data: Any, **kwargs: Any) -> None:
         data = data.copy()
         asked = data.get("category", "")
@@ -239,18 +235,10 @@ class SupersessionFilter(MemoryFilter):
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
 
-    class Meta:
-        model = FactChange
-        fields: list[str] = []
-
 
 class SubjectFilter(MemoryFilter):
     q = django_filters.CharFilter(method=_subject_words, label="Words")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
-
-    class Meta:
-        model = Subject
-        fields: list[str] = []
 
 
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))
@@ -265,10 +253,6 @@ class EventFilter(KeyedFilter):
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
     since = django_filters.DateFilter(field_name="ts", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="ts", lookup_expr="date__lte", label="To", widget=DateInput())
-
-    class Meta:
-        model = Event
-        fields: list[str] = []
 
     def __init__(self, data: Any, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
@@ -297,10 +281,6 @@ class EpisodeFilter(KeyedFilter):
     )
     until = django_filters.DateFilter(field_name="started_at", lookup_expr="date__lte", label="To", widget=DateInput())
 
-    class Meta:
-        model = Episode
-        fields: list[str] = []
-
 
 class DecisionFilter(KeyedFilter):
     q = django_filters.CharFilter(method=filter_words("description", "context"), label="Words")
@@ -315,16 +295,15 @@ class DecisionFilter(KeyedFilter):
         label="Review",
     )
 
-    class Meta:
-        model = Decision
-        fields: list[str] = []
-
 
 USES = {"active": "In use", "retired": "Retired"}
 
 
 def _effective_from(queryset: QuerySet[Procedure], name: str, value: Decimal | float) -> QuerySet[Procedure]:
-    return cast(ProcedureQuerySet, queryset).effective_from(float(value))
+    """Procedures with reported outcomes, of which at least this share are successes."""
+    known = NullIf(F("success_count") + F("failure_count"), Value(0))
+    rated = queryset.alias(effective=Cast("success_count", FloatField()) / Cast(known, FloatField()))
+    return rated.filter(effective__gte=float(value))
 
 
 class ProcedureFilter(KeyedFilter):
@@ -337,10 +316,6 @@ class ProcedureFilter(KeyedFilter):
     state = django_filters.ChoiceFilter(
         method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
     )
-
-    class Meta:
-        model = Procedure
-        fields: list[str] = []
 
 
 DOCUMENT_STATES = {"active": "Active", "retired": "Retired", "superseded": "Earlier versions", "all": "All"}
@@ -368,10 +343,6 @@ class DocumentFilter(KeyedFilter):
         method=_of_version, choices=list(DOCUMENT_STATES.items()), empty_label=None, label="State"
     )
 
-    class Meta:
-        model = Document
-        fields: list[str] = []
-
     def __init__(self, data: Any, **kwargs: Any) -> None:
         data = data.copy()
         data.setdefault("state", "active")
@@ -395,17 +366,9 @@ class CensorFilter(MemoryFilter):
         method=_in_use, choices=list(USES.items()), empty_label="In use or retired", label="State"
     )
 
-    class Meta:
-        model = Censor
-        fields: list[str] = []
-
 
 class WorkingFilter(MemoryFilter):
     q = django_filters.CharFilter(method=filter_words("session_id", "task"), label="Words")
-
-    class Meta:
-        model = WorkingMemory
-        fields: list[str] = []
 
 
 class ReviewFilter(MemoryFilter):
@@ -413,15 +376,7 @@ class ReviewFilter(MemoryFilter):
     kind = django_filters.ChoiceFilter(choices=MemoryReview.Kind.choices)
     agent = django_filters.CharFilter(field_name="agent__slug")
 
-    class Meta:
-        model = MemoryReview
-        fields: list[str] = []
-
 
 class JobFilter(MemoryFilter):
     status = django_filters.ChoiceFilter(choices=Job.Status.choices)
     handler = django_filters.CharFilter()
-
-    class Meta:
-        model = Job
-        fields: list[str] = []

@@ -69,7 +69,7 @@ def test_episode_from_beginning_to_end(caller, ada):
 def test_episode_closed_stays_in_search(caller):
     episode = opened(caller, title="Move the database")
     caller.post(f"/episodes/{episode['id']}/close", {"summary": "Moved it."})
-    assert Episode.objects.active().closed().exists()
+    assert Episode.objects.active().filter(ended_at__isnull=False).exists()
     item = SearchItem.objects.get(item_id=episode["id"])
     assert (item.active, item.item_type, item.text) == (True, "episode", "Move the database\nMoved it.")
     caller.request("PATCH", f"/episodes/{episode['id']}", body={"active": False})
@@ -272,7 +272,7 @@ def test_episodes_of_others_are_not_found(api, caller, other_token, subconscious
         assert_problem(stranger.post(f"/episodes/{key}/close"), 404, "not_found")
         assert_problem(stranger.post(f"/episodes/{key}/events", {"text": "x"}), 404, "not_found")
         assert_problem(stranger.request("PATCH", f"/episodes/{key}", body={"title": "x"}), 404, "not_found")
-    assert Episode.objects.open().count() == 2
+    assert Episode.objects.filter(ended_at__isnull=True).count() == 2
 
 
 def test_episodes_are_read_only_for_viewers(api, caller, alice, bob):

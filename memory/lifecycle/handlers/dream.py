@@ -117,7 +117,7 @@ def _core_raise(job: Job, persona: str) -> int:
 def _episodes_compact(job: Job, prepared: None) -> dict[str, Any]:
     """Index old episodes again, as short as their age has it; they are kept whole."""
     youngest = min(age for age, _ in COMPACT_EPISODES)
-    old = Episode.objects.closed().filter(agent=job.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
+    old = Episode.objects.filter(agent=job.agent, ended_at__lt=clock.now() - youngest).order_by("-ended_at")
     closed = [episode for persona in Persona.values for episode in old.filter(persona=persona)[:MAX_EPISODES]]
     entries = [entry for entry in map(entry_of, closed) if entry.text]
     # Rows whose text is the same keep their vectors.
