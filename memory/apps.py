@@ -8,7 +8,7 @@ class MemoryConfig(AppConfig):
     def ready(self) -> None:
         from django_q.signals import post_spawn
 
-        from identity.policy.changes import changes_declare
+        from identity.policy.changes import action_register
         from identity.policy.permissions import scope_extend
         from identity.policy.sealed_tables import SEALED_TABLES
         from identity.services.agents import profile_sources
@@ -27,7 +27,8 @@ class MemoryConfig(AppConfig):
             for action in one.tokens_may:
                 scope = "memory:read" if action == "view" else "memory:write"
                 scope_extend(scope, {one.permission(action)}, in_projects=one.has_project)
-            changes_declare(one.name, one.permission("view"), one.audit_verbs)
+            for verb in one.audit_verbs:
+                action_register(one.name, str(one.model._meta.verbose_name), verb, one.permission("view"))
         bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})

@@ -15,12 +15,10 @@ from memory.models import (
     Censor,
     CensorQuerySet,
     Decision,
-    DecisionQuerySet,
     Document,
     DocumentQuerySet,
     Episode,
     EpisodeEvent,
-    EpisodeQuerySet,
     Event,
     EventQuerySet,
     Fact,
@@ -30,20 +28,13 @@ from memory.models import (
     LongTermEntry,
     LoopSummary,
     LoopSummaryQuerySet,
+    MemoryQuerySet,
     MemoryReview,
     MemoryReviewQuerySet,
     OriginFields,
     Procedure,
-    ProcedureQuerySet,
     WorkingMemory,
 )
-from memory.models.base import MemoryQuerySet
-from memory.models.censors import CensorQuerySet
-from memory.models.documents import DocumentQuerySet
-from memory.models.events import EventQuerySet, LoopSummaryQuerySet
-from memory.models.facts import FactQuerySet
-from memory.models.jobs import JobQuerySet
-from memory.models.reviews import MemoryReviewQuerySet
 from nousweb.lib.errors import NotAllowed, NotFound
 
 Row = TypeVar("Row", bound=Model)

@@ -49,8 +49,11 @@ def test_memory_types_show_themselves_in_the_feed():
 def test_plain_actions_are_kinds_of_change(monkeypatch):
     monkeypatch.setattr(changes, "CHANGE_KINDS", dict(changes.CHANGE_KINDS))
     monkeypatch.setattr(changes, "KIND_OF_ACTION", dict(changes.KIND_OF_ACTION))
-    changes.changes_declare("note", "memory.view_note", ["create", "retire"])
+    monkeypatch.setattr(changes, "ACTIONS", dict(changes.ACTIONS))
+    changes.action_register("note", "note", "create", "memory.view_note")
+    changes.action_register("note", "note", "retire", "memory.view_note")
     assert changes.KIND_OF_ACTION["note.create"] == "note.created"
-    assert changes.CHANGE_KINDS["note.retired"] == changes.ChangeKind("memory.view_note", ("note.retire",))
+    assert changes.audit_phrase("note.create") == "added the note"
+    assert changes.CHANGE_KINDS["note.retired"] == changes.ChangeKind("memory.view_note")
     with pytest.raises(ValueError, match="declared already"):
-        changes.changes_declare("note", "memory.view_note", ["create"])
+        changes.action_register("note", "note", "create", "memory.view_note")

@@ -19,7 +19,7 @@ from context.engine.pipeline import build_record, context_inputs_load
 from context.models import ASSEMBLE, ContextProfileVersion, ContextRun
 from identity.models import Agent, AuditEvent, Change, IdentityVersion
 from identity.models.changes import ChangeStream
-from identity.policy.changes import CHANGE_KINDS
+from identity.policy.changes import KIND_OF_ACTION
 from identity.principal import Principal
 from memory.persona import PersonaMemory, persona_memory
 from nousweb.lib import clock
@@ -107,7 +107,7 @@ def event_with_author(agent: Agent, event: Event) -> Event:
         name, kind = (version.author_name, version.author_kind) if version else ("", "")
     if not name:
         span = (event.at - AUDIT_WITHIN, event.at + AUDIT_WITHIN)
-        actions = CHANGE_KINDS[event.kind].actions if event.kind in CHANGE_KINDS else ()
+        actions = [action for action, kind in KIND_OF_ACTION.items() if kind == event.kind]
         trail = AuditEvent.objects.filter(
             Q(object_id=event.object_id) | Q(action__in=actions), agent=agent, at__range=span
         )

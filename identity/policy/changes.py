@@ -1,22 +1,20 @@
-"""The kinds of changes in the change feed, declared as data: their names, and the permission to see them.
+"""The actions of the audit trail and the kinds of changes in the change feed, declared as data.
 
 A change is visible to those who may read its object: to a token by its scopes, to a person by their permissions.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeKind:
-    """`permission` is needed to know of it and to read its body; `actions` are those of the audit trail that are it.
+    """`permission` is needed to know of it and to read its body.
 
     `details` are members of the audit record's state after it that travel too: ids, numbers and words of our own.
     `named_by` is the attribute that names its object outside, where a key would count what everybody does.
     """
 
     permission: str
-    actions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     named_by: str = "pk"
 
@@ -29,115 +27,251 @@ EVENT, WORKING, CONTEXT = "memory.view_event", "memory.view_workingmemory", "con
 EXPECTATION = "context.view_expectation"
 
 CHANGE_KINDS: dict[str, ChangeKind] = {
-    "agent.changed": ChangeKind(
-        "identity.view_agent",
-        ("agent.create", "agent.update", "agent.configure", "agent.reinitiate", "agent.import"),
-        named_by="slug",
-    ),
+    "agent.changed": ChangeKind("identity.view_agent", named_by="slug"),
     "log.sealed": ChangeKind(
         "identity.view_agent", details=("kind", "number", "first", "count", "root", "chain_previous", "sealed_at")
     ),
     "identity.changed": ChangeKind(VERSION, details=("version",)),
-    "proposal.created": ChangeKind(PROPOSAL, ("proposal.create",), ("base_version",)),
+    "proposal.created": ChangeKind(PROPOSAL, details=("base_version",)),
     "proposal.decided": ChangeKind(PROPOSAL, details=("status",)),
-    "proposal.withdrawn": ChangeKind(PROPOSAL, ("proposal.withdraw",)),
-    "proposal.expired": ChangeKind(PROPOSAL, ("proposal.expire",)),
+    "proposal.withdrawn": ChangeKind(PROPOSAL),
+    "proposal.expired": ChangeKind(PROPOSAL),
     "proposal.reopened": ChangeKind(PROPOSAL),
-    "fact.learned": ChangeKind(FACT, ("fact.store",)),
-    "fact.confirmed": ChangeKind(FACT, ("fact.confirm",)),
-    "fact.superseded": ChangeKind(FACT, ("fact.supersede",), ("superseded_by",)),
-    "fact.merged": ChangeKind(FACT, ("fact.merge",), ("superseded_by",)),
-    "fact.edited": ChangeKind(FACT, ("fact.edit", "fact.unconfirm")),
-    "fact.invalidated": ChangeKind(FACT, ("fact.invalidate",)),
-    "fact.restored": ChangeKind(FACT, ("fact.restore",)),
+    "fact.learned": ChangeKind(FACT),
+    "fact.confirmed": ChangeKind(FACT),
+    "fact.superseded": ChangeKind(FACT, details=("superseded_by",)),
+    "fact.merged": ChangeKind(FACT, details=("superseded_by",)),
+    "fact.edited": ChangeKind(FACT),
+    "fact.invalidated": ChangeKind(FACT),
+    "fact.restored": ChangeKind(FACT),
     "fact.erased": ChangeKind(FACT),
-    "subject.created": ChangeKind(FACT, ("subject.create",)),
-    "subject.changed": ChangeKind(
-        FACT, ("subject.alias_add", "subject.edit", "subject.merge", "subject.split", "subject.undo"), ("into", "other")
-    ),
-    "review.opened": ChangeKind(REVIEW, ("memory_review.ask",), ("kind",)),
-    "review.resolved": ChangeKind(REVIEW, ("memory_review.resolve",), ("resolution",)),
-    "review.reopened": ChangeKind(REVIEW, ("memory_review.undo",)),
-    "review.expired": ChangeKind(REVIEW, ("memory_review.expire",)),
-    "episode.opened": ChangeKind(EPISODE, ("episode.open",)),
-    "episode.extended": ChangeKind(EPISODE, ("episode.append",)),
-    "episode.updated": ChangeKind(EPISODE, ("episode.update", "episode.describe")),
-    "episode.closed": ChangeKind(EPISODE, ("episode.close",)),
-    "decision.recorded": ChangeKind(DECISION, ("decision.record",)),
-    "decision.reviewed": ChangeKind(DECISION, ("decision.review",), ("outcome",)),
-    "decision.updated": ChangeKind(DECISION, ("decision.update",)),
-    "decision.linked": ChangeKind(DECISION, ("decision.link",), ("episode",)),
-    "document.stored": ChangeKind(DOCUMENT, ("document.put", "document.restore"), ("version",)),
-    "document.superseded": ChangeKind(DOCUMENT, ("document.supersede",), ("superseded_by",)),
-    "document.retired": ChangeKind(DOCUMENT, ("document.retire",)),
+    "subject.created": ChangeKind(FACT),
+    "subject.changed": ChangeKind(FACT, details=("into", "other")),
+    "review.opened": ChangeKind(REVIEW, details=("kind",)),
+    "review.resolved": ChangeKind(REVIEW, details=("resolution",)),
+    "review.reopened": ChangeKind(REVIEW),
+    "review.expired": ChangeKind(REVIEW),
+    "episode.opened": ChangeKind(EPISODE),
+    "episode.extended": ChangeKind(EPISODE),
+    "episode.updated": ChangeKind(EPISODE),
+    "episode.closed": ChangeKind(EPISODE),
+    "decision.recorded": ChangeKind(DECISION),
+    "decision.reviewed": ChangeKind(DECISION, details=("outcome",)),
+    "decision.updated": ChangeKind(DECISION),
+    "decision.linked": ChangeKind(DECISION, details=("episode",)),
+    "document.stored": ChangeKind(DOCUMENT, details=("version",)),
+    "document.superseded": ChangeKind(DOCUMENT, details=("superseded_by",)),
+    "document.retired": ChangeKind(DOCUMENT),
     "document.erased": ChangeKind(DOCUMENT),
-    "document.updated": ChangeKind(DOCUMENT, ("document.update",)),
-    "procedure.created": ChangeKind(PROCEDURE, ("procedure.create",)),
-    "procedure.updated": ChangeKind(PROCEDURE, ("procedure.update",)),
-    "procedure.used": ChangeKind(PROCEDURE, ("procedure.activate", "procedure.report")),
-    "censor.created": ChangeKind(CENSOR, ("censor.create",)),
-    "censor.updated": ChangeKind(CENSOR, ("censor.update", "censor.retire", "censor.revive", "censor.false_positive")),
+    "document.updated": ChangeKind(DOCUMENT),
+    "procedure.created": ChangeKind(PROCEDURE),
+    "procedure.updated": ChangeKind(PROCEDURE),
+    "procedure.used": ChangeKind(PROCEDURE),
+    "censor.created": ChangeKind(CENSOR),
+    "censor.updated": ChangeKind(CENSOR),
     "censor.triggered": ChangeKind(CENSOR, details=("verdict",)),
-    "events.recorded": ChangeKind(EVENT, ("events.record",), ("count", "first_id", "last_id")),
-    "loop.closed": ChangeKind(EVENT, ("loop.close",), ("closed_by",), named_by="loop_id"),
-    "working.changed": ChangeKind(
-        WORKING,
-        ("working.set", "working.clear", "working.item_add", "working.item_remove", "working.thread_open",
-         "working.thread_close"),
-        named_by="session_id",
-    ),
+    "events.recorded": ChangeKind(EVENT, details=("count", "first_id", "last_id")),
+    "loop.closed": ChangeKind(EVENT, details=("closed_by",), named_by="loop_id"),
+    "working.changed": ChangeKind(WORKING, named_by="session_id"),
     "context.assembled": ChangeKind(CONTEXT),
     "context.answered": ChangeKind(CONTEXT),
-    "context.outcome": ChangeKind(CONTEXT, ("context.outcome",), ("outcome",)),
-    "pin.added": ChangeKind(CONTEXT, ("context.pin",), ("type",), named_by="item_id"),
-    "pin.removed": ChangeKind(CONTEXT, ("context.unpin",), named_by="item_id"),
-    "expectation.changed": ChangeKind(
-        EXPECTATION, ("expectation.create", "expectation.update", "expectation.retire", "expectation.restore")
-    ),
+    "context.outcome": ChangeKind(CONTEXT, details=("outcome",)),
+    "pin.added": ChangeKind(CONTEXT, details=("type",), named_by="item_id"),
+    "pin.removed": ChangeKind(CONTEXT, named_by="item_id"),
+    "expectation.changed": ChangeKind(EXPECTATION),
     "expectation.broken": ChangeKind(EXPECTATION, details=("state",)),
     "expectation.mended": ChangeKind(EXPECTATION, details=("state",)),
-}  # fmt: skip
+}
 """By name: the type of the object, a dot, and the action."""
 
-KIND_OF_ACTION = {action: kind for kind, declared in CHANGE_KINDS.items() for action in declared.actions}
+ACTIONS: dict[str, tuple[str, str]] = {
+    "agent.configure": ("changed the prompt settings of", "agent.changed"),
+    "agent.create": ("created the agent", "agent.changed"),
+    "agent.erase": ("erased the agent", ""),
+    "agent.import": ("imported the agent", "agent.changed"),
+    "agent.reinitiate": ("reseeded the identity of", "agent.changed"),
+    "agent.update": ("changed the agent", "agent.changed"),
+    "censor.create": ("added the censor", "censor.created"),
+    "censor.false_positive": ("reported a false positive of", "censor.updated"),
+    "censor.retire": ("retired the censor", "censor.updated"),
+    "censor.revive": ("reactivated the censor", "censor.updated"),
+    "censor.trigger": ("triggered the censor", ""),
+    "censor.update": ("changed the censor", "censor.updated"),
+    "context.outcome": ("reported the outcome of", "context.outcome"),
+    "context.pin": ("pinned", "pin.added"),
+    "context.unpin": ("unpinned", "pin.removed"),
+    "decision.link": ("linked the decision", "decision.linked"),
+    "decision.record": ("recorded the decision", "decision.recorded"),
+    "decision.review": ("reviewed the decision", "decision.reviewed"),
+    "decision.update": ("changed the decision", "decision.updated"),
+    "delivery.replay": ("resent the delivery", ""),
+    "demo_tour.begin": ("began the demo:", ""),
+    "demo_tour.leave": ("left the demo:", ""),
+    "demo_tour.look": ("viewed, in the guided demo,", ""),
+    "demo_tour.resume": ("resumed the demo:", ""),
+    "document.erase": ("erased the document", ""),
+    "document.put": ("stored the document", "document.stored"),
+    "document.restore": ("restored the document", "document.stored"),
+    "document.retire": ("retired the document", "document.retired"),
+    "document.supersede": ("replaced the document", "document.superseded"),
+    "document.update": ("changed the document", "document.updated"),
+    "episode.append": ("added to the episode", "episode.extended"),
+    "episode.close": ("closed the episode", "episode.closed"),
+    "episode.describe": ("described the episode", "episode.updated"),
+    "episode.open": ("opened the episode", "episode.opened"),
+    "episode.update": ("changed the episode", "episode.updated"),
+    "events.record": ("recorded events:", "events.recorded"),
+    "expectation.create": ("added the expectation", "expectation.changed"),
+    "expectation.restore": ("restored the expectation", "expectation.changed"),
+    "expectation.retire": ("retired the expectation", "expectation.changed"),
+    "expectation.update": ("changed the expectation", "expectation.changed"),
+    "fact.confirm": ("confirmed the fact", "fact.confirmed"),
+    "fact.edit": ("recategorised the fact", "fact.edited"),
+    "fact.erase": ("erased the fact", ""),
+    "fact.invalidate": ("invalidated the fact", "fact.invalidated"),
+    "fact.merge": ("merged the fact", "fact.merged"),
+    "fact.restore": ("restored the fact", "fact.restored"),
+    "fact.store": ("stored the fact", "fact.learned"),
+    "fact.supersede": ("superseded the fact", "fact.superseded"),
+    "fact.unconfirm": ("undid a confirmation of the fact", "fact.edited"),
+    "identity.rollback": ("rolled back", ""),
+    "identity.seed": ("seeded", ""),
+    "identity.update": ("wrote", ""),
+    "index.retry": ("retried failed embeddings of", ""),
+    "invitation.accept": ("accepted the invitation", ""),
+    "invitation.create": ("created the invitation", ""),
+    "invitation.revoke": ("revoked the invitation", ""),
+    "item.ask_opinion": ("asked for a second opinion on", ""),
+    "item.assign": ("assigned", ""),
+    "item.comment": ("commented on", ""),
+    "item.give_opinion": ("gave a second opinion on", ""),
+    "item.return": ("returned to an inbox", ""),
+    "item.skip": ("skipped", ""),
+    "item.snooze": ("snoozed", ""),
+    "item.unsnooze": ("ended the snooze of", ""),
+    "lifecycle.retry": ("requeued the job", ""),
+    "list.export": ("exported the list", ""),
+    "log.problem": ("found problems in", ""),
+    "log.verify": ("requested a verification of", ""),
+    "login.lock": ("locked the log-in of", ""),
+    "loop.close": ("closed the loop", "loop.closed"),
+    "mail_preference.set": ("changed the e-mail preferences of", ""),
+    "memory.hold": ("quarantined", ""),
+    "memory.import": ("imported memories into", ""),
+    "memory.release": ("released from quarantine", ""),
+    "memory_export.discard": ("deleted an export of", ""),
+    "memory_export.download": ("downloaded an export of", ""),
+    "memory_export.start": ("started an export of", ""),
+    "memory_export.stop": ("stopped an export of", ""),
+    "memory_import.create": ("uploaded a file to import into", ""),
+    "memory_import.discard": ("discarded an import into", ""),
+    "memory_import.start": ("started an import into", ""),
+    "memory_import.stop": ("stopped an import into", ""),
+    "memory_review.ask": ("opened the review", "review.opened"),
+    "memory_review.expire": ("expired the review", "review.expired"),
+    "memory_review.resolve": ("resolved the review", "review.resolved"),
+    "memory_review.undo": ("undid the resolution of the review", "review.reopened"),
+    "notification.mail": ("sent e-mail to", ""),
+    "notification.read": ("marked notifications as read of", ""),
+    "oauth_client.create": ("added the client", ""),
+    "oauth_client.delete": ("deleted the client", ""),
+    "oauth_client.register": ("registered the client", ""),
+    "playground.talk": ("talked in the playground to", ""),
+    "procedure.activate": ("activated or deactivated the procedure", "procedure.used"),
+    "procedure.create": ("added the procedure", "procedure.created"),
+    "procedure.report": ("reported on the procedure", "procedure.used"),
+    "procedure.update": ("changed the procedure", "procedure.updated"),
+    "profile.create": ("added the profile", ""),
+    "profile.update": ("changed the profile", ""),
+    "project.erase": ("erased the project", ""),
+    "proposal.approve": ("approved", ""),
+    "proposal.create": ("proposed", "proposal.created"),
+    "proposal.expire": ("expired the proposal", "proposal.expired"),
+    "proposal.keep": ("kept the agent's own change:", ""),
+    "proposal.reject": ("rejected", ""),
+    "proposal.revert": ("reverted", ""),
+    "proposal.undo": ("undid the decision on", ""),
+    "proposal.withdraw": ("withdrew", "proposal.withdrawn"),
+    "saved_filter.delete": ("removed the filter", ""),
+    "saved_filter.save": ("saved the filter", ""),
+    "schedule.pause": ("paused the schedule", ""),
+    "schedule.refuse": ("refused the schedule", ""),
+    "schedule.resume": ("resumed the schedule", ""),
+    "schedule.run": ("ran the schedule now:", ""),
+    "screening.end": ("finished screening", ""),
+    "screening.start": ("started screening", ""),
+    "second_factor.enrol": ("set up the second factor of", ""),
+    "second_factor.recover": ("used a recovery code of", ""),
+    "second_factor.remove": ("removed the second factor of", ""),
+    "second_factor.renew": ("created new recovery codes for", ""),
+    "second_factor.require": ("required a second factor for", ""),
+    "second_factor.reset": ("reset the second factor of", ""),
+    "second_factor.waive": ("no longer required a second factor for", ""),
+    "secret.rewrite": ("re-encrypted the secret of", ""),
+    "subject.alias_add": ("added a name to the subject", "subject.changed"),
+    "subject.create": ("added the subject", "subject.created"),
+    "subject.edit": ("changed the subject", "subject.changed"),
+    "subject.erase": ("erased the subject", ""),
+    "subject.merge": ("merged the subject", "subject.changed"),
+    "subject.split": ("split the subject", "subject.changed"),
+    "subject.undo": ("undid a change of the subject", "subject.changed"),
+    "task.refuse": ("refused the task", ""),
+    "token.create": ("created the token", ""),
+    "token.revoke": ("revoked the token", ""),
+    "token.rotate": ("rotated the token", ""),
+    "user.agents": ("changed the agents of", ""),
+    "user.create": ("added the account", ""),
+    "user.delete": ("deleted the account", ""),
+    "user.link": ("connected the log-in of", ""),
+    "user.password": ("changed the password of", ""),
+    "user.rights": ("changed the rights of", ""),
+    "user.roles": ("changed the roles of", ""),
+    "user.sessions_end": ("ended the sessions of", ""),
+    "user.update": ("changed the account", ""),
+    "webhook.create": ("added the webhook", ""),
+    "webhook.delete": ("deleted the webhook", ""),
+    "webhook.disable": ("disabled the webhook", ""),
+    "webhook.update": ("changed the webhook", ""),
+    "working.clear": ("cleared the working memory of", "working.changed"),
+    "working.item_add": ("added an item to the working memory of", "working.changed"),
+    "working.item_remove": ("removed an item from the working memory of", "working.changed"),
+    "working.set": ("set the working memory of", "working.changed"),
+    "working.thread_close": ("closed a thread in the working memory of", "working.changed"),
+    "working.thread_open": ("opened a thread in the working memory of", "working.changed"),
+}
+"""The actions of the audit trail: a phrase, before which the author stands and after it the object, and the kind of
+change that the feed tells of; "" for what another change reports (a version: `identity.changed`) or is no domain event.
+"""
 
-KIND_OF_VERB = {"create": "created", "update": "updated", "retire": "retired", "restore": "restored"}
-"""Names in the feed for plain actions on an object."""
+KIND_OF_ACTION = {action: kind for action, (_, kind) in ACTIONS.items() if kind}
+
+PLAIN_ACTIONS = {
+    "create": ("added", "created"),
+    "update": ("changed", "updated"),
+    "retire": ("retired", "retired"),
+    "restore": ("restored", "restored"),
+}
+"""The phrase and the name in the feed of plain actions on an object."""
 
 
-def changes_declare(name: str, permission: str, verbs: Iterable[str]) -> None:
-    """Let the feed tell of plain actions (`KIND_OF_VERB`) on objects called `name`: once, while the apps are set up.
+def action_register(name: str, label: str, verb: str, permission: str) -> None:
+    """Declare a plain action on objects called `name`, for people `label`: once, while the apps are set up.
 
-    Raises ValueError for a kind that is declared already.
+    Raises ValueError for a kind of change that is declared already.
     """
-    for verb in verbs:
-        kind, action = f"{name}.{KIND_OF_VERB[verb]}", f"{name}.{verb}"
-        if kind in CHANGE_KINDS:
-            raise ValueError(f"{kind} is declared already.")
-        CHANGE_KINDS[kind] = ChangeKind(permission, (action,))
-        KIND_OF_ACTION[action] = kind
+    phrase, word = PLAIN_ACTIONS[verb]
+    action, kind = f"{name}.{verb}", f"{name}.{word}"
+    if kind in CHANGE_KINDS:
+        raise ValueError(f"{kind} is declared already.")
+    CHANGE_KINDS[kind] = ChangeKind(permission)
+    ACTIONS[action], KIND_OF_ACTION[action] = (f"{phrase} the {label}", kind), kind
 
 
-NOT_IN_FEED = frozenset(
-    {
-        "token.create", "token.revoke", "token.rotate", "secret.rewrite",
-        "agent.erase", "fact.erase", "subject.erase", "document.erase",
-        "project.erase",
-        "index.retry", "lifecycle.retry", "memory.import", "memory_import.create", "memory_import.start",
-        "memory_import.stop", "memory_import.discard", "memory_export.start", "memory_export.stop",
-        "memory_export.discard", "memory_export.download",
-        "memory.hold", "memory.release",
-        "identity.update", "identity.rollback", "identity.seed", "proposal.approve", "proposal.revert",
-        "proposal.undo", "proposal.reject", "proposal.keep", "censor.trigger",
-        "webhook.create", "webhook.update", "webhook.delete", "webhook.disable", "delivery.replay",
-        "item.assign", "item.snooze", "item.unsnooze", "item.skip", "item.return", "item.comment", "item.ask_opinion",
-        "item.give_opinion", "notification.read", "notification.mail", "saved_filter.save", "saved_filter.delete",
-        "mail_preference.set", "list.export",
-        "demo_tour.begin", "demo_tour.leave", "demo_tour.resume", "demo_tour.look",
-        "playground.talk",
-    }
-)  # fmt: skip
-"""Actions on agents that another change reports (a version: `identity.changed`) or that are no domain event."""
+def audit_phrase(action: str) -> str:
+    """An action as people say it; of one that is not declared, its words in their order."""
+    noun, _, verb = action.partition(".")
+    return ACTIONS[action][0] if action in ACTIONS else f"({verb} {noun})".replace("_", " ")
+
 
 MAX_PAGE = 500
 LONGEST_WAIT_SECONDS = 20

@@ -12,8 +12,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from memory.api.common import caller, list_page, row_of
 from memory.api.types import AnyScope, AnyTrust, MemoryIn, MemoryOut, MemoryPatch, Remark, RequiredContent
-from memory.models import Fact, FactChange
-from memory.models.valid_time import Validity
+from memory.models import Fact, FactChange, Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.selectors.filters import FactFilter
 from memory.services.facts import (

@@ -10,8 +10,7 @@ from pydantic import Field
 from identity.models import Agent
 from memory.api.common import caller, list_page, row_of
 from memory.api.types import Remark
-from memory.models import Subject, SubjectAlias, SubjectChange
-from memory.models.subjects import MAX_SPELLING_CHARACTERS
+from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
 from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.selectors import subjects_shown

@@ -1,10 +1,10 @@
 """The models of an agent's memory."""
 
-from memory.models.base import UNIT_INTERVAL, Memory, OriginFields, ProjectKeyFields, Scope, Trust
+from memory.models.base import UNIT_INTERVAL, Memory, MemoryQuerySet, OriginFields, ProjectKeyFields, Scope, Trust
 from memory.models.censors import Censor, CensorQuerySet
-from memory.models.decisions import Decision, DecisionQuerySet
+from memory.models.decisions import Decision
 from memory.models.documents import Document, DocumentQuerySet, document_address
-from memory.models.episodes import Episode, EpisodeEvent, EpisodeQuerySet
+from memory.models.episodes import Episode, EpisodeEvent
 from memory.models.events import (
     Event,
     EventKind,
@@ -20,7 +20,7 @@ from memory.models.file_runs import FileRun
 from memory.models.import_provenance import ImportedMemory
 from memory.models.jobs import Job, JobQuerySet
 from memory.models.judge_calls import JudgeCall, JudgeTask
-from memory.models.procedures import Procedure, ProcedureQuerySet
+from memory.models.procedures import Procedure
 from memory.models.project_scope import (
     EVERYTHING,
     GLOBAL,
@@ -74,13 +74,11 @@ __all__ = [
     "Censor",
     "CensorQuerySet",
     "Decision",
-    "DecisionQuerySet",
     "Document",
     "DocumentQuerySet",
     "EmbeddingModel",
     "Episode",
     "EpisodeEvent",
-    "EpisodeQuerySet",
     "Event",
     "EventKind",
     "EventQuerySet",
@@ -100,11 +98,11 @@ __all__ = [
     "LoopSummary",
     "LoopSummaryQuerySet",
     "Memory",
+    "MemoryQuerySet",
     "MemoryReview",
     "MemoryReviewQuerySet",
     "OriginFields",
     "Procedure",
-    "ProcedureQuerySet",
     "ProjectKeyFields",
     "ProjectScope",
     "Relation",

@@ -27,15 +27,14 @@ from memory.models import (
     Job,
     MemoryReview,
     Procedure,
-    ProcedureQuerySet,
     Scope,
     Subject,
     SubjectAlias,
     Trust,
+    Validity,
+    expired_q,
+    not_yet_valid_q,
 )
-from memory.models.documents import DocumentQuerySet
-from memory.models.facts import FactQuerySet
-from memory.models.valid_time import Validity, expired_q, not_yet_valid_q
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
 from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words

@@ -14,8 +14,7 @@ from django.db.models import Model
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Fact, Memory, Scope
-from memory.models.project_scope import ScopedMemory, key_check, keys_changed, tier_of
+from memory.models import Fact, Memory, Scope, ScopedMemory, key_check, keys_changed, tier_of
 from memory.persona import change_check
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove

@@ -113,7 +113,7 @@ class MemoryType:
     memory:write for the others. All people may view.
     `audit_verbs`: those of "create", "update", "retire" and "restore" that its services write into the audit trail, as
     "note.create"; the change feed and the console know them. Any other action needs a row in
-    `identity/policy/changes.py` and a phrase in `nousweb/console/common/audit_phrases.py`.
+    `identity/policy/changes.py`.
     """
 
     key: ItemType

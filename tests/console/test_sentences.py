@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 
 from identity.models import AuditEvent, Notification
+from identity.policy.changes import ACTIONS
 from identity.services.audit import audit_record
 from identity.services.inbox_items import InboxItem, item_snooze, notifications_read
 from identity.services.proposals import proposal_approve
 from memory.models import FactChange, MemoryReview
 from memory.services.reviews.resolve import review_resolve
-from nousweb.console.common.audit_phrases import AUDIT_PHRASES
 from nousweb.console.memory.views.facts import change_sentence
 from nousweb.lib import clock
 from tests.factories import make_fact, make_proposal, make_review
@@ -38,7 +38,7 @@ def faults(text: str) -> list[str]:
 
 @pytest.mark.parametrize("message", ["", "As agreed."])
 def test_audit_trail_says_every_action_in_a_sentence(ada, reviewer, charlie, message):
-    for action in AUDIT_PHRASES:
+    for action in ACTIONS:
         audit_record(by=reviewer, action=action, target=ada, agent=None, message=message)
     client, found = browser(charlie), []
     for page in range(1, 6):

@@ -14,8 +14,7 @@ from django.db.models import Q
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, FactChange, MemoryReview
-from memory.models.project_scope import keys_changed
+from memory.models import Fact, FactChange, MemoryReview, keys_changed
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.memory_write import changed_values, memory_lock, plain_value, row_lock
 from memory.services.reviews.states import reviews_settle
@@ -85,9 +84,9 @@ def fact_change_record(
 
 def fact_write(
     fact: Fact,
-    action: FactChange.Action,
+    change: FactChange.Action,
     by: Principal,
-    verb: str,
+    action: str,
     values: Mapping[str, Any],
     *,
     before: Collection[str],
@@ -96,7 +95,7 @@ def fact_write(
     reason: str = "",
     **history: Any,
 ) -> Fact:
-    """Store `values` of a locked fact with its history entry, its index row and the audit record fact.`verb`.
+    """Store `values` of a locked fact with its history entry `change`, its index row and the audit record `action`.
 
     The fields in `before` are recorded as they were; those in `after`, by default the same, in the audit trail as they
     are now. With `endorses`, a person verifies the fact by the change. `history`: see `fact_change_record`.
@@ -110,12 +109,12 @@ def fact_write(
     verified = {"endorsed": False} if endorses and by.is_person and not fact.endorsed else {}
     fact.endorsed = fact.endorsed or bool(verified)
     fact.save(update_fields=[*values, "endorsed"])
-    fact_change_record(fact, action, by, reason=reason, before=was | verified, **history)
-    if action != Action.CONFIRMED:
+    fact_change_record(fact, change, by, reason=reason, before=was | verified, **history)
+    if change != Action.CONFIRMED:
         index_put([entry_of(fact)])
     audit_record(
         by=by,
-        action=f"fact.{verb}",
+        action=action,
         target=fact,
         agent=fact.agent,
         before=was | ({"content": fact.content} if audited else {}),
@@ -151,7 +150,7 @@ def fact_confirm(
         raise Conflict("This fact is retired; only active facts can be confirmed.")
     values = {"confirmation_count": fact.confirmation_count + 1, "last_confirmed_at": clock.now()}
     return fact_write(
-        fact, Action.CONFIRMED, by, "confirm", values,
+        fact, Action.CONFIRMED, by, "fact.confirm", values,
         before=values, endorses=True, reason=reason, score=score, evidence=evidence,
     )  # fmt: skip
 
@@ -164,7 +163,7 @@ def fact_unconfirm(*, fact: Fact, by: Principal, heard_at: datetime, before: dat
         "confirmation_count": max(fact.confirmation_count - 1, 0),
         "last_confirmed_at": before if fact.last_confirmed_at == heard_at else fact.last_confirmed_at,
     }
-    return fact_write(fact, Action.EDITED, by, "unconfirm", values, before=values, reason=reason)
+    return fact_write(fact, Action.EDITED, by, "fact.unconfirm", values, before=values, reason=reason)
 
 
 @agent_transaction(of="fact")
@@ -200,7 +199,7 @@ def fact_edit(
     if not (values := changed_values(fact, given)):
         return fact
     return fact_write(
-        fact, Action.EDITED, by, "edit", values, before=values, endorses=True, reason=reason, evidence=evidence
+        fact, Action.EDITED, by, "fact.edit", values, before=values, endorses=True, reason=reason, evidence=evidence
     )
 
 
@@ -218,7 +217,7 @@ def fact_invalidate(*, fact: Fact, by: Principal, reason: str = "") -> Fact:
     # A fact that was superseded before keeps the time at which it was retired.
     values = {"active": False, "retired_at": fact.retired_at or now, "invalidated_at": now}
     return fact_write(
-        fact, Action.INVALIDATED, by, "invalidate", values,
+        fact, Action.INVALIDATED, by, "fact.invalidate", values,
         before=("active", "retired_at", "valid_until"), after=("active", "invalidated_at"), reason=reason, at=now,
     )  # fmt: skip
 
@@ -249,7 +248,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "", endorse: bool =
         "valid_until": _valid_until_before_retirement(fact),
     }
     fact_write(
-        fact, Action.RESTORED, by, "restore", values,
+        fact, Action.RESTORED, by, "fact.restore", values,
         before=values, after=("active", "valid_until"), endorses=endorse, reason=reason, other=successor,
     )  # fmt: skip
     if successor is not None and _begins_as_successor(successor, fact):

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Fact, FactChange, MemoryReview
-from memory.models.project_scope import carried_keys, scope_contains, scope_label
+from memory.models import Fact, FactChange, MemoryReview, carried_keys, scope_contains, scope_label
 from memory.persona import change_check
 from memory.policy import CATEGORY_PERMISSIONS
 from memory.services.facts.changes import (
@@ -71,7 +70,7 @@ def fact_merge(
         retirement_check(duplicate, by)
     now = retirement_time(duplicate, clock.now())
     fact_write(
-        duplicate, Action.MERGED, by, "merge", {"active": False, "retired_at": now, "superseded_by": into},
+        duplicate, Action.MERGED, by, "fact.merge", {"active": False, "retired_at": now, "superseded_by": into},
         before=("active", "valid_until"), after=("active",),
         reason=reason, other=into, score=score, at=now, evidence=evidence,
     )  # fmt: skip
@@ -143,7 +142,7 @@ def fact_supersede(
         )
     now = retirement_time(old, now)
     fact_write(
-        old, Action.SUPERSEDED, by, "supersede",
+        old, Action.SUPERSEDED, by, "fact.supersede",
         {"active": False, "retired_at": now, "valid_until": ended, "superseded_by": new},
         before=("valid_until", "active"), reason=reason, other=new, score=score, at=now, evidence=evidence,
     )  # fmt: skip

@@ -5,8 +5,7 @@ from django.db import connection
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.models import Fact, FactChange
-from memory.models.project_scope import carried_keys
+from memory.models import Fact, FactChange, carried_keys
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparison_candidates import Vector, search_table
 from memory.services.search_index.writer import index_put

@@ -18,8 +18,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
-from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.list_page import Column, Title
 from nousweb.console.common.navigation import CONTEXT_TABS
 from nousweb.console.common.section_labels import section_label

@@ -12,13 +12,13 @@ from django.urls import reverse
 
 from context.expectations.services import expectation_create, request_of
 from identity.models import AuditEvent, WebhookDelivery
+from identity.policy.changes import ACTIONS
 from identity.principal import Principal
 from identity.services.agents import agent_create
 from identity.services.webhooks import webhook_create
 from memory.models import Censor, Decision, Document, Episode, Fact, Procedure
 from memory.services.subjects.edit import subject_create
 from nousweb.console.common import list_export
-from nousweb.console.common.audit_phrases import AUDIT_PHRASES
 from tests.factories import (
     SYSTEM,
     make_copies,
@@ -132,7 +132,7 @@ def test_list_export_leaves_one_record(world: dict[str, Any]) -> None:
     assert (record.object_label, record.author_name, record.persona) == ("Facts of Ada", "charlie", "both")
     filters = {"q": ["lift"], "persona": ["subconscious"]}
     assert record.after == {"format": "csv", "rows": 2, "cut": False, "filters": filters}
-    assert "list.export" in AUDIT_PHRASES
+    assert "list.export" in ACTIONS
 
 
 def test_list_export_neutralises_formulas_in_csv_only(world: dict[str, Any], client: Client) -> None:

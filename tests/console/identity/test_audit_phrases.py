@@ -8,13 +8,22 @@ import pytest
 from django.contrib.auth.models import User
 
 from identity.models import Agent
+from identity.policy.changes import ACTIONS, audit_phrase
 from identity.principal import Principal
-from nousweb.console.common.audit_phrases import AUDIT_PHRASES, audit_phrase
 from tests.factories import make_proposal
 from tests.http import browser
 
 ROOT = Path(__file__).parent.parent.parent.parent
-RECORDERS = {"audit_record", "audit_draft", "version_activate", "_record", "_record_given", "_audit_status", "_save"}
+RECORDERS = {
+    "audit_record",
+    "audit_draft",
+    "version_activate",
+    "_record",
+    "_record_given",
+    "_audit_status",
+    "_save",
+    "fact_write",
+}
 
 
 def recorded_actions() -> set[str]:
@@ -36,12 +45,12 @@ def recorded_actions() -> set[str]:
 def test_every_recorded_action_has_a_phrase() -> None:
     actions = recorded_actions()
     assert len(actions) > 50
-    assert actions - set(AUDIT_PHRASES) == set()
+    assert actions - set(ACTIONS) == set()
 
 
 def test_phrases_hold_no_machine_words() -> None:
     assert [
-        phrase for phrase in (*AUDIT_PHRASES.values(), audit_phrase("new_thing.do_it")) if set("._") & set(phrase)
+        audit_phrase(action) for action in (*ACTIONS, "new_thing.do_it") if set("._") & set(audit_phrase(action))
     ] == []
 
 

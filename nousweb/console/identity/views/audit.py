@@ -11,9 +11,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from identity.models import AuditEvent
+from identity.policy.changes import audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.selectors.filters import AuditFilter
-from nousweb.console.common.audit_phrases import audit_phrase
 from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
 from nousweb.console.common.list_page import ListPage
 from nousweb.console.common.object_links import object_url
