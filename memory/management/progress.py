@@ -1,6 +1,12 @@
-"""Progress of a management command, on standard error."""
+"""Progress of a management command that reads a file, on standard error."""
 
-from django.core.management.base import OutputWrapper
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.core.management.base import CommandError, OutputWrapper
+
+from nousweb.lib.errors import DomainError
 
 WIDTH = 30
 
@@ -21,11 +27,21 @@ class ProgressBar:
             self.stream.write(f"\r[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {text}\033[K", ending="")
             self.stream.flush()
             self.drawn = True
-        elif int(share * 10) > self.printed:
+        elif int(share * 10) != self.printed:
             self.printed = int(share * 10)
             self.stream.write(f"{share:4.0%} {text}")
 
-    def end(self) -> None:
-        """Leave the bar's line."""
-        if self.drawn:
-            self.stream.write("")
+
+@contextmanager
+def file_progress(stream: OutputWrapper, path: Path, refusal: str = "{name}, {why}") -> Iterator[ProgressBar]:
+    """A bar while the file at `path` is read. Refusals and errors of the file become messages that name it."""
+    bar = ProgressBar(stream)
+    try:
+        yield bar
+    except DomainError as error:
+        raise CommandError(refusal.format(name=path.name, why=error.detail)) from error
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    finally:
+        if bar.drawn:
+            stream.write("")

@@ -97,7 +97,7 @@ def agent_import(
             audit_record(by=by, action="agent.import", target=agent, agent=agent, after={"slug": slug, "rows": counts})
     except (IntegrityError, DataError) as error:
         raise Invalid(
-            f"The database refuses what is in it: {str(error).splitlines()[0][:300]}", field="file"
+            f"The database refuses what is in it: {str(error).splitlines()[0][:300]}.", field="file"
         ) from error
     return agent, counts
 

@@ -23,18 +23,25 @@ def json_read(raw: bytes) -> Any:
     """The value in `raw`. Raises BadJson, also for numbers that JSON does not know and text that cannot be stored."""
     try:
         value = DECODER.decode(raw.decode("utf-8"))
-    except BadJson:
-        raise
-    except json.JSONDecodeError as error:
-        raise BadJson(f"this is not JSON: {error.msg}.", error.lineno) from error
+        value_check(value)
     except UnicodeDecodeError as error:
         raise BadJson("this is not JSON in UTF-8.", raw.count(b"\n", 0, error.start) + 1) from error
-    except RecursionError as error:
-        raise BadJson(f"it is nested more than {MAX_DEPTH} deep.") from error
-    except ValueError as error:
-        raise BadJson("it holds a number of too many digits.") from error
-    value_check(value)
+    except (ValueError, RecursionError) as error:
+        raise BadJson(refusal_reason(error), getattr(error, "lineno", 0)) from error
     return value
+
+
+def refusal_reason(error: Exception) -> str:
+    """Why DECODER or `value_check` refuses a text, as a sentence."""
+    match error:
+        case BadJson():
+            return error.why
+        case json.JSONDecodeError():
+            return f"this is not JSON: {error.msg}."
+        case RecursionError():
+            return f"it is nested more than {MAX_DEPTH} deep."
+        case _:
+            return "it holds a number of too many digits."
 
 
 def value_check(value: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from memory.transfer.json_reader import DECODER, MAX_DEPTH, BadJson, value_check
+from memory.transfer.json_reader import DECODER, BadJson, refusal_reason, value_check
 from memory.transfer.json_values import BadEntry
 
 CHUNK = 1 << 20
@@ -157,15 +157,9 @@ class _Text:
             except json.JSONDecodeError as error:
                 line = self.line + self.held.count("\n", self.at, error.pos)
                 if self._is_mistake(error) or not self._more_of_record(place):
-                    raise BadEntry(f"{place} (line {line})", f"this is not JSON: {error.msg}.") from error
-            except BadJson as error:
-                raise BadEntry(f"{place} (from line {self.line})", error.why) from error
-            except RecursionError as error:
-                raise BadEntry(
-                    f"{place} (from line {self.line})", f"it is nested more than {MAX_DEPTH} deep."
-                ) from error
-            except ValueError as error:
-                raise BadEntry(f"{place} (from line {self.line})", "it holds a number of too many digits.") from error
+                    raise BadEntry(f"{place} (line {line})", refusal_reason(error)) from error
+            except (ValueError, RecursionError) as error:
+                raise BadEntry(f"{place} (from line {self.line})", refusal_reason(error)) from error
             else:
                 if self._is_whole(value, end) or not self._more_of_record(place):
                     self.move(end)
@@ -231,7 +225,10 @@ class _Text:
             last = end == len(self.held)
             self.move(end if last else end + 1)
             if line.strip(BLANK):
-                yield _line_record(place, line, self.read)
+                try:
+                    yield _record(place, DECODER.decode(line), self.read)
+                except (ValueError, RecursionError) as error:
+                    yield Record(place, None, self.read, why=refusal_reason(error))
             if last and self.ended:
                 return
 
@@ -247,19 +244,6 @@ class _Text:
             if not self.more():
                 break
         return Record(place, None, self.read, why=f"it has more than {MAX_RECORD_CHARACTERS:,} characters.")
-
-
-def _line_record(place: str, line: str, read: int) -> Record:
-    try:
-        return _record(place, DECODER.decode(line), read)
-    except BadJson as error:
-        return Record(place, None, read, why=error.why)
-    except json.JSONDecodeError as error:
-        return Record(place, None, read, why=f"this is not JSON: {error.msg}.")
-    except RecursionError:
-        return Record(place, None, read, why=f"it is nested more than {MAX_DEPTH} deep.")
-    except ValueError:
-        return Record(place, None, read, why="it holds a number of too many digits.")
 
 
 def _record(place: str, value: Any, read: int, list_name: str = "") -> Record:

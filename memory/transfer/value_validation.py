@@ -30,7 +30,7 @@ class BadLine(Invalid):
     """A line of the file cannot be used."""
 
     def __init__(self, number: int, why: str) -> None:
-        super().__init__(f"Line {number}: {why}", field="file", line=number)
+        super().__init__(f"Line {number}: {why.rstrip('.')}.", field="file", line=number)
 
 
 def column_value(number: int, column: Any, value: Any) -> Any:

@@ -85,9 +85,6 @@ def _stale_lower(job: Job, persona: str) -> int:
     return count
 
 
-BY = Principal.of_system("lifecycle")
-
-
 def _core_facts_raise(job: Job, prepared: None) -> dict[str, Any]:
     """Raise the importance of facts that are confirmed on many days: repeating what a prompt told is nothing new."""
     return {"raised": sum(_core_raise(job, persona) for persona in Persona.values)}
@@ -148,9 +145,6 @@ def _procedures_flag(job: Job, prepared: None) -> dict[str, Any]:
     return {"flagged": changed}
 
 
-BY = Principal.of_system("lifecycle")
-
-
 def _censors_retire(job: Job, prepared: None) -> dict[str, Any]:
     """Retire censors whose matches people mostly reported as false positives."""
     mistaken = (
@@ -172,7 +166,6 @@ def _censors_retire(job: Job, prepared: None) -> dict[str, Any]:
     return {"retired": retired}
 
 
-BY = Principal.of_system("lifecycle")
 MAX_MERGES = 5
 
 Crowded = list[tuple[str, str, list[Fact], str]]

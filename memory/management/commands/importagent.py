@@ -2,12 +2,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
-from memory.management.progress import ProgressBar
+from memory.management.progress import file_progress
 from memory.transfer.agent_import import agent_import
-from nousweb.lib.errors import DomainError
 
 
 class Command(BaseCommand):
@@ -18,19 +17,11 @@ class Command(BaseCommand):
         parser.add_argument("--slug", default="", help="what to call the agent; as it was by default")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = ProgressBar(self.stderr)
-        by = Principal.of_command(channel="import")
-        try:
+        with file_progress(self.stderr, options["file"], "{name}: {why} Nothing was stored.") as bar:
             agent, counts = agent_import(
                 path=options["file"],
                 slug=options["slug"],
-                by=by,
+                by=Principal.of_command(channel="import"),
                 progress=lambda done, total: bar.show(done / max(total, 1), f"{done:,} of {total:,} rows"),
             )
-        except DomainError as error:
-            raise CommandError(f"{options['file'].name}: {error.detail.rstrip('.')}. Nothing was stored.") from error
-        except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror}") from error
-        finally:
-            bar.end()
         self.stderr.write(f"Agent {agent.slug} is there, with {sum(counts.values()):,} rows.")

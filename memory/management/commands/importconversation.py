@@ -8,11 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.management.progress import ProgressBar
+from memory.management.progress import file_progress
 from memory.transfer.conversation_readers import READERS
 from memory.transfer.import_conversation import conversation_import
 from memory.transfer.json_values import printable
-from nousweb.lib.errors import DomainError
 
 
 class Command(BaseCommand):
@@ -30,12 +29,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = ProgressBar(self.stderr)
         path: Path = options["file"]
         number = options["conversation"]
         if number != "all" and not re.fullmatch(r"[0-9]{1,9}", number):
             raise CommandError("--conversation is a number or all.")
-        try:
+        with file_progress(self.stderr, path) as bar:
             imported = conversation_import(
                 agent=agent_get(options["agent"], Principal.of_command()),
                 path=path,
@@ -47,12 +45,6 @@ class Command(BaseCommand):
                 conversation=None if number == "all" else int(number),
                 progress=lambda share, stored, repeated: bar.show(share, f"{stored:,} stored, {repeated:,} known"),
             )
-        except DomainError as error:
-            raise CommandError(f"{path.name}, {error.detail}") from error
-        except OSError as error:
-            raise CommandError(f"{path}: {error.strerror}") from error
-        finally:
-            bar.end()
         stored = f"{imported.stored:,} event{'' if imported.stored == 1 else 's'} stored"
         were = "was" if imported.repeated == 1 else "were"
         self.stderr.write(f"{stored}, {imported.repeated:,} {were} there already.")

@@ -7,11 +7,10 @@ from django.core.management.base import BaseCommand, CommandError
 from identity.models import Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
-from memory.management.progress import ProgressBar
+from memory.management.progress import file_progress
 from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.import_memory import ImportReport, Progress, memories_import, memories_preview
 from memory.transfer.readers import FORMATS
-from nousweb.lib.errors import DomainError
 
 KINDS = {
     "fact": ("fact", "facts"),
@@ -52,26 +51,14 @@ class Command(BaseCommand):
                 if options[name] is not None
             },
         )
-        bar = ProgressBar(self.stderr)
-        storing = ProgressBar(self.stderr)
+        by, work = Principal.of_command(channel="import"), memories_preview if options["dry_run"] else memories_import
+        with file_progress(self.stderr, request.path) as bar:
 
-        def watch(progress: Progress) -> None:
-            if progress.checking:
-                bar.show(progress.share, "read")
-            else:
-                storing.show(progress.share, f"{progress.stored:,} stored, {progress.known:,} known")
+            def watch(progress: Progress) -> None:
+                counts = "read" if progress.checking else f"{progress.stored:,} stored, {progress.known:,} known"
+                bar.show(progress.share, counts)
 
-        given: dict[str, Any] = {"request": request, "by": Principal.of_command(channel="import"), "watch": watch}
-        try:
-            agent = agent_get(options["agent"], given["by"])
-            report = (memories_preview if options["dry_run"] else memories_import)(agent=agent, **given)
-        except DomainError as error:
-            raise CommandError(f"{request.path.name}, {error.detail}") from error
-        except OSError as error:
-            raise CommandError(f"{request.path}: {error.strerror}") from error
-        finally:
-            bar.end()
-            storing.end()
+            report = work(agent=agent_get(options["agent"], by), request=request, by=by, watch=watch)
         for line in _preview(report) if options["dry_run"] else _result(report):
             self.stdout.write(line)
 
