@@ -1,7 +1,7 @@
 """Migrate the search index to another embedding model while searches use the old one."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.embedding import Embedder, EmbeddingRefused, embedder_named, full_name
+from memory.embedding import embedder_named, full_name
 from memory.jobs import message_send
 from memory.models import EmbeddingModel, IndexStatus, SearchItem, SearchPassage
 from memory.search.query_word_counts import statistics_refresh
@@ -18,15 +18,13 @@ from memory.services.search_index.agent_languages import languages_detect
 from memory.services.search_index.row_embedding import (
     BATCH,
     RUN_SECONDS,
-    EmbeddedText,
+    WRITE_NEXT,
     LeasedIndexRow,
     active_model,
     embed_pending_rows,
-    embedded_columns,
-    embedded_texts,
-    passages_write,
     requeue_stale_embeddings,
-    rows_by_agent,
+    rows_embed,
+    vectors_write,
 )
 from memory.services.search_index.writer import index_put
 from memory.types import MEMORY_TYPES, entry_of
@@ -109,12 +107,12 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
             return _switch(building)
         # A vector can depend on the rest of its batch, so no batch is of both personas.
         batch = [row for row in batch if row.persona == batch[0].persona]
-        embedder = embedder_named(building.name)
-        vectors, refused = _embed_for_next(batch, embedder)
-        _write_next([row for row in batch if row.id not in refused], vectors, building.name)
+        embedded, refused = rows_embed(batch, embedder_named(building.name))
+        vectors_write(WRITE_NEXT, embedded, building.name)
         if refused:
             # It has no vector in the new model; searching by words still finds it, and the switch makes it failed.
-            SearchItem.objects.filter(id__in=refused).update(next_model=building.name, next_embedding=None)
+            ids = [row.id for row in refused]
+            SearchItem.objects.filter(id__in=ids).update(next_model=building.name, next_embedding=None)
         now = reembed_progress()
         if now:
             progress(now)
@@ -122,42 +120,6 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
             message_send("memory.tasks.continue_reembedding")
             return now
     return None
-
-
-def _embed_for_next(batch: Sequence[LeasedIndexRow], embedder: Embedder) -> tuple[list[EmbeddedText], set[int]]:
-    try:
-        return embedded_texts(batch, embedder), set()
-    except EmbeddingRefused:
-        vectors: list[EmbeddedText] = []
-        refused: set[int] = set()
-        for row in batch:
-            try:
-                vectors += embedded_texts([row], embedder)
-            except EmbeddingRefused as error:
-                log.warning("embedding_refused", row=row.id, error=str(error))
-                refused.add(row.id)
-        return vectors, refused
-
-
-@transaction.atomic
-def _write_next(batch: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], model: str) -> None:
-    texts = dict(zip(batch, embedded, strict=True))
-    for agent_id, rows in rows_by_agent(batch):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE memory_searchitem AS item SET next_embedding = new.vector::halfvec, next_model = %s,"
-                " passages = new.passages"
-                " FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])"
-                " AS new (persona, id, text, vector, passages)"
-                " WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id"
-                " AND item.text = new.text",
-                [
-                    model,
-                    *embedded_columns(rows, texts),
-                    agent_id,
-                ],
-            )
-        passages_write([(row, texts[row].passages) for row in rows], model)
 
 
 @transaction.atomic

@@ -62,15 +62,16 @@ def _make(persona: str, deadline: float) -> int:
     while claimed := _claim(persona):
         with EMBEDDING_LEASE.renewal(partial(_renew, claimed), name=f"embedding-{claimed[0].id}"):
             try:
-                model = active_model()
-                embedder = embedder_named(model.name)
+                embedder = embedder_named(active_model().name)
+                embedded, refused = rows_embed(claimed, embedder)
             except EmbeddingFailed as error:
                 _postpone(claimed, error)
                 break
-            done, reachable = _embed(claimed, embedder)
-        made += done
-        if not reachable:
-            break
+            # A concurrent change of several of these memories may lock their rows in another order.
+            made += transaction_retried(partial(vectors_write, WRITE_BACK, embedded, embedder.name))
+            for row, refusal in refused.items():
+                rows = SearchItem.objects.filter(agent=row.agent_id, persona=row.persona, id=row.id, text=row.text)
+                rows.filter(status=IndexStatus.PENDING).update(status=IndexStatus.FAILED, error=str(refusal)[:500])
         if time.monotonic() > deadline:
             message_send("memory.tasks.embed_pending")
             break
@@ -169,26 +170,6 @@ def requeue_stale_embeddings() -> int:
         return requeued + cursor.rowcount
 
 
-def _embed(claimed: Sequence[LeasedIndexRow], embedder: Embedder) -> tuple[int, bool]:
-    """Embed a batch, or row by row if the model refuses it. Returns rows made ready, and whether it was reachable."""
-    try:
-        return _write_back(claimed, embedded_texts(claimed, embedder), embedder), True
-    except EmbeddingRefused as error:
-        if len(claimed) == 1:
-            _refuse(claimed[0], error)
-            return 0, True
-    except EmbeddingFailed as error:
-        _postpone(claimed, error)
-        return 0, False
-    made = 0
-    for row in claimed:
-        done, reachable = _embed([row], embedder)
-        made += done
-        if not reachable:
-            return made, False
-    return made, True
-
-
 @dataclass(frozen=True, slots=True)
 class EmbeddedText:
     """The vector of a whole text and, if it is long, its passages as (begin, end, vector)."""
@@ -197,62 +178,72 @@ class EmbeddedText:
     passages: Sequence[tuple[int, int, Vectors]]
 
 
-def embedded_texts(claimed: Sequence[LeasedIndexRow], embedder: Embedder) -> list[EmbeddedText]:
-    """Embed the text of each row, with passages. Raises EmbeddingFailed."""
-    spans = [passages_of(row.text) for row in claimed]
-    parts = [row.text[begin:end] for row, found in zip(claimed, spans, strict=True) for begin, end in found]
-    vectors = embedder.embed_documents([*(row.text for row in claimed), *parts])
-    rest = iter(vectors[len(claimed) :])
-    return [
-        EmbeddedText(whole, [(begin, end, next(rest)) for begin, end in found])
-        for whole, found in zip(vectors, spans, strict=False)
-    ]
+def rows_embed(
+    rows: Sequence[LeasedIndexRow], embedder: Embedder
+) -> tuple[dict[LeasedIndexRow, EmbeddedText], dict[LeasedIndexRow, EmbeddingRefused]]:
+    """Embed the text of each row, with passages: together, or one by one if the model refuses them together. Returns
+    them, and the rows that the model refuses. Raises EmbeddingFailed if it cannot be reached."""
+    try:
+        return _embedded(rows, embedder), {}
+    except EmbeddingRefused as error:
+        if len(rows) == 1:
+            log.warning("embedding_refused", row=rows[0].id, error=str(error))
+            return {}, {rows[0]: error}
+    embedded: dict[LeasedIndexRow, EmbeddedText] = {}
+    refused: dict[LeasedIndexRow, EmbeddingRefused] = {}
+    for row in rows:
+        alone, gone = rows_embed([row], embedder)
+        embedded, refused = embedded | alone, refused | gone
+    return embedded, refused
 
 
-_WRITE_BACK = """
-UPDATE memory_searchitem AS item
-SET embedding = new.vector::halfvec, model = %s, status = 'ready', error = '', due_at = NULL, passages = new.passages
-FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::smallint[])
+def _embedded(rows: Sequence[LeasedIndexRow], embedder: Embedder) -> dict[LeasedIndexRow, EmbeddedText]:
+    spans = [passages_of(row.text) for row in rows]
+    parts = [row.text[begin:end] for row, found in zip(rows, spans, strict=True) for begin, end in found]
+    vectors = embedder.embed_documents([*(row.text for row in rows), *parts])
+    rest = iter(vectors[len(rows) :])
+    return {
+        row: EmbeddedText(whole, [(begin, end, next(rest)) for begin, end in found])
+        for row, whole, found in zip(rows, vectors, spans, strict=False)
+    }
+
+
+_WRITE = """
+UPDATE memory_searchitem AS item SET {values}, passages = new.passages
+FROM unnest(%(personas)s::text[], %(ids)s::bigint[], %(texts)s::text[], %(vectors)s::text[], %(passages)s::smallint[])
     AS new (persona, id, text, vector, passages)
-WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id AND item.text = new.text
-  AND item.status = 'pending' AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %s)
+WHERE item.agent_id = %(agent)s AND item.persona = new.persona AND item.id = new.id AND item.text = new.text
+  AND {condition}
 RETURNING item.persona, item.id
 """
-
-
-def _write_back(claimed: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
-    # A concurrent change of several of these memories may lock their rows in another order.
-    return transaction_retried(partial(_written_back, claimed, embedded, embedder))
-
-
-def embedded_columns(rows: Sequence[LeasedIndexRow], texts: Mapping[LeasedIndexRow, EmbeddedText]) -> list[list[Any]]:
-    """Columns of embedded rows as lists: persona, id, text, vector, number of passages."""
-    return [
-        [row.persona for row in rows],
-        [row.id for row in rows],
-        [row.text for row in rows],
-        [vector_literal(texts[row].whole) for row in rows],
-        [len(texts[row].passages) for row in rows],
-    ]
+WRITE_BACK = _WRITE.format(
+    values="embedding = new.vector::halfvec, model = %(model)s, status = 'ready', error = '', due_at = NULL",
+    condition="item.status = 'pending'"
+    " AND EXISTS (SELECT 1 FROM memory_embeddingmodel WHERE state = 'active' AND name = %(model)s)",
+)
+"""Vectors of the active model, for rows that wait for them."""
+WRITE_NEXT = _WRITE.format(values="next_embedding = new.vector::halfvec, next_model = %(model)s", condition="true")
+"""Vectors of the model that the index is moving to."""
 
 
 @transaction.atomic
-def _written_back(claimed: Sequence[LeasedIndexRow], embedded: Sequence[EmbeddedText], embedder: Embedder) -> int:
-    texts = dict(zip(claimed, embedded, strict=True))
+def vectors_write(statement: str, texts: Mapping[LeasedIndexRow, EmbeddedText], model: str) -> int:
+    """Write the vectors of `model` and the passages of rows whose text has not changed; returns how many these are."""
     count = 0
-    for agent_id, rows in rows_by_agent(claimed):
+    for agent_id, rows in rows_by_agent(texts):
+        values: dict[str, Any] = {
+            "agent": agent_id,
+            "model": model,
+            "personas": [row.persona for row in rows],
+            "ids": [row.id for row in rows],
+            "texts": [row.text for row in rows],
+            "vectors": [vector_literal(texts[row].whole) for row in rows],
+            "passages": [len(texts[row].passages) for row in rows],
+        }
         with connection.cursor() as cursor:
-            cursor.execute(
-                _WRITE_BACK,
-                [
-                    embedder.name,
-                    *embedded_columns(rows, texts),
-                    agent_id,
-                    embedder.name,
-                ],
-            )
+            cursor.execute(statement, values)
             written = set(cursor.fetchall())
-        passages_write([(row, texts[row].passages) for row in rows if (row.persona, row.id) in written], embedder.name)
+        _passages_write([(row, texts[row].passages) for row in rows if (row.persona, row.id) in written], model)
         count += len(written)
     return count
 
@@ -266,7 +257,7 @@ JOIN memory_searchitem AS item ON item.persona = new.persona AND item.id = new.i
 """
 
 
-def passages_write(rows: Sequence[tuple[LeasedIndexRow, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
+def _passages_write(rows: Sequence[tuple[LeasedIndexRow, Sequence[tuple[int, int, Vectors]]]], model: str) -> None:
     """Replace the passages of rows of one agent by this model."""
     if not rows:
         return
@@ -313,12 +304,6 @@ def _postpone(claimed: Sequence[LeasedIndexRow], error: EmbeddingFailed) -> None
                     agent_id,
                 ],
             )
-
-
-def _refuse(row: LeasedIndexRow, error: EmbeddingFailed) -> None:
-    log.warning("embedding_refused", row=row.id, error=str(error))
-    rows = SearchItem.objects.filter(agent=row.agent_id, persona=row.persona, id=row.id, text=row.text)
-    rows.filter(status=IndexStatus.PENDING).update(status=IndexStatus.FAILED, error=str(error)[:500])
 
 
 def index_retry(*, agent: Agent | None, by: Principal) -> int:
