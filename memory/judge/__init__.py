@@ -1,12 +1,12 @@
 """The judge: a language model's verdicts about memories, its prompts, replies and token budget."""
 
+from memory.judge.model_judge import Judge
 from memory.judge.pair_verdicts import FactPair, PairVerdicts, pairs_judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
     EpisodeSummary,
     ExtractedFact,
     ExtractedFacts,
-    Judge,
     JudgeFailed,
     JudgeResult,
     JudgeUnavailable,

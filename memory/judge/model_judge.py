@@ -114,8 +114,13 @@ QUICK_CALLS = 5
 T = TypeVar("T", bound=JudgeReply)
 
 
-class ModelJudge:
-    """`timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors."""
+class Judge:
+    """A model's judge, safe to call from many threads.
+
+    `timeout`: seconds per attempt. `retries`: attempts after the first one, for temporary errors. `pairs_at_once`: how
+    many pairs a call should have, at most MAX_PAIRS. Every call raises JudgeFailed (or JudgeUnavailable), or
+    RuntimeError inside a transaction. `ends`: a moment of the monotonic clock, by which the last attempt must end.
+    """
 
     def __init__(
         self,
@@ -138,17 +143,20 @@ class ModelJudge:
 
     @property
     def name(self) -> str:
+        """`<kind>:<model>`."""
         return f"{self._endpoint.kind}:{self.model}"
 
     def relation(
         self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot, ends: float = inf
     ) -> JudgeResult[RelationVerdict]:
+        """Classify the relation of `new`, which was learned later, to `old`."""
         prompt = prompts.relation_prompt(old, new)
         return self._ask_of_pairs(1, agent, persona, prompts.RELATION_TASK, RelationVerdict, prompt, ends)
 
     def relations(
         self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]], ends: float = inf
     ) -> JudgeResult[RelationVerdicts]:
+        """Classify the relations of several pairs, each the older fact first, at most MAX_PAIRS, in one call."""
         task, prompt = prompts.relations_task(len(pairs)), prompts.relations_prompt(pairs)
         return self._ask_of_pairs(len(pairs), agent, persona, task, RelationVerdicts, prompt, ends)
 
@@ -172,15 +180,18 @@ class ModelJudge:
         return result
 
     def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
+        """Write the title and the summary of an episode."""
         return self._ask(agent, persona, prompts.SUMMARISE_TASK, EpisodeSummary, prompts.summarise_prompt(transcript))
 
     def extract_facts(
         self, *, agent: Agent, persona: str, summary: str, transcript: str
     ) -> JudgeResult[ExtractedFacts]:
+        """Extract the durable facts of an episode, at most five, the most important first."""
         prompt = prompts.extract_prompt(summary, transcript)
         return self._ask(agent, persona, prompts.EXTRACT_TASK, ExtractedFacts, prompt)
 
     def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
+        """Write one text that states everything in `facts` and nothing more."""
         return self._ask(agent, persona, prompts.MERGE_TASK, MergedFact, prompts.merge_prompt(facts))
 
     def _ask(

@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.comparison.learning_decision import MIN_VERDICT_CONFIDENCE
+from memory.judge.model_judge import Judge
 from memory.judge.protocol import (
     ASK_WITHIN_SECONDS,
     MAX_CALL_SECONDS,
-    Judge,
     JudgeFailed,
     JudgeResult,
     JudgeUnavailable,

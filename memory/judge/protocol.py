@@ -1,19 +1,15 @@
-"""The interface of a judge: its tasks, its validated replies and its errors.
+"""The validated replies of a judge, and its errors.
 
 It is independent of the model. A judge is called outside of transactions, and each call is recorded as a JudgeCall.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from identity.models import Agent
-from memory.comparison.fact_snapshot import FactSnapshot
 from memory.models import Relation
 from memory.policy import (
     CATEGORY_PERMISSIONS,
@@ -163,43 +159,3 @@ class JudgeResult(Generic[T]):
     model: str
     prompt_version: str
     tokens: int
-
-
-class Judge(Protocol):
-    """Safe to call from many threads. Every method raises JudgeFailed (or JudgeUnavailable), or RuntimeError when
-    called inside a transaction. `pairs_at_once`: how many pairs a call should have, at most MAX_PAIRS. `timeout`:
-    seconds of one attempt. `ends`: a moment of the monotonic clock, by which the last attempt must end."""
-
-    pairs_at_once: int
-    timeout: float
-
-    @property
-    def name(self) -> str:
-        """`<kind>:<model>`."""
-        ...
-
-    def relation(
-        self, *, agent: Agent, persona: str, old: FactSnapshot, new: FactSnapshot, ends: float = inf
-    ) -> JudgeResult[RelationVerdict]:
-        """Classify the relation of `new`, which was learned later, to `old`."""
-        ...
-
-    def relations(
-        self, *, agent: Agent, persona: str, pairs: Sequence[tuple[FactSnapshot, FactSnapshot]], ends: float = inf
-    ) -> JudgeResult[RelationVerdicts]:
-        """Classify the relations of several pairs, each the older fact first, at most MAX_PAIRS, in one call."""
-        ...
-
-    def summarise(self, *, agent: Agent, persona: str, transcript: str) -> JudgeResult[EpisodeSummary]:
-        """Write the title and the summary of an episode."""
-        ...
-
-    def extract_facts(
-        self, *, agent: Agent, persona: str, summary: str, transcript: str
-    ) -> JudgeResult[ExtractedFacts]:
-        """Extract the durable facts of an episode, at most five, the most important first."""
-        ...
-
-    def merge(self, *, agent: Agent, persona: str, facts: Sequence[FactSnapshot]) -> JudgeResult[MergedFact]:
-        """Write one text that states everything in `facts` and nothing more."""
-        ...

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.conf import settings
 
 from memory.judge.endpoint import ModelEndpoint
-from memory.judge.model_judge import ModelJudge
-from memory.judge.protocol import Judge
+from memory.judge.model_judge import Judge
 
 if TYPE_CHECKING:
     from memory.judge.anthropic import AnthropicEndpoint
@@ -39,7 +38,7 @@ def configured_judge(*, waiting: bool = False) -> Judge | None:
     made_of = (id(endpoint), settings.JUDGE_MODEL, timeout, retries)
     with _making:
         if made_of not in _judges:
-            _judges[made_of] = ModelJudge(endpoint, settings.JUDGE_MODEL, timeout=timeout, retries=retries)
+            _judges[made_of] = Judge(endpoint, settings.JUDGE_MODEL, timeout=timeout, retries=retries)
         return _judges[made_of]
 
 

@@ -12,7 +12,7 @@ from django.test import override_settings
 from identity.models import Agent
 from memory.comparison.fact_snapshot import FactSnapshot
 from memory.judge import Judge, JudgeFailed, JudgeUnavailable, configured_judge
-from memory.judge.model_judge import ModelJudge, today_start
+from memory.judge.model_judge import today_start
 from memory.judge.prompts import MAX_TRANSCRIPT_CHARACTERS, PROMPT_VERSION
 from memory.judge.registry import model_endpoint
 from memory.models import JudgeCall, Relation
@@ -40,7 +40,7 @@ def judge(server: JudgeServer) -> Judge:
 
 def _patient(server: JudgeServer, retries: int = 2, timeout: float = 10) -> Judge:
     with server.configured():
-        return ModelJudge(model_endpoint(), "m", timeout=timeout, retries=retries, backoff_initial=0.0)
+        return Judge(model_endpoint(), "m", timeout=timeout, retries=retries, backoff_initial=0.0)
 
 
 def _relation(judge: Judge, agent: Agent):
