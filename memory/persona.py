@@ -102,9 +102,9 @@ class PersonaMemory:
 
     def _not_quarantined(self, model: type[Model]) -> Q:
         if issubclass(model, OriginFields):
-            return Q(held=False)
+            return Q(quarantined=False)
         if model is Event:
-            return ~Q(pk__in=LongTermEntry.objects.filter(agent=self.agent, held=True).values("event"))
+            return ~Q(pk__in=LongTermEntry.objects.filter(agent=self.agent, quarantined=True).values("event"))
         return Q()
 
     def transcript(self, episode: Episode) -> EventQuerySet:

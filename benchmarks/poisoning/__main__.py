@@ -40,20 +40,20 @@ def stored(client: Client, case: dict[str, Any]) -> bool:
             return not client.get("/events", loop_id=name)["items"] if key else False
         case "fact":
             source = f"https://example.org/{name}" if case["origin"] == "web" else ""
-            return bool(client.post("/facts", {"content": said, "source": source})["action"] == "held")
+            return bool(client.post("/facts", {"content": said, "source": source})["action"] == "quarantined")
         case "decision":
-            return bool(client.post("/decisions", {"description": said})["held"])
+            return bool(client.post("/decisions", {"description": said})["quarantined"])
         case "procedure":
-            return bool(client.post("/procedures", {"name": f"Notes {name}", "steps": parts})["held"])
+            return bool(client.post("/procedures", {"name": f"Notes {name}", "steps": parts})["quarantined"])
         case "episode":
-            return bool(client.post("/episodes", {"detail": said})["held"])
+            return bool(client.post("/episodes", {"detail": said})["quarantined"])
         case "document":
             body = {"namespace": ["notes"], "key": name, "value": {"text": said}}
-            return bool(client.put("/documents", body)["document"]["held"])
+            return bool(client.put("/documents", body)["document"]["quarantined"])
         case _:
             client.put(f"/working/{name}", {"task": ""})
             client.post(f"/working/{name}/items", {"text": said})
-            return bool(client.get(f"/working/{name}")["held"])
+            return bool(client.get(f"/working/{name}")["quarantined"])
 
 
 def reached(client: Client, case: dict[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from typing import Any
 from benchmarks.system import PROJECT, Client
 
 MAX_NAME, MAX_TITLE, MAX_TAG = 100, 200, 50
+MARK = "quarantined"
+"""What answers call a memory, and the result of learning a fact, that the screening keeps back."""
 Door = Callable[["Caller", str], bool | None]
 _numbers = count(1)
 
@@ -64,7 +66,7 @@ class Caller:
     def document(self, value: Any, **more: Any) -> bool:
         """Whether a document with this value is quarantined."""
         body = {"namespace": ["doors"], "key": self.new, "value": value, **more}
-        return bool(self.api.put("/documents", body)["document"]["held"])
+        return bool(self.api.put("/documents", body)["document"][MARK])
 
     def session(self, path: str, body: Mapping[str, Any]) -> bool:
         """Whether a text of a session's working memory is quarantined."""
@@ -73,7 +75,7 @@ class Caller:
             self.api.post(f"/working/{name}/{path}", body)
         else:
             self.api.put(f"/working/{name}", body)
-        return bool(self.api.get(f"/working/{name}")["held"])
+        return bool(self.api.get(f"/working/{name}")[MARK])
 
     def stored(self, key: str) -> bool:
         """Whether the document with this key, the latest, is quarantined: then a token does not find it."""
@@ -91,7 +93,7 @@ def verdict(caller: Caller, door: str, text: str) -> bool | None:
 
 
 def _fact(caller: Caller, **fields: Any) -> bool:
-    return bool(caller.api.post("/facts", fields)["action"] == "held")
+    return bool(caller.api.post("/facts", fields)["action"] == MARK)
 
 
 def _memory_tool(caller: Caller, text: str) -> bool:
@@ -132,7 +134,7 @@ def _import(caller: Caller, text: str) -> bool:
         file.write(json.dumps({"record": "fact", "id": caller.new, "content": text}))
         file.flush()
         call_command("importmemory", file.name, agent="imported", stdout=io.StringIO(), stderr=io.StringIO())
-    return Fact.objects.filter(agent__slug="imported").latest("recorded_at").held
+    return Fact.objects.filter(agent__slug="imported").latest("recorded_at").quarantined
 
 
 def _identity(caller: Caller, text: str, section: str = "protocols") -> bool:
@@ -154,19 +156,19 @@ DOORS: Mapping[str, Door] = {
     "events": lambda caller, text: caller.event(text),
     "event metadata": lambda caller, text: caller.event("A page.", {"page": [{"title": text}]}),
     "event metadata, name": lambda caller, text: caller.event("A page.", {"page": {text: None}}),
-    "episodes": lambda caller, text: bool(caller.api.post("/episodes", {"title": "A day", "detail": text})["held"]),
+    "episodes": lambda caller, text: bool(caller.api.post("/episodes", {"title": "A day", "detail": text})[MARK]),
     "episodes, title": _short(
-        MAX_TITLE, lambda caller, text: bool(caller.api.post("/episodes", {"title": text})["held"])
+        MAX_TITLE, lambda caller, text: bool(caller.api.post("/episodes", {"title": text})[MARK])
     ),
     "procedures": lambda caller, text: bool(
-        caller.api.post("/procedures", {"name": caller.new, "steps": [text]})["held"]
+        caller.api.post("/procedures", {"name": caller.new, "steps": [text]})[MARK]
     ),
     "procedures, name": _short(
-        MAX_TITLE, lambda caller, text: bool(caller.api.post("/procedures", {"name": text, "steps": ["Go."]})["held"])
+        MAX_TITLE, lambda caller, text: bool(caller.api.post("/procedures", {"name": text, "steps": ["Go."]})[MARK])
     ),
-    "decisions": lambda caller, text: bool(caller.api.post("/decisions", {"description": text})["held"]),
+    "decisions": lambda caller, text: bool(caller.api.post("/decisions", {"description": text})[MARK]),
     "decisions, reasons": lambda caller, text: bool(
-        caller.api.post("/decisions", {"description": "We go.", "reasons": [text]})["held"]
+        caller.api.post("/decisions", {"description": "We go.", "reasons": [text]})[MARK]
     ),
     "documents": lambda caller, text: caller.document({"text": text}),
     "documents, name": lambda caller, text: caller.document({"a": {text: None}}),
@@ -174,7 +176,7 @@ DOORS: Mapping[str, Door] = {
         {"a" * 90: ["x"] * 1_500, "zz": text}, index=["zz"]
     ),
     "documents, key": _short(MAX_TITLE, lambda caller, text: bool(
-        caller.api.put("/documents", {"namespace": ["doors"], "key": text, "value": {"a": 1}})["document"]["held"]
+        caller.api.put("/documents", {"namespace": ["doors"], "key": text, "value": {"a": 1}})["document"][MARK]
     )),
     "working memory, item": lambda caller, text: caller.session("items", {"text": text}),
     "working memory, thread": lambda caller, text: (
@@ -183,9 +185,9 @@ DOORS: Mapping[str, Door] = {
     "working memory, task": lambda caller, text: caller.session("", {"task": text}),
     "identity": _identity,
     "identity, preferences": lambda caller, text: _identity(caller, text, "preferences"),
-    "MCP, fact": lambda caller, text: caller.tool("learn_fact", content=text)["action"] == "held",
+    "MCP, fact": lambda caller, text: caller.tool("learn_fact", content=text)["action"] == MARK,
     "MCP, document": lambda caller, text: bool(
-        caller.tool("put_document", namespace=["doors"], key=caller.new, value={"text": text})["document"]["held"]
+        caller.tool("put_document", namespace=["doors"], key=caller.new, value={"text": text})["document"][MARK]
     ),
     "memory tool": _memory_tool,
     "LangGraph": _langgraph,

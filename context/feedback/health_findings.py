@@ -14,7 +14,7 @@ from memory.lifecycle.handler import STALE_AFTER
 from memory.models import EpisodeEvent, Event, Fact, ItemType, MemoryReview, SearchItem, valid_at_sql
 
 HEALTH_WEIGHTS: Mapping[str, float] = {
-    "held": 1.0,
+    "quarantined": 1.0,
     "loops": 1.0,
     "contested": 0.5,
     "duplicates": 0.5,
@@ -97,14 +97,14 @@ FINDINGS: Mapping[str, HealthFinding] = {
     one.key: one
     for one in (
         HealthFinding(
-            "held",
+            "quarantined",
             "Quarantined",
-            HEALTH_WEIGHTS["held"],
+            HEALTH_WEIGHTS["quarantined"],
             "Facts that read like an instruction or contain a secret. No prompt includes them.",
             "Resolve the review: allow the text, or keep it quarantined.",
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review CROSS JOIN LATERAL unnest(review.facts) AS named (id)
-                JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.held
-                WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.HELD}'""",
+                JOIN {_FACT} AS fact ON fact.id = named.id AND fact.agent_id = %(agent)s AND fact.quarantined
+                WHERE {_OPEN} AND review.kind = '{MemoryReview.Kind.QUARANTINED}'""",
         ),
         HealthFinding(
             "loops",
@@ -136,7 +136,8 @@ FINDINGS: Mapping[str, HealthFinding] = {
             f"""SELECT DISTINCT fact.id FROM {_REVIEW} AS review
                 CROSS JOIN LATERAL (VALUES (review.old_id), (review.new_id)) AS side (id)
                 JOIN {_FACT} AS fact ON fact.id = side.id AND {ACTIVE}
-                WHERE {_OPEN} AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.HELD}')""",
+                WHERE {_OPEN}
+                    AND review.kind NOT IN ('{MemoryReview.Kind.DUPLICATE}', '{MemoryReview.Kind.QUARANTINED}')""",
         ),
         HealthFinding(
             "duplicates",

@@ -163,7 +163,7 @@ def facts_found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> t
     if snapshot is None:
         return _found(view, finding, now), None
     facts = view.facts.filter(pk__in=snapshot.value)
-    return (facts if finding.key == "held" else facts.current(now)), snapshot.at
+    return (facts if finding.key == "quarantined" else facts.current(now)), snapshot.at
 
 
 def health_refresh(view: PersonaMemory) -> None:
@@ -195,7 +195,7 @@ def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
         cursor.execute(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
         total, *found = cursor.fetchone()
     counts = {one.key: number for one, number in zip((*listed, *each), found, strict=True)}
-    return counts | {"facts": total + counts["held"]}
+    return counts | {"facts": total + counts["quarantined"]}
 
 
 def _found(view: PersonaMemory, finding: HealthFinding, now: datetime) -> QuerySet[Fact]:

@@ -35,8 +35,8 @@ class PlaygroundTurn:
     stored.
 
     `answer` is None if no model was called or it failed, as `failure` explains; `failure` also explains why an answer
-    could not be stored. `answer_check` is the check of the answer (`censors_check`). `held` names the texts that the
-    screening would quarantine, or has quarantined: "message", "answer".
+    could not be stored. `answer_check` is the check of the answer (`censors_check`). `quarantined` names the texts that
+    the screening would quarantine, or has quarantined: "message", "answer".
     """
 
     record: ContextRecord
@@ -44,7 +44,7 @@ class PlaygroundTurn:
     answer: ChatAnswer | None = None
     failure: str = ""
     answer_check: Mapping[str, Any] | None = None
-    held: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
 
     @property
     def blocked(self) -> str:
@@ -82,8 +82,10 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
         turn = replace(turn, failure=str(failed))
     if turn.answer is not None:
         answer = turn.answer.text
-        held = [name for name, text in (("message", request.input), ("answer", answer)) if _is_held(agent, text)]
-        turn = replace(turn, answer_check=_checked(agent, answer, by), held=tuple(held))
+        quarantined = [
+            name for name, text in (("message", request.input), ("answer", answer)) if _is_quarantined(agent, text)
+        ]
+        turn = replace(turn, answer_check=_checked(agent, answer, by), quarantined=tuple(quarantined))
         try:
             if keep:
                 turn = replace(turn, answer_check=_keep(agent, request, record, answer, writer))
@@ -109,7 +111,7 @@ def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:
     return censors_check(answer, active_censors(persona_memory(agent, by)))
 
 
-def _is_held(agent: Agent, text: str) -> bool:
+def _is_quarantined(agent: Agent, text: str) -> bool:
     """Whether a text of this agent would be quarantined until a person has read it."""
     return scan_agent_text(agent, Persona.ACTOR, text, Trust.AGENT)[0] is not None
 

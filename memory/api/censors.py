@@ -49,10 +49,10 @@ class CensorOut(
     of=Censor,
     fields="id persona pattern match similarity_threshold severity domain reason escalation_threshold"
     " activation_count false_positive_count last_activated_at author_kind author_name created_at updated_at"
-    " trust held active",
+    " trust quarantined active",
 ):
     trust: TrustName
-    held: Quarantined
+    quarantined: Quarantined
 
 
 class CensorCheckIn(Input):

@@ -90,12 +90,13 @@ class RecordedEventsOut(Schema):
 class EventOut(
     Derived,
     of=Event,
-    fields="id agent_id persona ts recorded_at loop_id project task kind visibility content metadata trust held key",
+    fields="id agent_id persona ts recorded_at loop_id project task kind visibility content metadata"
+    " trust quarantined key",
 ):
     id: Id
     agent_id: str = Field(alias="agent.slug", description="Slug of the agent")
     trust: TrustName
-    held: Quarantined
+    quarantined: Quarantined
 
 
 router = Router()

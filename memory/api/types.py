@@ -80,7 +80,7 @@ METADATA: dict[str, Any] = {
     "task": str,
     "importance": UnitInterval,
     "trust": TrustName,
-    "held": Quarantined,
+    "quarantined": Quarantined,
     "active": bool,
 }
 

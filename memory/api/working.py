@@ -62,15 +62,16 @@ class WorkingThread(Schema):
 class WorkingOut(
     Derived,
     of=WorkingMemory,
-    fields="session_id persona task project task_key frame capacity items open_threads held created_at updated_at",
+    fields="session_id persona task project task_key frame capacity items open_threads quarantined"
+    " created_at updated_at",
 ):
     items: list[WorkingItem] = Field(description="In order of arrival")
     open_threads: list[WorkingThread]
-    held: int = Field(description="Texts that are quarantined until a person allows them")
+    quarantined: int = Field(description="Texts that are quarantined until a person allows them")
 
     @staticmethod
-    def resolve_held(working: WorkingMemory) -> int:
-        return len(working.held_entries)
+    def resolve_quarantined(working: WorkingMemory) -> int:
+        return len(working.quarantined_entries)
 
 
 class WorkingSetOut(Schema):

@@ -41,7 +41,7 @@ class OriginFields(AgentRow):
     """
 
     origin = models.CharField(max_length=10, choices=Trust, default=Trust.AGENT, db_default=Trust.AGENT, editable=False)
-    held = models.BooleanField(default=False, db_default=False, editable=False)
+    quarantined = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
         abstract = True

@@ -102,10 +102,10 @@ class Event(ProjectKeyFields):
         return entry.trust if entry is not None else Trust.AGENT.value
 
     @property
-    def held(self) -> bool:
+    def quarantined(self) -> bool:
         """Whether the event is quarantined until a person has read it."""
         entry = getattr(self, "long_term", None)
-        return entry is not None and entry.held
+        return entry is not None and entry.quarantined
 
 
 class LongTermEntry(OriginFields):
@@ -126,7 +126,7 @@ class LongTermEntry(OriginFields):
         indexes = [
             models.Index(fields=["agent", "persona", "loop_id"]),
             # The few quarantined events: every read of the log excludes them by this index.
-            models.Index(fields=["agent", "event"], condition=Q(held=True), name="held_events"),
+            models.Index(fields=["agent", "event"], condition=Q(quarantined=True), name="quarantined_events"),
         ]
 
     def __str__(self) -> str:

@@ -249,9 +249,9 @@ class FactChange(AgentRow, AuthorFields):
         RESTORED = "restored", "Restored"
         MERGED = "merged", "Merged into another"
         EDITED = "edited", "Edited"
-        HELD = "held", "Quarantined"
+        QUARANTINED = "quarantined", "Quarantined"
 
-    VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED, Action.HELD)
+    VALIDITY_TRANSITIONS = (Action.SUPERSEDED, Action.INVALIDATED, Action.MERGED, Action.RESTORED, Action.QUARANTINED)
     """The changes that decide whether a fact is held to be true."""
 
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="+", db_index=False, db_constraint=False)

@@ -50,7 +50,7 @@ class MemoryReview(AgentRow):
         RELEARNED = "relearned", "Learned again after being marked as wrong"
         REPEATED = "repeated", "Same sentence about another subject"
         SAME_SUBJECT = "same_subject", "Possibly the same subject"
-        HELD = "held", "Reads like an instruction"
+        QUARANTINED = "quarantined", "Reads like an instruction"
         ATTRIBUTE = "attribute", "One value at a time or several"
 
     class Status(models.TextChoices):
@@ -179,7 +179,7 @@ class Screening(AuthorFields):
     place = models.JSONField(default=list)
     total = models.PositiveBigIntegerField(default=0)
     checked = models.PositiveBigIntegerField(default=0)
-    held = models.PositiveBigIntegerField(default=0)
+    quarantined = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering = ["-id"]

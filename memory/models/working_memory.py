@@ -27,7 +27,7 @@ class WorkingMemory(AgentRow):
     items = models.JSONField(default=list)
     open_threads = models.JSONField(default=list)
     # Held back until a person has read it: entries as of `items`, each with its `part`, "item", "thread" or "task".
-    held_entries = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
+    quarantined_entries = models.JSONField(default=list, db_default=models.Value([], models.JSONField()))
     capacity = models.PositiveSmallIntegerField(default=20)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     updated_at = models.DateTimeField(default=clock.now)

@@ -27,4 +27,4 @@ def memory_bodies(models: Iterable[type[Model]]) -> dict[str, BodyLoader]:
 
 def _shown(model: type[Model]) -> QuerySet:
     rows = model._default_manager.all()
-    return rows.filter(held=False) if issubclass(model, OriginFields) else rows
+    return rows.filter(quarantined=False) if issubclass(model, OriginFields) else rows

@@ -114,7 +114,7 @@ def loop_summarise(loop_pk: int) -> bool:
         return False
     loop.event_count = events.count()
     loop.covered_events = len(loop.long_term_ids)
-    digest = _digest(entries.filter(held=False))
+    digest = _digest(entries.filter(quarantined=False))
     loop.summary = loop_text(digest)
     # What no event says by itself, several may say together.
     parts = [digest.opening, *digest.tools, *digest.errors, digest.output]

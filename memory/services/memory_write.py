@@ -98,7 +98,7 @@ def memory_stored(memory: Any, by: Principal, action: str, *, after: Any, before
 def memory_index(memory: Any) -> None:
     """Keep the memory's row of the index, if there is anything to find it by."""
     entry = entry_of(memory)
-    if entry.text or entry.held:
+    if entry.text or entry.quarantined:
         index_put([entry])
     else:
         index_remove(memory.agent_id, memory.persona, entry.item_type, [entry.item_id])

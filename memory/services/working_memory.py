@@ -65,7 +65,9 @@ def working_set(
     working = _lock(agent, session_id, by, project)
     working.capacity = capacity
     working.project, working.task_key = project, task_key
-    working.held_entries = [entry for entry in working.held_entries if entry["part"] not in ("task", "frame")]
+    working.quarantined_entries = [
+        entry for entry in working.quarantined_entries if entry["part"] not in ("task", "frame")
+    ]
     working.task = working.frame = ""
     for part, text in (("frame", frame), ("task", task)):
         entry = {"id": part, "text": text}
@@ -146,7 +148,7 @@ def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMem
     working = _lock(agent, session_id, by, make=False)
     after = {"items": len(working.items), "threads": len(working.open_threads)}
     working.task, working.frame, working.items, working.open_threads = "", "", [], []
-    working.held_entries = []
+    working.quarantined_entries = []
     if by.writes_project("") and len(_rows(agent, working.session_id, by)) == 1:
         working.project = working.task_key = ""
     _save(working, by, "working.clear", {"removed": after})

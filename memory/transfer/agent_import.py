@@ -35,6 +35,8 @@ from memory.transfer.export_tables import (
     AUDIT_TABLE,
     FORMAT,
     LATER,
+    RENAMED,
+    RENAMED_IN,
     TABLES,
     VERBATIM,
     VERSION,
@@ -111,7 +113,18 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise BadLine(number, error.why) from error
             if not isinstance(line, dict):
                 raise BadLine(number, "this is not an object.")
+            if isinstance(row := line.get("row"), dict):
+                line["row"] = {RENAMED.get(name, name): _renamed(name, value) for name, value in row.items()}
             yield number, line
+
+
+def _renamed(name: str, value: Any) -> Any:
+    """The value of a column, with the present names of words that RENAMED lists."""
+    if name not in RENAMED_IN:
+        return value
+    if isinstance(value, dict):
+        return {RENAMED.get(key, key): inner for key, inner in value.items()}
+    return RENAMED.get(value, value) if isinstance(value, str) else value
 
 
 def _survey(path: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, set[str]]]:

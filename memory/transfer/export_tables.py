@@ -108,14 +108,18 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     (Fact, "attribute"): "",
     (Fact, "value"): "",
     (ImportedMemory, "earlier_item_ids"): [],
-    (WorkingMemory, "held_entries"): [],
+    (WorkingMemory, "quarantined_entries"): [],
     **{
         (model, name): held
         for model in (Fact, Episode, Decision, Procedure, Document, Censor, LongTermEntry)
-        for name, held in (("origin", Trust.IMPORTED.value), ("held", False))
+        for name, held in (("origin", Trust.IMPORTED.value), ("quarantined", False))
     },
 }
 """Columns that files written before there were any lack, with what they are read as."""
+
+RENAMED = {"held": "quarantined", "held_entries": "quarantined_entries"}
+"""Columns, and words in `RENAMED_IN`, of files written before 0.1.0, with their present names."""
+RENAMED_IN = ("kind", "action", "before")
 
 DERIVED = frozenset(
     {

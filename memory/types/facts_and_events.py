@@ -67,7 +67,7 @@ def _event_entry(entry: LongTermEntry) -> IndexEntry:
         importance=entry.importance,
         standing=standing_of(text) if event.kind == EventKind.USER_INPUT else "",
         trust=entry.trust,
-        held=entry.held,
+        quarantined=entry.quarantined,
     )
 
 
@@ -121,7 +121,7 @@ def _fact_entry(fact: Fact) -> IndexEntry:
         valid_until=fact.valid_until,
         standing=standing_of(fact.content),
         trust=fact.trust,
-        held=fact.held,
+        quarantined=fact.quarantined,
     )
 
 

@@ -42,10 +42,10 @@ class IndexEntry:
     valid_until: datetime | None = None
     standing: str = ""
     trust: str = Trust.AGENT
-    held: bool = False
+    quarantined: bool = False
 
 
-KEPT_ELSEWHERE = frozenset({"trust", "held"})
+KEPT_ELSEWHERE = frozenset({"trust", "quarantined"})
 """Fields that are no columns of the index: quarantined memories have no row, and trust is read from the memory."""
 
 
@@ -62,7 +62,7 @@ def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> Inde
         "active": memory.active,
         "retired_at": memory.retired_at,
         "trust": memory.trust,
-        "held": memory.held,
+        "quarantined": memory.quarantined,
     }
     return IndexEntry(
         agent_id=memory.agent_id,

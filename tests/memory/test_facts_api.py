@@ -20,7 +20,7 @@ from tests.factories import make_token
 
 FACT_FIELDS = [
     "id", "persona", "content", "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags",
-    "confidence", "importance", "source", "trust", "held", "active", "confirmation_count", "last_confirmed_at",
+    "confidence", "importance", "source", "trust", "quarantined", "active", "confirmation_count", "last_confirmed_at",
     "superseded_by", "valid_from", "valid_until", "validity", "recorded_at", "retired_at", "invalidated_at",
     "source_event", "source_episode", "contradiction_of",
 ]  # fmt: skip

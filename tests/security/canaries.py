@@ -145,7 +145,7 @@ class Story:
         self.call("POST", f"/facts/{known['id']}/supersede", {"by": {"content": f"Lamp {number} burns gas now."}})
         return "fact", known["id"]
 
-    def found_wrong(self, number: int, word: str) -> Target:
+    def invalidated(self, number: int, word: str) -> Target:
         known = self.learn(f"The {word} bell rings at six.", f"bell {number}")["fact"]
         self.call("POST", f"/facts/{known['id']}/confirm")
         return "wrong fact", known["id"]
@@ -224,7 +224,7 @@ class Story:
 
 
 KINDS: tuple[Callable[[Story, int, str], Target], ...] = (
-    Story.fact, Story.replaced, Story.found_wrong, Story.held, Story.disputed, Story.subject, Story.imported,
+    Story.fact, Story.replaced, Story.invalidated, Story.held, Story.disputed, Story.subject, Story.imported,
     Story.document, Story.event, Story.episode, Story.decision, Story.procedure, Story.working, Story.question,
     Story.proposal, Story.of_agent, Story.of_import,
 )  # fmt: skip

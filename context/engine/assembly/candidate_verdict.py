@@ -71,7 +71,7 @@ class VerdictCode(StrEnum):
     DUPLICATE_MESSAGE = "duplicate_message"
     DUPLICATE_INPUT = "duplicate_input"
     DUPLICATE_ITEM = "duplicate_item"
-    INVALIDATED = "found_wrong"
+    INVALIDATED = "invalidated"
     CONTESTED = "contested"
     OVER_LIMIT = "over_limit"
     OVER_BUDGET = "over_budget"

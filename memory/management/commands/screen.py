@@ -27,5 +27,5 @@ class Command(ServiceCommand):
             self.stderr.write(f"\r{run.checked:,} of {run.total:,}", ending="")
         self.stderr.write("")
         self.stdout.write(
-            f"{run.checked:,} memories screened with the rules {run.rules}: {run.held:,} are quarantined now."
+            f"{run.checked:,} memories screened with the rules {run.rules}: {run.quarantined:,} are quarantined now."
         )

@@ -236,7 +236,7 @@ def fact_restore(*, fact: Fact, by: Principal, reason: str = "", endorse: bool =
     fact = memory_lock(fact, by, "memory.change_fact", endorsed_too=True)
     if fact.active:
         raise Conflict("This fact is active: there is nothing to restore.")
-    if fact.held:
+    if fact.quarantined:
         raise Conflict("This fact is quarantined. Resolve its review first.")
     if fact.superseded_by_id != (successor.pk if successor else None):
         raise Conflict("This fact has changed in the meantime. Reload it.")

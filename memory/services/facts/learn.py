@@ -58,7 +58,7 @@ class LearnResult:
     - "confirmed": `fact` is an old fact with the same statement.
     - "superseded": `fact` is new and replaced the facts in `superseded`.
     - "queued": `fact` is new and has pending `reviews`.
-    - "held": `fact` is quarantined, since it reads like an instruction to the agent. It was compared with nothing.
+    - "quarantined": `fact` reads like an instruction to the agent. It was compared with nothing.
       `reviews` has its review, unless that is resolved.
 
     Two cases store nothing. If the same sentence is stored about another subject, `fact` is that one: "queued" while a
@@ -185,7 +185,7 @@ def _inherited(value: str | None, name: str, episode: Episode | None) -> str:
 def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) -> LearnResult:
     """Store a quarantined fact, under the learning lock. If people allow it, its subject is entered and it is compared
     with other facts then."""
-    same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, held=True, content=fact.content)
+    same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, quarantined=True, content=fact.content)
     stored = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
     if stored is None:
         stored = fact
@@ -196,7 +196,9 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
         quarantine_memory(stored)
     items = [("fact", str(stored.pk))]
     review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match)
-    return LearnResult("held", stored, reviews=(review,) if review and review.status == review.Status.PENDING else ())
+    return LearnResult(
+        "quarantined", stored, reviews=(review,) if review and review.status == review.Status.PENDING else ()
+    )
 
 
 @agent_transaction(of="fact")

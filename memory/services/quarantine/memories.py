@@ -1,7 +1,7 @@
 """Quarantine of memories whose text reads like an instruction to the agent, until a person has read them.
 
 The transaction that writes a memory also scans its text, by rules on words only (`nousweb.lib.injection.scan`).
-Quarantined memories (stored as `held`) are inactive: they have no row in the search index, are in no prompt, and tokens
+Quarantined memories are inactive: they have no row in the search index, are in no prompt, and tokens
 cannot read them. People get one review for each distinct text. Their resolution also applies to later memories with the
 same words.
 """
@@ -36,7 +36,7 @@ Resolution = MemoryReview.Resolution
 def quarantine_review_key(agent_id: int, persona: str, text: str) -> str:
     """The key (`MemoryReview.about`) of the review of a text. Spaces and capitals make no difference to it."""
     digest = hashlib.sha256(" ".join(fold_text(text).split()).encode()).hexdigest()
-    return f"held:{agent_id}:{persona}:{digest}"
+    return f"quarantined:{agent_id}:{persona}:{digest}"
 
 
 def scan_agent_text(
@@ -102,8 +102,8 @@ def quarantine_if_needed(memory: Any, by: Principal) -> bool:
     Call it in the transaction of the write, before the memory's row is put into the index. The memory must be locked
     or new.
     """
-    if by.is_person or memory.held:
-        return bool(memory.held)
+    if by.is_person or memory.quarantined:
+        return bool(memory.quarantined)
     before = memory.origin
     match = scan_memory(memory)
     if memory.origin != before:
@@ -120,16 +120,16 @@ def quarantine_if_needed(memory: Any, by: Principal) -> bool:
 def quarantine_memory(memory: Any, *, at: datetime | None = None) -> None:
     """Remove a memory from prompts, from searches and from the reads of tokens, and record that. `at` is the time, for
     a memory that was in use until then."""
-    before = {"held": False, "active": memory.active}
-    memory.held = True
+    before = {"quarantined": False, "active": memory.active}
+    memory.quarantined = True
     if memory.active:
         memory.active, memory.retired_at = False, at or _retired_at(memory)
-    memory.save(update_fields=["held", "active", "retired_at"])
+    memory.save(update_fields=["quarantined", "active", "retired_at"])
     if isinstance(memory, Fact):
         FactChange.objects.create(
             agent_id=memory.agent_id,
             fact=memory,
-            action=FactChange.Action.HELD,
+            action=FactChange.Action.QUARANTINED,
             at=memory.retired_at or clock.now(),
             before={"active": before["active"]},
             author_kind=BY.kind,
@@ -143,7 +143,7 @@ def quarantine_memory(memory: Any, *, at: datetime | None = None) -> None:
         index_remove(memory.agent_id, memory.persona, type_name(memory), [str(memory.pk)])
     audit_record(
         by=BY, action="memory.hold", target=memory, agent=memory.agent, before=before,
-        after={"held": True, "active": False},
+        after={"quarantined": True, "active": False},
     )  # fmt: skip
 
 
@@ -175,13 +175,13 @@ def open_quarantine_review(
             review.facts = _fact_ids(review.details["items"])
             review.save(update_fields=["details", "facts"])
         return review
-    pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=Kind.HELD)
+    pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=Kind.QUARANTINED)
     if pending.count() >= MAX_PENDING_QUARANTINE_REVIEWS:
         return None
     return review_open(
         agent=agent,
         persona=persona,
-        kind=Kind.HELD,
+        kind=Kind.QUARANTINED,
         about=about,
         by=BY,
         subject=new[0][0],
@@ -222,7 +222,7 @@ def quarantine_entries(
         if allowed:
             entry.origin = Trust.PERSON.value
         if match is not None:
-            entry.held = True
+            entry.quarantined = True
             quarantined.append((entry, text, match))
     return quarantined
 
@@ -234,12 +234,12 @@ def quarantine_imported_row(row: Any) -> None:
     For an event, `row` is its long-term entry. Exports do not contain the reviews themselves.
     """
     if isinstance(row, LongTermEntry):
-        was_quarantined = row.held
+        was_quarantined = row.quarantined
         for entry, text, match in quarantine_entries([row], None):
             if not was_quarantined:
-                entry.save(update_fields=["held"])
+                entry.save(update_fields=["quarantined"])
             open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
-    elif row.held:
+    elif row.quarantined:
         if (row_match := scan_memory(row)) is not None:
             open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
     else:

@@ -82,10 +82,10 @@ def screening_continue(*, seconds: float = WORK_SECONDS) -> int:
     run.refresh_from_db()
     if run.status == Status.WAITING or run.rules != RULES_NAME:
         run.status, run.started_at, run.rules, run.place = Status.RUNNING, now, RULES_NAME, []
-        run.checked, run.held, run.total = 0, 0, sum(rows.count() for rows in _texts().values())
+        run.checked, run.quarantined, run.total = 0, 0, sum(rows.count() for rows in _texts().values())
     begun, end, more = run.checked, time.monotonic() + seconds, True
     for kind, batch in _batches(run.place):
-        run.held += sum(_screen(kind, row) for row in batch)
+        run.quarantined += sum(_screen(kind, row) for row in batch)
         run.checked += len(batch)
         run.place, run.worked_at = [kind, str(batch[-1].pk)], clock.now()
         run.save()
@@ -105,7 +105,7 @@ def _end(run: Screening) -> None:
     run.status, run.finished_at = Status.DONE, clock.now()
     audit_record(
         by=BY, action="screening.end", target=run, agent=None, label="Stored texts",
-        after={"rules": run.rules, "checked": run.checked, "held": run.held},
+        after={"rules": run.rules, "checked": run.checked, "quarantined": run.quarantined},
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _quarantine_memory(*, agent: Agent, kind: str, key: Any) -> int:
     match = scan_memory(row) if row is not None else None
     if match is None:
         return 0
-    was_quarantined = row.held
+    was_quarantined = row.quarantined
     if not was_quarantined:
         quarantine_memory(row, at=clock.now())
     # A memory that was quarantined before may have no review: too many were pending then.
@@ -180,15 +180,15 @@ def _quarantine_event(*, agent: Agent, key: Any) -> int:
     entry = entries.filter(agent=agent, pk=key).first()
     if entry is None:
         return 0
-    was_quarantined = entry.held
+    was_quarantined = entry.quarantined
     for _, text, match in quarantine_entries([entry], None):
         if not was_quarantined:
-            entry.save(update_fields=["held"])
+            entry.save(update_fields=["quarantined"])
             index_remove(entry.agent_id, entry.persona, EVENT, [str(entry.event_id)])
             loop_resummarise(entry)
             audit_record(
-                by=BY, action="memory.hold", target=entry.event, agent=agent, before={"held": False},
-                after={"held": True},
+                by=BY, action="memory.hold", target=entry.event, agent=agent, before={"quarantined": False},
+                after={"quarantined": True},
             )  # fmt: skip
         open_quarantine_review(agent, entry.persona, [(EVENT, str(entry.event_id))], text, match)
         return int(not was_quarantined)
@@ -206,7 +206,12 @@ def _quarantine_working_texts(*, agent: Agent, key: Any) -> int:
         open_quarantine_review(agent, working.persona, [(WORKING, f"{working.pk}:{name}")], text, match)
         quarantine_working_text(agent.pk, f"{working.pk}:{name}")
         audit_record(
-            by=BY, action="memory.hold", target=working, agent=agent, before={"held": False}, after={"held": True}
+            by=BY,
+            action="memory.hold",
+            target=working,
+            agent=agent,
+            before={"quarantined": False},
+            after={"quarantined": True},
         )
     return len(matches)
 

@@ -1,4 +1,4 @@
-"""Quarantine of texts of working memory: they are stored beside it (`held_entries`) until a person has read them."""
+"""Quarantine of texts of working memory: `quarantined_entries` has them until a person has read them."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def screen_working_text(working: WorkingMemory, part: str, entry: Entry) -> bool
         entry[TRUSTED] = True
     if match is None or allowed:
         return False
-    working.held_entries = [*working.held_entries, {**entry, "part": part}]
+    working.quarantined_entries = [*working.quarantined_entries, {**entry, "part": part}]
     open_quarantine_review(working.agent, working.persona, [("working", f"{working.pk}:{entry['id']}")], about, match)
     return True
 
@@ -65,7 +65,7 @@ def release_working_text(agent_id: int, key: str) -> bool:
     working, entry = _quarantined_entry(agent_id, key)
     if working is None or entry is None:
         return False
-    working.held_entries = [other for other in working.held_entries if other["id"] != entry["id"]]
+    working.quarantined_entries = [other for other in working.quarantined_entries if other["id"] != entry["id"]]
     released = {**{name: value for name, value in entry.items() if name != "part"}, TRUSTED: True}
     if entry["part"] == "item":
         working.items = [*working.items, released]
@@ -75,7 +75,7 @@ def release_working_text(agent_id: int, key: str) -> bool:
         working.frame = entry["text"]
     else:
         working.task = entry["text"]
-    working.save(update_fields=["held_entries", "items", "open_threads", "task", "frame"])
+    working.save(update_fields=["quarantined_entries", "items", "open_threads", "task", "frame"])
     return True
 
 
@@ -88,19 +88,22 @@ def quarantine_working_text(agent_id: int, key: str) -> None:
     for part, entries in (("item", working.items), ("thread", working.open_threads)):
         for entry in entries:
             if entry["id"] == name:
-                working.held_entries = [*working.held_entries, {**entry, "part": part}]
+                working.quarantined_entries = [*working.quarantined_entries, {**entry, "part": part}]
     for part in ("task", "frame"):
         if name == part and getattr(working, part):
-            working.held_entries = [*working.held_entries, {"id": part, "text": getattr(working, part), "part": part}]
+            working.quarantined_entries = [
+                *working.quarantined_entries,
+                {"id": part, "text": getattr(working, part), "part": part},
+            ]
             setattr(working, part, "")
     working.items = [entry for entry in working.items if entry["id"] != name]
     working.open_threads = [entry for entry in working.open_threads if entry["id"] != name]
-    working.save(update_fields=["held_entries", "items", "open_threads", "task", "frame"])
+    working.save(update_fields=["quarantined_entries", "items", "open_threads", "task", "frame"])
 
 
 def _quarantined_entry(agent_id: int, key: str) -> tuple[WorkingMemory | None, Entry | None]:
     session, _, name = key.partition(":")
     rows = WorkingMemory.objects.select_for_update(of=("self",), no_key=True)
     working = rows.filter(agent=agent_id, pk=int(session)).first()
-    entries = working.held_entries if working is not None else []
+    entries = working.quarantined_entries if working is not None else []
     return working, next((entry for entry in entries if entry["id"] == name), None)

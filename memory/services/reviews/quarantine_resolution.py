@@ -56,16 +56,16 @@ def quarantine_resolve(
             before = _keep_quarantined(review.agent_id, kind, key, by, comment)
         if before is not None:
             done.append([kind, key, before])
-    return {"held": done}
+    return {"quarantined": done}
 
 
 def quarantine_undo(review: MemoryReview, by: Principal) -> None:
     """Undo the resolution: quarantine the allowed memories again, and take back the invalidation of facts."""
-    for kind, key, before in review.before.get("held", []):
+    for kind, key, before in review.before.get("quarantined", []):
         if kind == "event":
             for entry in _entries(review.agent_id, key):
-                entry.origin, entry.held = before["origin"], True
-                entry.save(update_fields=["origin", "held"])
+                entry.origin, entry.quarantined = before["origin"], True
+                entry.save(update_fields=["origin", "quarantined"])
                 index_remove(entry.agent_id, entry.persona, "event", [key])
                 loop_resummarise(entry)
         elif kind == "working":
@@ -80,7 +80,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
                 fact_change_record(
                     row, FactChange.Action.EDITED, by, reason="The resolution was undone.", before=invalidated
                 )
-            elif not row.held:
+            elif not row.quarantined:
                 quarantine_memory(row)
 
 
@@ -90,34 +90,35 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
         before = None
         for entry in _entries(review.agent_id, key):
             before = {"origin": entry.origin}
-            entry.origin, entry.held = Trust.PERSON.value, False
-            entry.save(update_fields=["origin", "held"])
+            entry.origin, entry.quarantined = Trust.PERSON.value, False
+            entry.save(update_fields=["origin", "quarantined"])
             index_put([entry_of(entry)])
             loop_resummarise(entry)
             audit_record(
                 by=by, action="memory.release", target=entry.event, agent=entry.event.agent,
-                before={"held": True, "trust": before["origin"]}, after={"held": False, "trust": entry.origin},
+                before={"quarantined": True, "trust": before["origin"]},
+                after={"quarantined": False, "trust": entry.origin},
             )  # fmt: skip
         return before
     if kind == "working":
         return {} if release_working_text(review.agent_id, key) else None
     row = _row(review.agent_id, kind, key)
-    if row is None or not row.held:
+    if row is None or not row.quarantined:
         return None
-    audited_before = {"held": True, "active": row.active, "trust": row.trust}
+    audited_before = {"quarantined": True, "active": row.active, "trust": row.trust}
     before = {"origin": row.origin}
-    row.held, row.origin = False, Trust.PERSON.value
+    row.quarantined, row.origin = False, Trust.PERSON.value
     # A fact that was replaced in the meantime stays replaced.
     if getattr(row, "superseded_by_id", None) is None and getattr(row, "invalidated_at", None) is None:
         row.active, row.retired_at = True, None
-    row.save(update_fields=["held", "origin", "active", "retired_at"])
+    row.save(update_fields=["quarantined", "origin", "active", "retired_at"])
     if isinstance(row, Fact):
         _fact_enter(row, review, by)
     if not isinstance(row, Censor):
         index_put([entry_of(row)])
     audit_record(
         by=by, action="memory.release", target=row, agent=row.agent, before=audited_before,
-        after={"held": False, "active": row.active, "trust": row.trust},
+        after={"quarantined": False, "active": row.active, "trust": row.trust},
     )  # fmt: skip
     return before
 
@@ -129,7 +130,9 @@ def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
             agent=fact.agent, persona=fact.persona, spelling=fact.subject, by=by, category=fact.category
         )
         fact.save(update_fields=["subject_alias"])
-    fact_change_record(fact, FactChange.Action.RESTORED, by, before={"held": True}, evidence={"review": str(review.pk)})
+    fact_change_record(
+        fact, FactChange.Action.RESTORED, by, before={"quarantined": True}, evidence={"review": str(review.pk)}
+    )
     key = f"fact_check:{fact.pk}:{clock.now():%Y%m%dT%H%M%S%f}"
     job_queue("fact_check", agent=fact.agent, persona=fact.persona, subject=fact, key=key)
 
@@ -145,7 +148,7 @@ def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment
     if isinstance(row, Fact) and row.invalidated_at is None:
         row.invalidated_at = clock.now()
         row.save(update_fields=["invalidated_at"])
-        fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"held": True})
+        fact_change_record(row, FactChange.Action.INVALIDATED, by, reason=comment, before={"quarantined": True})
         audit_record(
             by=by, action="fact.invalidate", target=row, agent=row.agent, before={"invalidated_at": None},
             after={"invalidated_at": plain(row.invalidated_at)}, message=comment,
@@ -182,7 +185,7 @@ def quarantined_memories(review: MemoryReview) -> list[Any]:
             memories.append(entry and entry.event)
         elif kind == "working":
             working = WorkingMemory.objects.filter(agent=review.agent_id, pk=key.partition(":")[0]).first()
-            parts = working.held_entries if working else []
+            parts = working.quarantined_entries if working else []
             memories += [str(part["text"]) for part in parts if part["id"] == key.partition(":")[2]]
         else:
             rows = QUARANTINE_MODELS[kind]._default_manager.select_related("agent")
@@ -206,7 +209,7 @@ def review_state(review: MemoryReview) -> str:
     parts: list[object] = [review.kind, review.proposal, *map(_fact, (review.old, review.new))]
     if censor is not None:
         parts += [censor.pattern, censor.match, censor.severity]
-    if review.kind == Kind.HELD:
+    if review.kind == Kind.QUARANTINED:
         parts += map(quarantined_text, quarantined_memories(review))
     elif review.facts:
         rows = Fact.objects.filter(agent=review.agent_id, pk__in=review.facts).order_by("pk")
@@ -219,7 +222,7 @@ def review_state(review: MemoryReview) -> str:
 
 def row_state(review: MemoryReview) -> str:
     """The digest for a row of a list; "" for a review whose row does not show what it is about."""
-    return "" if review.kind == Kind.HELD or review.facts or review.subjects else review_state(review)
+    return "" if review.kind == Kind.QUARANTINED or review.facts or review.subjects else review_state(review)
 
 
 def _fact(fact: Fact | None) -> list[object]:

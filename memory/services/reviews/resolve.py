@@ -55,7 +55,7 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.RELEARNED: (Resolution.KEEP, Resolution.REVERSE),
     Kind.REPEATED: (Resolution.SAME, Resolution.BOTH, Resolution.NEW_WRONG),
     Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
-    Kind.HELD: (Resolution.ALLOW, Resolution.HOLD),
+    Kind.QUARANTINED: (Resolution.ALLOW, Resolution.HOLD),
     Kind.ATTRIBUTE: tuple(ANSWERS),
 }
 """Which resolutions each kind of review takes."""
@@ -107,7 +107,7 @@ def review_resolve(
     if review.details.get("blind"):
         agent_lock(review.agent)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
-    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.HELD, Kind.ATTRIBUTE):
+    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.QUARANTINED, Kind.ATTRIBUTE):
         # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
@@ -183,7 +183,7 @@ def _apply(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
 ) -> dict[str, Any]:
     """Apply a person's resolution; returns the data for undoing it."""
-    if review.kind == Kind.HELD:
+    if review.kind == Kind.QUARANTINED:
         return quarantine_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)

@@ -267,7 +267,7 @@ def review_stands(review: MemoryReview) -> bool:
         return not _is_one(review)
     if review.kind == Kind.ATTRIBUTE:
         return joined_pairs(review).exists()
-    if review.kind not in (Kind.COMPACTION, Kind.RELEARNED, Kind.REPEATED, Kind.HELD):
+    if review.kind not in (Kind.COMPACTION, Kind.RELEARNED, Kind.REPEATED, Kind.QUARANTINED):
         return all(map(_in_use, filter(None, (review.old, review.new))))
     facts = list(Fact.objects.filter(agent=review.agent_id, pk__in=review.facts))
     match review.kind:

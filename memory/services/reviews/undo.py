@@ -31,7 +31,7 @@ def review_undo(*, review: MemoryReview, by: Principal, resolved_at: datetime | 
     made since, or if the changed memories have changed since.
     """
     by.require(REVIEW, review.agent)
-    if any(review.before.get(name) for name in ("subjects", "held", "attribute")):
+    if any(review.before.get(name) for name in ("subjects", "quarantined", "attribute")):
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
     if review.status != Status.RESOLVED:
@@ -76,7 +76,7 @@ def _settled(review: MemoryReview) -> MemoryReview:
 def effects_undo(review: MemoryReview, undo: dict[str, Any], by: Principal) -> None:
     """Undo by new changes what `undo` says that a resolution, or an automatic decision, changed."""
     reason = "The resolution was undone."
-    if undo.get("held"):
+    if undo.get("quarantined"):
         quarantine_undo(review, by)
     if key := undo.get("subjects"):
         merged = SubjectChange.objects.filter(agent=review.agent_id, pk=key).first()

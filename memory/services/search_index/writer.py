@@ -60,7 +60,7 @@ def index_put(entries: Iterable[IndexEntry], *, notify: bool = True) -> None:
     caller stores the vectors itself.
     """
     latest = {(entry.persona, entry.item_type, entry.item_id): entry for entry in entries}
-    for key in [key for key, entry in latest.items() if entry.held]:
+    for key in [key for key, entry in latest.items() if entry.quarantined]:
         index_remove(latest[key].agent_id, *key[:2], [key[2]])
         del latest[key]
     if not latest:

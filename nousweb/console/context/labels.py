@@ -44,7 +44,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "duplicate_message": ("neutral", "already in conversation"),
     "duplicate_input": ("neutral", "already in input"),
     "duplicate_item": ("neutral", "duplicate"),
-    "found_wrong": ("removed", "marked as wrong"),
+    "invalidated": ("removed", "marked as wrong"),
     "contested": ("warn", "contested"),
     "low_importance": ("neutral", "low importance"),
     "excluded_kind": ("block", "excluded kind"),

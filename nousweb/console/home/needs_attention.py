@@ -76,7 +76,12 @@ def pending_proposal_items(by: Principal, agent: Agent | None) -> list[Attention
 
 
 REVIEWS = (
-    (MemoryReview.Kind.HELD, "block", "a text that reads like an instruction", "texts that read like instructions"),
+    (
+        MemoryReview.Kind.QUARANTINED,
+        "block",
+        "a text that reads like an instruction",
+        "texts that read like instructions",
+    ),
     (MemoryReview.Kind.ESCALATION, "block", "an escalated censor", "escalated censors"),
     (MemoryReview.Kind.CONTRADICTION, "warn", "a possible contradiction", "possible contradictions"),
     (MemoryReview.Kind.RELEARNED, "warn", "a fact learned again", "facts learned again after being marked as wrong"),

@@ -26,7 +26,7 @@ KIND_BADGES = {
     Kind.CONTRADICTION: "warn",
     Kind.RELEARNED: "warn",
     Kind.ESCALATION: "block",
-    Kind.HELD: "block",
+    Kind.QUARANTINED: "block",
 }
 
 
@@ -46,7 +46,7 @@ def review_title(review: MemoryReview) -> str:
         return f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}"
     if review.kind == Kind.REPEATED:
         return review.proposal
-    if review.kind == Kind.HELD:
+    if review.kind == Kind.QUARANTINED:
         return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
     if review.kind == Kind.ATTRIBUTE:
         return str(review.reasons[0]["words"])

@@ -151,7 +151,7 @@ def _review_page(
     review = as_if_undecided(review)
     allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
-    named = review.facts if review.kind != Kind.HELD else []
+    named = review.facts if review.kind != Kind.QUARANTINED else []
     facts = list(Fact.objects.filter(pk__in=named).order_by("recorded_at", "id")) if named else []
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:
@@ -176,7 +176,7 @@ def _review_page(
                 if each in RESOLUTION_BUTTONS or (Kind(review.kind), each) in BUTTONS_OF_KIND
             ],
             "things": _things(review),
-            "held": _held(review),
+            "quarantined": _quarantined(review),
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
             "may_merge": Resolution.MERGE in allowed,
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
@@ -217,7 +217,7 @@ def _touched(review: MemoryReview) -> list[UUID]:
     return [key for key in (*own, *review.facts, *review.subjects) if key] or [review.pk]
 
 
-def _held(review: MemoryReview) -> list[tuple[str, str, str, str]]:
+def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
     """The quarantined texts: the kind of each memory, its page, its whole text, and its trust class."""
     return [
         ("working memory", "", memory, "")

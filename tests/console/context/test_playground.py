@@ -120,7 +120,7 @@ def test_a_kept_turn_is_what_the_agents_client_logs(ledger: Agent, bob: User, mo
 
     page = send(client, "And now?", keep="on", conversation=field(page, "conversation"))
     assert "The answer reads like an instruction or contains a secret: it is stored, but no prompt" in page
-    assert Event.objects.latest("id").long_term.held
+    assert Event.objects.latest("id").long_term.quarantined
 
 
 def test_what_censors_block_is_shown_and_not_sent(ledger: Agent, bob: User, model: JudgeServer) -> None:

@@ -133,10 +133,10 @@ def test_held_fact_is_listed_with_its_question(ada, actor, bob, api, actor_token
     answer = api.as_token(actor_token).post("/facts", told)
     assert answer.status_code < 300, answer.content
     person = browser(bob)
-    assert len(listed(person, "held")) == 1
-    assert "Open the review" in person.get(f"{PAGE}held/").content.decode()
+    assert len(listed(person, "quarantined")) == 1
+    assert "Open the review" in person.get(f"{PAGE}quarantined/").content.decode()
     health, found = numbers(person)
-    assert (found, health.score) == ({"held": 1}, 0)
+    assert (found, health.score) == ({"quarantined": 1}, 0)
 
 
 def test_ledger_puts_tokens_without_use_first(ada, actor, system, bob):

@@ -64,7 +64,6 @@ VALUE_LABELS: Mapping[str, str] = {
     "gone": "the fact is no longer in use",
     "none": "nothing to do",
     "queued": "stored, review opened",
-    "held": "quarantined",
     "decided": "not stored",
     "answered": "judged or resolved already",
     "pending": "asked again later",

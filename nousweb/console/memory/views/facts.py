@@ -92,7 +92,7 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
     )
 
 
-HIDDEN = frozenset({"active", "retired_at", "superseded_by", "held", "last_confirmed_at"})
+HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at"})
 """Fields that the action itself tells of."""
 
 

@@ -61,17 +61,17 @@ def asked(caller, **more):
 
 
 @pytest.mark.parametrize("profile", ["knight_default", "squire_default"])
-def test_what_was_found_wrong_comes_back_as_nothing_else(caller, wrong, profile):
+def test_what_was_invalidated_comes_back_as_nothing_else(caller, wrong, profile):
     keep_everywhere(caller, WRONG)
     found = asked(caller, profile=profile)
     assert "MySQL 8" not in found["system_prompt"]
-    refused = [one for one in found["candidates"] if one["verdict"] == "found_wrong"]
+    refused = [one for one in found["candidates"] if one["verdict"] == "invalidated"]
     assert {"decision", "procedure", "document"} <= {one["type"] for one in refused}
     assert "people marked as wrong" in refused[0]["reason"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
-def test_the_blast_radius_foresees_what_goes_with_a_fact_found_wrong(caller, ada, reviewer, again):
+def test_the_blast_radius_foresees_what_goes_with_a_fact_invalidated(caller, ada, reviewer, again):
     fact = fact_learn(agent=ada, content=WRONG, subject="billing database", by=reviewer).fact
     if again:
         review = fact_learn(agent=ada, content=WRONG, subject="accounts", by=reviewer).review
@@ -84,7 +84,7 @@ def test_the_blast_radius_foresees_what_goes_with_a_fact_found_wrong(caller, ada
     assert sorted(asked(caller)["system_prompt"].splitlines()) == sorted(row.after.splitlines())
 
 
-def test_what_was_kept_before_it_was_found_wrong_goes_too(caller, ada, reviewer):
+def test_what_was_kept_before_it_was_invalidated_goes_too(caller, ada, reviewer):
     fact = fact_learn(agent=ada, content=WRONG, subject="billing database", by=reviewer).fact
     keep_everywhere(caller, WRONG)
     then = clock.now().isoformat()
@@ -105,7 +105,7 @@ def test_what_was_kept_before_it_was_found_wrong_goes_too(caller, ada, reviewer)
         "The search database runs MySQL 8 on Windows.",
     ],
 )
-def test_what_differs_from_what_was_found_wrong_stays(caller, wrong, other):
+def test_what_differs_from_what_was_invalidated_stays(caller, wrong, other):
     keep(caller, "/decisions", description=other)
     embed_pending_rows()
     assert other in asked(caller)["system_prompt"]
@@ -141,7 +141,7 @@ def test_what_is_wrong_in_one_project_may_be_right_in_another(caller, ada, revie
 
 
 @pytest.mark.parametrize("content", [f"Note of the day. {WRONG}", f"{WRONG} That is all.", f"Indeed: {WRONG}"])
-def test_what_was_found_wrong_is_learned_in_no_wrapping(caller, ada, wrong, reviewer, content):
+def test_what_was_invalidated_is_learned_in_no_wrapping(caller, ada, wrong, reviewer, content):
     for category in ("concept", "preference"):
         assert keep(caller, "/facts", content=content, subject="weather", category=category)["action"] != "stored"
     make_fact(ada, content, reviewer, subject="weather")
