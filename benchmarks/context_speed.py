@@ -95,9 +95,9 @@ def bare(query: str) -> dict[str, float]:
     from memory.persona import ActorMemory
     from memory.policy import PROFILE_CATEGORIES
     from memory.search import SearchRequest
-    from memory.search.candidates import TUNING, candidates_fetch, lexical_fetch
     from memory.search.fusion import rarest_lexemes
     from memory.search.query_word_counts import counts_read
+    from memory.search.row_retrieval import TUNING, candidates_fetch, lexical_fetch
     from nousweb.lib.prepared_statements import session_settings_set
 
     view = ActorMemory(Agent.objects.get(slug="speed"))

@@ -19,11 +19,11 @@ from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 from identity.models import AuditEvent
 from memory.models import Fact, FactChange, ItemType
 from memory.persona import PersonaMemory
-from memory.search.candidates import CandidateSet
 from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
 from memory.search.query_word_counts import Spellings, bits_read, has_spellings, lexeme_values, masks_of
 from memory.search.request import SearchRequest
+from memory.search.row_retrieval import CandidateSet
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
 
 Row = TypeVar("Row", bound=Model)

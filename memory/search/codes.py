@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from memory.persona import PersonaMemory
-from memory.search.candidates import CandidateSet
 from memory.search.fusion import Flags, Ranking, Values
 from memory.search.index_tables import source_of
 from memory.search.languages import dictionary_sql
 from memory.search.request import SearchRequest, visible_of, wanted_of
+from memory.search.row_retrieval import CandidateSet
 from nousweb.lib.prepared_statements import rows_prepared
 
 MAX_SYMBOLS = 8

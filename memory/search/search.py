@@ -17,7 +17,6 @@ from memory.models import ItemType
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
-from memory.search.candidates import TUNING, CandidateSet, candidates_fetch, lexical_fetch
 from memory.search.codes import exact_first, symbols_fetch, symbols_first, symbols_of
 from memory.search.fusion import Counts, QueryContext, Ranking, Values, rarest_lexemes
 from memory.search.index_tables import agent_unindexed, source_of
@@ -28,6 +27,7 @@ from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import ITEM_TYPES, SearchRequest, visible_of, wanted_of
 from memory.search.result import SearchHit, SearchResult
+from memory.search.row_retrieval import TUNING, CandidateSet, candidates_fetch, lexical_fetch
 from nousweb.lib.prepared_statements import rows_prepared, session_settings_set, statement_settings
 from nousweb.lib.tracing import Stopwatch, span
 

@@ -10,7 +10,7 @@ from identity.services.agent_lock import agent_transaction
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.models import Fact, ImportedMemory, ItemType
 from memory.services.facts import LearnResult, Precheck, fact_learn, fact_supersede
-from memory.services.facts.comparison_candidates import Vector
+from memory.services.facts.comparable_facts import Vector
 from memory.services.memory_write import learning_lock
 from memory.services.search_index.row_embedding import active_model
 from memory.transfer.import_dry_run import ImportRequest

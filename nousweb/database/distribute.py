@@ -10,7 +10,7 @@ from django.apps import apps
 from psycopg import sql
 
 from identity.models import AgentRow
-from memory.search.candidates import TUNING
+from memory.search.row_retrieval import TUNING
 
 COLUMN = "agent_id"
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from context.engine.assembly.candidate_filters import candidates_filter, score_of
+from context.engine.assembly.inclusion_filters import candidates_filter, score_of
 from tests.context.engine_inputs import NOW, candidate, candidate_with, resolved_request
 
 PLAIN = candidate("plain", "The parser reads a line.")

@@ -11,8 +11,8 @@ from identity.services.agents import agent_create
 from memory.models import GLOBAL, EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
-from memory.search.candidates import candidates_explain
 from memory.search.query_word_counts import counts_read
+from memory.search.row_retrieval import candidates_explain
 from memory.services.events import events_record
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import make_principal

@@ -9,7 +9,7 @@ from django.db import connection
 from memory import tasks
 from memory.models import GLOBAL, SearchItem, SearchStatistics
 from memory.persona import ActorMemory
-from memory.search import SearchRequest, candidates, query_word_counts, search, vector_indexes
+from memory.search import SearchRequest, query_word_counts, row_retrieval, search, vector_indexes
 from memory.search.query_word_counts import counts_read, statistics_refresh
 from memory.search.vector_indexes import build_megabytes, may_index, vector_indexes_keep
 from memory.services.facts import fact_learn
@@ -74,7 +74,7 @@ def test_large_collection_without_a_vector_index_is_read_in_part(ada, actor, sma
         return any("violins" in hit.content for hit in search(view, wanted).items)
 
     assert finds(), "all vectors are read"
-    for module in (query_word_counts, candidates):
+    for module in (query_word_counts, row_retrieval):
         monkeypatch.setattr(module, "READ_WHOLE", 20)
     assert counts_read(view, "x").unindexed == {"actor"}
     assert not finds(), "the latest are read, and no word is shared"

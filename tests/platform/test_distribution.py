@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from memory.lifecycle import runner
 from memory.models import Fact, Job, MemoryReview
-from memory.search.candidates import TUNING
+from memory.search.row_retrieval import TUNING
 from memory.services.loops import loops_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.database.distribute import COLUMN, REFERENCE, NotDistributable, distribute, distributed_tables

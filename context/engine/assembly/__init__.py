@@ -2,9 +2,9 @@
 reconstruction agree."""
 
 from context.engine.assembly.assemble import Assembly, assemble
-from context.engine.assembly.candidate_verdict import RETIRED_VERDICTS, THE_INPUT, Candidate, Verdict, VerdictCode
 from context.engine.assembly.contested_pairs import ContestedCandidate
 from context.engine.assembly.prompt_section import FixedSection, Item, SearchedSection, Section, Truncation, list_item
+from context.engine.assembly.verdicts import RETIRED_VERDICTS, THE_INPUT, Candidate, Verdict, VerdictCode
 
 __all__ = [
     "RETIRED_VERDICTS",

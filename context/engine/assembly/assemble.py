@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from context.engine.analysis.request import ResolvedRequest
-from context.engine.assembly.candidate_filters import candidates_filter, unfound
-from context.engine.assembly.candidate_selection import select
-from context.engine.assembly.candidate_verdict import Candidate, Verdict, VerdictCode
+from context.engine.assembly.budget_selection import select
 from context.engine.assembly.contested_pairs import (
     CORE_SECTION,
     IN_CORE,
@@ -23,6 +21,7 @@ from context.engine.assembly.fixed_sections_fit import (
     session_expand,
     truncations_of,
 )
+from context.engine.assembly.inclusion_filters import candidates_filter, unfound
 from context.engine.assembly.prompt_section import (
     SECTION_BREAK,
     FixedSection,
@@ -31,6 +30,7 @@ from context.engine.assembly.prompt_section import (
     Section,
     Truncation,
 )
+from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
 from memory.models import Scope, Trust
 from memory.search.result import SearchHit
 from nousweb.lib.injection.pieces import scan_pieces

@@ -13,9 +13,9 @@ from itertools import takewhile
 from typing import Literal, TypeVar
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
-from context.engine.assembly.candidate_filters import shortened
-from context.engine.assembly.candidate_verdict import Candidate, Verdict, VerdictCode
+from context.engine.assembly.inclusion_filters import shortened
 from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item, screening_class
+from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION = "user_profile"

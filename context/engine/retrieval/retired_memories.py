@@ -14,7 +14,6 @@ from context.engine.retrieval.candidates import NEAR_MISS, candidate_of
 from memory.embedding import thresholds_of
 from memory.models import EVERYTHING, Validity, validity_at
 from memory.persona import PersonaMemory
-from memory.search.candidates import LEXICAL_ROWS, SPEAKER_OF_KIND, STANDING_LEVEL, distance_of, query_vector, selective
 from memory.search.fusion import Candidates, QueryContext
 from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.query_word_counts import bits_read, has_spellings, lexeme_values, masks_of
@@ -22,6 +21,14 @@ from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
 from memory.search.request import MOMENT, NOT_VALID, VALID, known_of, wanted_of
 from memory.search.result import HIT_COLUMNS, Retirement, SearchHit
+from memory.search.row_retrieval import (
+    LEXICAL_ROWS,
+    SPEAKER_OF_KIND,
+    STANDING_LEVEL,
+    distance_of,
+    query_vector,
+    selective,
+)
 from memory.search.search import calibrated
 
 RETIRED_ROWS = 30

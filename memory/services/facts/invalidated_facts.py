@@ -19,7 +19,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import SAME_WORDS, Fact, MemoryReview, scopes_overlap_sql
 from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
-from memory.services.facts.comparison_candidates import Vector, search_table
+from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.reviews.open_review import review_open
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from nousweb.lib import clock

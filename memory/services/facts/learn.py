@@ -26,7 +26,7 @@ from memory.models import Episode, Fact, FactChange, MemoryReview, Scope, key_ch
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.services.facts.changes import fact_change_record, fact_invalidate, facts_lock
-from memory.services.facts.comparison_candidates import candidates_compare
+from memory.services.facts.comparable_facts import candidates_compare
 from memory.services.facts.cross_subject_duplicates import cross_subject_review, holds_for_both
 from memory.services.facts.fields import fact_fields_check
 from memory.services.facts.invalidated_facts import invalidated_match, relearned_review_open

@@ -12,7 +12,7 @@ from memory.comparison.learning_decision import needs_judge
 from memory.embedding import EmbeddingFailed, embedder_named
 from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, configured_judge, pairs_judge
 from memory.models import Fact
-from memory.services.facts.comparison_candidates import ComparisonCache, Vector, candidates_compare
+from memory.services.facts.comparable_facts import ComparisonCache, Vector, candidates_compare
 from memory.services.search_index.row_embedding import active_model
 from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.subjects.registry import alias_find

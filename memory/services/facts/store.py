@@ -7,7 +7,7 @@ from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.models import Fact, FactChange, carried_keys
 from memory.services.facts.changes import fact_change_record
-from memory.services.facts.comparison_candidates import Vector, search_table
+from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of

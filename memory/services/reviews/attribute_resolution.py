@@ -15,7 +15,7 @@ from memory.embedding.thresholds import UNKNOWN
 from memory.models import Attribute, Fact, MemoryReview
 from memory.policy.attributes import Cardinality, attribute_spellings
 from memory.services.facts.changes import facts_lock
-from memory.services.facts.comparison_candidates import comparable_facts, is_replaceable
+from memory.services.facts.comparable_facts import comparable_facts, is_replaceable
 from memory.services.facts.learn import replaceable_by
 from memory.services.facts.pairs import fact_supersede
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open

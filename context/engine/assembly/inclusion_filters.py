@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC
 
 from context.engine.analysis.request import ResolvedRequest
-from context.engine.assembly.candidate_verdict import THE_INPUT, Candidate, Verdict, VerdictCode
+from context.engine.assembly.verdicts import THE_INPUT, Candidate, Verdict, VerdictCode
 from memory.models import ItemType, Validity, scope_label
 from memory.search.result import Retirement
 

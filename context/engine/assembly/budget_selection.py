@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from context.engine.analysis.request import ResolvedRequest
-from context.engine.assembly.candidate_verdict import Verdict, VerdictCode
 from context.engine.assembly.contested_pairs import contested_grouped
 from context.engine.assembly.prompt_section import (
     HEADING_BREAK,
@@ -29,6 +28,7 @@ from context.engine.assembly.prompt_section import (
     screening_class,
 )
 from context.engine.assembly.text_compression import compress
+from context.engine.assembly.verdicts import Verdict, VerdictCode
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
