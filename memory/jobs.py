@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.db.models import Count, Min
 from django_q.brokers import get_broker
 from django_q.models import OrmQ
@@ -17,6 +17,7 @@ from identity.models import Agent
 from memory.models import Job
 from nousweb.lib import clock
 from nousweb.lib.background import LeasePolicy
+from nousweb.lib.transactions import sql_row
 
 JOB_LEASE = LeasePolicy(
     lease=timedelta(seconds=20),
@@ -78,9 +79,7 @@ def job_queue(handler: str, *, agent: Agent, persona: str, subject: models.Model
     """
     key = key or f"{handler}:{subject.pk}"
     now = clock.now()
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [key, handler, agent.pk, persona, subject._meta.model_name, str(subject.pk), now, now])
-        row = cursor.fetchone()
+    row = sql_row(_INSERT, [key, handler, agent.pk, persona, subject._meta.model_name, str(subject.pk), now, now])
     if row is None:
         return None
     job_notify(row[0])

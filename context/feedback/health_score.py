@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
@@ -20,6 +19,7 @@ from memory.models import Fact, ItemType, SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
+from nousweb.lib.transactions import sql_row
 
 SORTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wasted": ("Tokens without use", ("-wasted", "-included")),
@@ -191,9 +191,7 @@ def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
         [f"(SELECT count(*) FROM ({one.statement}) AS found)" for one in listed]  # noqa: S608
         + [f"count(*) FILTER (WHERE {one.condition})" for one in each]
     )
-    with connection.cursor() as cursor:
-        cursor.execute(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
-        total, *found = cursor.fetchone()
+    total, *found = sql_row(f"WITH {_with(PARTS)} SELECT count(*), {numbers} FROM {EACH}", _values(view, now))  # noqa: S608
     counts = {one.key: number for one, number in zip((*listed, *each), found, strict=True)}
     return counts | {"facts": total + counts["quarantined"]}
 

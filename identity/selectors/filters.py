@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from nousweb.lib.transactions import sql_rows
 
 
 def agent_choices(by: Principal) -> list[tuple[str, str]]:
@@ -24,8 +25,9 @@ def audit_actions(by: Principal) -> list[str]:
     seen = "true" if by.may(VIEW_SUBCONSCIOUS) else f"persona <> '{Persona.SUBCONSCIOUS.value}'"
     if by.agents is not None:
         seen += f" AND agent_id = ANY('{{{','.join(str(int(key)) for key in by.agents)}}}'::bigint[])"
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return [
+        action
+        for (action,) in sql_rows(
             f"""
             WITH RECURSIVE hop AS (
                 (SELECT action FROM {table} WHERE {seen} ORDER BY action LIMIT 1)
@@ -36,7 +38,7 @@ def audit_actions(by: Principal) -> list[str]:
             SELECT action FROM hop WHERE action IS NOT NULL
             """  # noqa: S608
         )
-        return [action for (action,) in cursor.fetchall()]
+    ]
 
 
 class DateInput(forms.DateInput):

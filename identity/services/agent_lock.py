@@ -20,11 +20,11 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent
 from nousweb.lib.errors import NotFound
-from nousweb.lib.transactions import transaction_retried
+from nousweb.lib.transactions import sql_change, sql_row, transaction_retried
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,9 +43,7 @@ def agent_lock_shared(agent_id: int) -> Iterator[int]:
     if agent_id in locked:
         yield locked[agent_id]
         return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nous_agent_hold(%s)", [agent_id])
-        (erasures,) = cursor.fetchone()
+    (erasures,) = sql_row("SELECT nous_agent_hold(%s)", [agent_id])
     if erasures is None:
         raise NotFound("There is no such agent.")
     token = _locked.set(locked | {agent_id: erasures})
@@ -92,8 +90,7 @@ def agent_lock_exclusive(agent: Agent, *, whole: bool = False) -> Agent:
 
     With `whole`, the row is locked against new references too. Raises NotFound if the agent is gone.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nous_agent_hold(%s, alone => true)", [agent.pk])
+    sql_change("SELECT nous_agent_hold(%s, alone => true)", [agent.pk])
     found = Agent.objects.select_for_update(no_key=not whole).filter(pk=agent.pk).first()
     if found is None:
         raise NotFound("There is no such agent.")

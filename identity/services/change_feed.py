@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import connection, models
+from django.db import models
 
 from identity.models import Agent, AuditEvent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION
@@ -21,6 +21,7 @@ from identity.principal import Principal
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError
 from nousweb.lib.prepared_statements import instance_insert
+from nousweb.lib.transactions import sql_row, sql_rows
 
 
 class CursorGone(DomainError):
@@ -140,9 +141,7 @@ def stream_publish(agent_id: int, persona: str) -> int:
     Do not call it in a long transaction: the stream is locked until its end. Callers that act for the subconscious must
     not call it for the actor's stream.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nous_changes_publish(%s, %s)", [agent_id, persona])
-        return int(cursor.fetchone()[0])
+    return int(sql_row("SELECT nous_changes_publish(%s, %s)", [agent_id, persona])[0])
 
 
 def streams_publish() -> int:
@@ -161,9 +160,7 @@ def changes_purge(*, before: datetime | None = None) -> int:
     old = Change.objects.filter(at__lt=horizon).order_by().values_list("agent_id", "persona").distinct()
     total = 0
     for agent_id, persona in old:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT nous_changes_purge(%s, %s, %s)", [agent_id, persona, horizon])
-            total += cursor.fetchone()[0]
+        total += sql_row("SELECT nous_changes_purge(%s, %s, %s)", [agent_id, persona, horizon])[0]
     return total
 
 
@@ -250,10 +247,8 @@ def changes_latest(
 
 def _ends(agent: Agent, streams: Sequence[str], after: StreamPositions) -> dict[str, tuple[int, StreamPosition]]:
     """By stream the number to read from and the position to read to. Raises CursorGone."""
-    with connection.cursor() as cursor:
-        positions = [after[persona].number if persona in after else 0 for persona in streams]
-        cursor.execute(_ENDS, [list(streams), positions, agent.pk])
-        rows = {row[0]: row[1:] for row in cursor.fetchall()}
+    positions = [after[persona].number if persona in after else 0 for persona in streams]
+    rows = {row[0]: row[1:] for row in sql_rows(_ENDS, [list(streams), positions, agent.pk])}
     found = {}
     for persona in streams:
         position = after.get(persona)

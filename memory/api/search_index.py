@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db import connection
 from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
@@ -15,6 +14,7 @@ from memory.search.index_tables import PERSONA_OF_TABLE
 from memory.services.search_index.agent_languages import language_used
 from nousweb.lib.constrained_types import AgentSlug
 from nousweb.lib.schemas import REFUSALS
+from nousweb.lib.transactions import sql_rows
 
 router = Router()
 
@@ -46,9 +46,7 @@ def index_counts(agent_id: int, personas: Collection[str]) -> dict[str, int]:
             parts.append(f"SELECT 'ready', count(*) {mine}")
             parts.append(f"SELECT status, count(*) {mine} AND status <> 'ready' GROUP BY status")
     counts = {"ready": 0, "pending": 0, "failed": 0}
-    with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(parts))
-        for status, number in cursor.fetchall():
-            counts[status] += number
+    for status, number in sql_rows(" UNION ALL ".join(parts)):
+        counts[status] += number
     counts["ready"] -= counts["pending"] + counts["failed"]
     return counts

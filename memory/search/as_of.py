@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 
 from identity.models import AuditEvent
@@ -25,6 +24,7 @@ from memory.search.query_word_counts import Spellings, bits_read, has_spellings,
 from memory.search.request import SearchRequest
 from memory.search.row_retrieval import CandidateSet
 from memory.types import MEMORY_TYPES, IndexEntry, MemoryType, entry_of
+from nousweb.lib.transactions import sql_rows
 
 Row = TypeVar("Row", bound=Model)
 Key = tuple[str, str]
@@ -246,12 +246,12 @@ def _index_rows(view: PersonaMemory, keys: Iterable[Key]) -> list[tuple[int, str
     if not keys:
         return []
     wanted = "(item_type, item_id) IN (SELECT * FROM unnest(%(types)s::text[], %(ids)s::text[]))"
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return list(
+        sql_rows(
             f"SELECT * FROM {source_of(view, 'id, item_type, item_id, text', wanted)} AS item",  # noqa: S608
             {"types": [key[0] for key in keys], "ids": [key[1] for key in keys]},
         )
-        return list(cursor.fetchall())
+    )
 
 
 def _lexeme_masks(
@@ -261,14 +261,14 @@ def _lexeme_masks(
     if not texts:
         return []
     contains, _ = masks_of(has_spellings(lexemes, spellings))
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return list(
+        sql_rows(
             f"SELECT place, {contains}, nous_word_count(terms) FROM ("  # noqa: S608
             f"SELECT place, {terms_sql(agent_id, 'text')} AS terms"
             " FROM unnest(%(places)s::int[], %(texts)s::text[]) AS given (place, text)) AS reworded",
             {**lexeme_values(lexemes, spellings), "places": list(texts), "texts": list(texts.values())},
         )
-        return list(cursor.fetchall())
+    )
 
 
 def _passes(request: SearchRequest, entry: IndexEntry) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db import connection
+from nousweb.lib.transactions import sql_row
 
 SCRIPTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ja", re.compile("[\u3041-\u30ff]")),
@@ -54,9 +54,7 @@ def language_of(texts: Sequence[str]) -> str:
 
 def _by_stop_words(text: str) -> str:
     dropped = ", ".join(f"nous_word_count(to_tsvector('{LANGUAGES[code].dictionary}', %(text)s))" for code in LATIN)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT nous_word_count(to_tsvector('simple', %(text)s)), {dropped}", {"text": text})
-        words, *kept = cursor.fetchone()
+    words, *kept = sql_row(f"SELECT nous_word_count(to_tsvector('simple', %(text)s)), {dropped}", {"text": text})
     shares = sorted(((1 - left / max(words, 1), code) for left, code in zip(kept, LATIN, strict=True)), reverse=True)
     (best, code), (second, _) = shares[:2]
     return code if best >= LEAST_STOP_WORDS and best >= AHEAD * second else ""

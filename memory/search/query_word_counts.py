@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent
 from memory.models import SearchStatistics
@@ -18,7 +18,7 @@ from memory.search.languages import dictionary_sql, terms_sql
 from memory.search.vector_indexes import may_index, vector_indexes_keep
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import array_text, rows_prepared
-from nousweb.lib.transactions import advisory_lock
+from nousweb.lib.transactions import advisory_lock, sql_row, sql_rows
 
 Spellings = Mapping[str, Sequence[Sequence[str]]]
 """Lexemes of the other names of a subject, by a lexeme of the name in the query."""
@@ -200,9 +200,7 @@ def _refresh() -> int:
     held = {(row.persona, row.agent_id): row for row in SearchStatistics.objects.all()}
     renewed = 0
     for table, persona in PERSONA_OF_TABLE.items():
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT agent_id, count(*) FROM {table} GROUP BY agent_id")  # noqa: S608
-            sizes = dict(cursor.fetchall())
+        sizes = dict(sql_rows(f"SELECT agent_id, count(*) FROM {table} GROUP BY agent_id"))  # noqa: S608
         for agent_id in sizes.keys() | {agent for kept, agent in held if kept == persona}:
             size = sizes.get(agent_id, 0)
             row = held.get((persona, agent_id))
@@ -223,17 +221,17 @@ def statistics_recount(agent_id: int) -> None:
 
 
 def _count(table: str, persona: str, agent_id: int, row: SearchStatistics | None) -> None:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
+    with transaction.atomic():
+        items, mean = sql_row(
             f"SELECT count(*), coalesce(avg(words), 0) FROM {table} WHERE agent_id = %s AND active",  # noqa: S608
             [agent_id],
         )
-        items, mean = cursor.fetchone()
-        cursor.execute(
-            "SELECT word, ndoc FROM ts_stat(%s) WHERE ndoc >= %s",
-            [f"SELECT terms FROM {table} WHERE agent_id = {int(agent_id)} AND active", COUNTED // 10],  # noqa: S608
+        common = dict(
+            sql_rows(
+                "SELECT word, ndoc FROM ts_stat(%s) WHERE ndoc >= %s",
+                [f"SELECT terms FROM {table} WHERE agent_id = {int(agent_id)} AND active", COUNTED // 10],  # noqa: S608
+            )
         )
-        common = dict(cursor.fetchall())
         row = row or SearchStatistics(agent_id=agent_id, persona=persona)
         row.items, row.mean_words, row.common, row.counted_at = items, float(mean), common, clock.now()
         row.save()

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
-from nousweb.lib.transactions import advisory_lock
+from nousweb.lib.transactions import advisory_lock, sql_change, sql_row
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is
@@ -23,9 +23,9 @@ LEAST_MEGABYTES = 64
 
 def may_index() -> bool:
     """Whether this connection's role owns the tables of the index."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memory_searchitem'::regclass")
-        return bool(cursor.fetchone()[0])
+    return bool(
+        sql_row("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memory_searchitem'::regclass")[0]
+    )
 
 
 def vector_indexes_keep() -> int:
@@ -78,19 +78,18 @@ def _keep_passages(table: str, persona: str, active: EmbeddingModel | None) -> i
 
 
 def _has_many(table: str, agent_id: int, model: str) -> bool:
-    with connection.cursor() as cursor:
-        # Counted no further than need be, in an index.
-        cursor.execute(
+    # Counted no further than need be, in an index.
+    return bool(
+        sql_row(
             f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE agent_id = %s AND model = %s LIMIT %s) AS few",  # noqa: S608
             [agent_id, model, INDEX_FROM],
-        )
-        return bool(cursor.fetchone()[0] >= INDEX_FROM)
+        )[0]
+        >= INDEX_FROM
+    )
 
 
 def _count(table: str, agent_id: int, model: str) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {table} WHERE agent_id = %s AND model = %s", [agent_id, model])  # noqa: S608
-        return int(cursor.fetchone()[0])
+    return int(sql_row(f"SELECT count(*) FROM {table} WHERE agent_id = %s AND model = %s", [agent_id, model])[0])  # noqa: S608
 
 
 def build_megabytes(items: int, dimension: int) -> int:
@@ -100,37 +99,34 @@ def build_megabytes(items: int, dimension: int) -> int:
 
 
 def _is_valid(name: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
-        found = cursor.fetchone()
-        return bool(found and found[0])
+    found = sql_row("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+    return bool(found and found[0])
 
 
 def _make(name: str, table: str, persona: str, agent_id: int, model: EmbeddingModel, items: int) -> None:
-    with connection.cursor() as cursor:
-        # One that was interrupted is there and invalid: it helps nobody.
-        cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
-        memory = f"{build_megabytes(items, model.dimension)}MB"
-        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [memory])
-        # By one process: others would take all of that as shared memory, which containers have little of, and the
-        # cores from the searches that go on.
-        cursor.execute("SET max_parallel_maintenance_workers = 0")
-        cursor.execute(
-            sql.SQL(
-                "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ((embedding::halfvec({})) halfvec_ip_ops)"
-                " WHERE persona = {} AND agent_id = {} AND model = {}"
-            ).format(
-                sql.Identifier(name),
-                sql.Identifier(table),
-                sql.Literal(int(model.dimension)),
-                sql.Literal(persona),
-                sql.Literal(int(agent_id)),
-                sql.Literal(model.name),
-            )
+    # One that was interrupted is there and invalid: it helps nobody.
+    sql_change(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+    memory = f"{build_megabytes(items, model.dimension)}MB"
+    sql_change("SELECT set_config('maintenance_work_mem', %s, false)", [memory])
+    # By one process: others would take all of that as shared memory, which containers have little of, and the
+    # cores from the searches that go on.
+    sql_change("SET max_parallel_maintenance_workers = 0")
+    sql_change(
+        sql.SQL(
+            "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ((embedding::halfvec({})) halfvec_ip_ops)"
+            " WHERE persona = {} AND agent_id = {} AND model = {}"
+        ).format(
+            sql.Identifier(name),
+            sql.Identifier(table),
+            sql.Literal(int(model.dimension)),
+            sql.Literal(persona),
+            sql.Literal(int(agent_id)),
+            sql.Literal(model.name),
         )
-        cursor.execute("RESET maintenance_work_mem")
-        cursor.execute("RESET max_parallel_maintenance_workers")
-        cursor.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
+    )
+    sql_change("RESET maintenance_work_mem")
+    sql_change("RESET max_parallel_maintenance_workers")
+    sql_change(sql.SQL("ANALYZE {}").format(sql.Identifier(table)))
 
 
 def _name(table: str, agent_id: int, model: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from django.db import connection
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
@@ -12,6 +11,7 @@ from memory.models import GLOBAL, Fact, MemoryReview, MemoryReviewQuerySet, Subj
 from memory.persona import PersonaMemory
 from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
+from nousweb.lib.transactions import sql_rows
 
 PROFILE_SEED_LIMIT = 50
 
@@ -52,9 +52,7 @@ def fact_chain(memory: PersonaMemory, fact: Fact) -> list[Fact]:
 
     At most 50 on either side, those nearest to it. Empty for a fact that stands alone.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_CHAIN, {"agent": fact.agent_id, "id": fact.pk, "most": MAX_CHAIN})
-        others = [row[0] for row in cursor.fetchall()]
+    others = [row[0] for row in sql_rows(_CHAIN, {"agent": fact.agent_id, "id": fact.pk, "most": MAX_CHAIN})]
     if not others:
         return []
     return list(memory.facts.filter(pk__in=[fact.pk, *others]).order_by("recorded_at", "id"))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
 from django.db.models import F, Func, JSONField, Q, TextField, Value
 
 from identity.models import Agent
@@ -17,6 +16,7 @@ from memory.persona import VIEWS
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
 from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.transactions import sql_rows
 from nousweb.lib.validation import depth_check, json_check, whole_check
 
 MOST_SEARCHED = 10_000
@@ -145,13 +145,14 @@ class DocumentStore:
                 if label != ANY_LABEL:
                     conditions.append(f"namespace[{place.format(n=number, back=len(labels) - number)}] = %s")
                     values.append(label)
-        with connection.cursor() as cursor:
-            cursor.execute(
+        return [
+            list(row[0])
+            for row in sql_rows(
                 "SELECT DISTINCT namespace[1:%s] AS shown FROM memory_document"  # noqa: S608  (our own text)
                 f" WHERE {' AND '.join(conditions)} ORDER BY shown LIMIT %s OFFSET %s",
                 [max_depth or MAX_NAMESPACE_LABELS, *values, limit, offset],
             )
-            return [list(row[0]) for row in cursor.fetchall()]
+        ]
 
 
 def _meeting(rows: DocumentQuerySet, conditions: Mapping[str, Any]) -> DocumentQuerySet:

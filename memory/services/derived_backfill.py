@@ -1,6 +1,6 @@
 """Restores missing rows that derive from the event log: long-term entries, index rows, loops and summaries."""
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from memory.layers.event_validation import CLOSING_KINDS
 from memory.models import Event, LongTermEntry, LoopSummary
@@ -9,6 +9,7 @@ from memory.services.loops import summaries_heal
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
+from nousweb.lib.transactions import sql_change, sql_rows
 
 BATCH = 500
 
@@ -53,9 +54,8 @@ ORDER BY entry.event_id LIMIT %s
 def _heal_index() -> int:
     healed, last = 0, 0
     while True:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_UNINDEXED, [last, BATCH])
-            found = [row[0] for row in cursor.fetchall()]
+        with transaction.atomic():
+            found = [row[0] for row in sql_rows(_UNINDEXED, [last, BATCH])]
             entries = LongTermEntry.objects.select_related("event").filter(pk__in=found).order_by("pk")
             index_put(entry_of(entry) for entry in entries)
         if not found:
@@ -84,10 +84,9 @@ def _heal_loops() -> int:
     healed = 0
     closing = sorted(CLOSING_KINDS)
     while True:
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic():
             by_output = LoopSummary.ClosedBy.OUTPUT.value
-            cursor.execute(_UNCOUNTED, [closing, clock.now(), closing, by_output, BATCH])
-            made = cursor.rowcount
+            made = sql_change(_UNCOUNTED, [closing, clock.now(), closing, by_output, BATCH])
         healed += made
         if made < BATCH:
             return healed

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -26,6 +26,7 @@ from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.transactions import sql_row, sql_rows
 
 LOOPS_IN_AUDIT = 20
 
@@ -263,9 +264,7 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
             found[-1].project,
             found[-1].task,
         )
-    with connection.cursor() as cursor:
-        cursor.execute(_LOOPS_EXTEND.format(rows=", ".join([_LOOP] * len(loops))), [*values, now])
-        rows = cursor.fetchall()
+    rows = sql_rows(_LOOPS_EXTEND.format(rows=", ".join([_LOOP] * len(loops))), [*values, now])
     feed_changes_record(
         feed_change_draft("loop.closed", agent, persona, "loopsummary", loop_id, {"closed_by": "output"})
         for _, loop_id, _, closes in rows
@@ -298,10 +297,8 @@ def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
     Until it ends, the next caller for the same persona waits, and nobody else does. Raises NotFound when there is no
     such agent any more.
     """
-    with connection.cursor() as cursor:
-        statement = _RESERVE_ROUTED if is_distributed() else _RESERVE
-        cursor.execute(statement, {"agent": agent_id, "persona": persona, "count": count})
-        row = cursor.fetchone()
+    statement = _RESERVE_ROUTED if is_distributed() else _RESERVE
+    row = sql_row(statement, {"agent": agent_id, "persona": persona, "count": count})
     if row is None:
         raise NotFound("No such agent.")
     first = row[0] - count + 1

@@ -21,6 +21,7 @@ from memory.transfer.export_tables import (
     table_name,
 )
 from nousweb.lib.errors import Invalid
+from nousweb.lib.transactions import sql_change
 
 CHUNK = 1_000
 
@@ -50,8 +51,7 @@ def _lines(agent: Agent, with_audit: bool, persona: str) -> Generator[str, None,
     alone = not connection.in_atomic_block
     with transaction.atomic():
         if alone:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            sql_change("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         header = {name: plain(getattr(agent, name)) for name in AGENT_FIELDS}
         of = {"persona": persona} if persona else {}
         yield _line({"format": FORMAT, "version": VERSION, **of, "agent": header})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, DataError, IntegrityError, connection, models, transaction
+from django.db import DatabaseError, DataError, IntegrityError, models, transaction
 
 from identity.models import Agent, AgentKind, ChangeProposal, IdentityVersion, Persona, validate_slug
 from identity.principal import Principal
@@ -49,6 +49,7 @@ from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.types.stores import document_text
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib.transactions import sql_row
 from nousweb.lib.validation import unapprovable_reason, visible_text
 
 BATCH = 500
@@ -370,61 +371,57 @@ def _agreement_check(agent: Agent) -> None:
     )
     if mismatched.exists():
         raise Invalid("A long-term entry is not of the persona and loop of its event.", field="file")
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT EXISTS (
-                SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
-                JOIN memory_longtermentry entry ON entry.event_id = entry_id
-                WHERE loop.agent_id = %s AND entry.agent_id = loop.agent_id
-                AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
-            OR EXISTS (
-                SELECT 1 FROM memory_episodeevent link
-                JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
-                JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
-                WHERE episode.agent_id = %s AND episode.persona = 'actor' AND event.persona <> 'actor')
-            """,
-            [agent.pk, agent.pk],
-        )
-        if cursor.fetchone()[0]:
-            raise Invalid("A loop or an episode holds events of another persona.", field="file")
-        cursor.execute(
-            """
-            SELECT EXISTS (
-                SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias
-                ON alias.id = fact.subject_alias_id AND alias.agent_id = fact.agent_id
-                WHERE fact.agent_id = %s AND alias.persona <> fact.persona)
-            OR EXISTS (
-                SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject
-                ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
-                WHERE alias.agent_id = %s AND alias.persona <> subject.persona)
-            OR EXISTS (
-                SELECT 1 FROM memory_subject one JOIN memory_subject other
-                ON other.id = one.merged_into_id AND other.agent_id = one.agent_id
-                WHERE one.agent_id = %s AND one.persona <> other.persona)
-            """,
-            [agent.pk, agent.pk, agent.pk],
-        )
-        if cursor.fetchone()[0]:
-            raise Invalid("A fact or a spelling is of a subject of another persona.", field="file")
-        cursor.execute(
-            """
-            SELECT EXISTS (
-                SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
-                ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
-                WHERE loop.agent_id = %s AND (event.project, event.task) <> (loop.project, loop.task)
-                AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)))
-            OR EXISTS (
-                SELECT 1 FROM memory_episodeevent link
-                JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
-                JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
-                WHERE episode.agent_id = %s AND (event.project, event.task) <> (episode.project, episode.task)
-                AND (event.project NOT IN ('', episode.project) OR event.task NOT IN ('', episode.task)))
-            """,
-            [agent.pk, agent.pk],
-        )
-        if cursor.fetchone()[0]:
-            raise Invalid("A loop or an episode holds events of another project or task.", field="file")
+    if sql_row(
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM memory_loopsummary loop, unnest(loop.long_term_ids) entry_id
+            JOIN memory_longtermentry entry ON entry.event_id = entry_id
+            WHERE loop.agent_id = %s AND entry.agent_id = loop.agent_id
+            AND (entry.persona, entry.loop_id) <> (loop.persona, loop.loop_id))
+        OR EXISTS (
+            SELECT 1 FROM memory_episodeevent link
+            JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+            JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
+            WHERE episode.agent_id = %s AND episode.persona = 'actor' AND event.persona <> 'actor')
+        """,
+        [agent.pk, agent.pk],
+    )[0]:
+        raise Invalid("A loop or an episode holds events of another persona.", field="file")
+    if sql_row(
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM memory_fact fact JOIN memory_subjectalias alias
+            ON alias.id = fact.subject_alias_id AND alias.agent_id = fact.agent_id
+            WHERE fact.agent_id = %s AND alias.persona <> fact.persona)
+        OR EXISTS (
+            SELECT 1 FROM memory_subjectalias alias JOIN memory_subject subject
+            ON subject.id = alias.subject_id AND subject.agent_id = alias.agent_id
+            WHERE alias.agent_id = %s AND alias.persona <> subject.persona)
+        OR EXISTS (
+            SELECT 1 FROM memory_subject one JOIN memory_subject other
+            ON other.id = one.merged_into_id AND other.agent_id = one.agent_id
+            WHERE one.agent_id = %s AND one.persona <> other.persona)
+        """,
+        [agent.pk, agent.pk, agent.pk],
+    )[0]:
+        raise Invalid("A fact or a spelling is of a subject of another persona.", field="file")
+    if sql_row(
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
+            ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
+            WHERE loop.agent_id = %s AND (event.project, event.task) <> (loop.project, loop.task)
+            AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)))
+        OR EXISTS (
+            SELECT 1 FROM memory_episodeevent link
+            JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
+            JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
+            WHERE episode.agent_id = %s AND (event.project, event.task) <> (episode.project, episode.task)
+            AND (event.project NOT IN ('', episode.project) OR event.task NOT IN ('', episode.task)))
+        """,
+        [agent.pk, agent.pk],
+    )[0]:
+        raise Invalid("A loop or an episode holds events of another project or task.", field="file")
 
 
 def _index(memory_type: MemoryType, agent: Agent) -> None:

@@ -1,13 +1,14 @@
-"""Transactions that are tried again after a deadlock, and advisory locks."""
+"""Transactions that are tried again after a deadlock, advisory locks, and single statements in SQL."""
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import OperationalError, connection
+from psycopg.sql import Composable
 
 ATTEMPTS = 6
 LONGEST_PAUSE_SECONDS = 0.4
@@ -15,6 +16,28 @@ PASSING = {"40P01": "deadlock", "40001": "serialization failure"}
 """Errors (SQLSTATE) after which nothing was changed, and which another try does not meet again."""
 
 T = TypeVar("T")
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+def sql_rows(statement: str | Composable, parameters: Parameters = None) -> list[tuple[Any, ...]]:
+    """The rows of a statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall()
+
+
+def sql_row(statement: str | Composable, parameters: Parameters = None) -> Any:
+    """The first row of a statement; None if there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchone()
+
+
+def sql_change(statement: str | Composable, parameters: Parameters = None) -> int:
+    """Run a statement; returns how many rows it changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.rowcount
 
 
 def transaction_retried(work: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
+from nousweb.lib.transactions import sql_row
 
 log = structlog.get_logger(__name__)
 
@@ -48,11 +49,9 @@ def readyz(request: HttpRequest) -> JsonResponse:
     }
     failing = [name for name in ("data_disk", "database_disk") if checks[name] not in (OK, ELSEWHERE)]
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('transaction_read_only')")
-            if cursor.fetchone() == ("on",):
-                checks["database"] = "read-only"
-                failing.append("database")
+        if sql_row("SELECT current_setting('transaction_read_only')") == ("on",):
+            checks["database"] = "read-only"
+            failing.append("database")
         checks["database_role"] = _database_role()
         waiting = unapplied_migrations()
         if waiting:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
 from django.db.models import Max
 
 from identity.models import AuditEvent, LogHole, LogHorizon, LogLeaves, LogSeal
 from identity.policy.sealed_tables import SEALED_TABLES, SealedTable
 from identity.services.seals.sealer import FLOORS
+from nousweb.lib.transactions import sql_rows
 
 MAX_FINDINGS = 1_000
 """Maximum number of findings that are stored as sentences; further ones are only counted."""
@@ -194,9 +194,7 @@ def _fetch(statement: str, table: SealedTable, agent_id: int | None) -> list[Any
     of_agent = "true" if agent_id is None else f"{table.agent} = %(agent)s"
     parts = {"agent": table.agent, "persona": table.persona, "table": table.table, "join": table.join}
     values: dict[str, Any] = {"kind": table.name, "floor": _floor(table), "agent": agent_id}
-    with connection.cursor() as cursor:
-        cursor.execute(statement.format(**parts, of_agent=of_agent), values)
-        return cursor.fetchall()
+    return sql_rows(statement.format(**parts, of_agent=of_agent), values)
 
 
 def _floor(table: SealedTable) -> int:

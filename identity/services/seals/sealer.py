@@ -33,6 +33,7 @@ from identity.policy.sealed_tables import (
 from nousweb.lib import clock
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.merkle_tree import encode, leaf_hash, tree_root
+from nousweb.lib.transactions import sql_change, sql_row, sql_rows
 
 HASH, SALT = 32, 16
 """Bytes of a hash, and of the salt of a leaf."""
@@ -70,14 +71,15 @@ def rows_read(table: SealedTable, keys: Sequence[str]) -> dict[str, Row]:
     kept = _encoded(name for column, name in names.items() if column not in table.blanks)
     blanks = _encoded(name for column, name in names.items() if column in table.blanks)
     at = f"t.{_name(table.clock_column)}" if table.clock_column else "NULL::timestamptz"
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return {
+        row[0]: Row(*row)
+        for row in sql_rows(
             # The offset keeps the texts from being made twice.
             f"SELECT key, {kept}, {blanks}, at FROM (SELECT t.id::text AS key, {at} AS at, {texts}"  # noqa: S608
             f" FROM {table.table} t WHERE t.id = ANY(%s::{type_of_key}[]) AND {table.condition} OFFSET 0) read",
             [[key for key in keys if form.fullmatch(key)]],
         )
-        return {row[0]: Row(*row) for row in cursor.fetchall()}
+    }
 
 
 def leaf_of(table: SealedTable, row: Row, salt: bytes) -> Leaf:
@@ -185,9 +187,7 @@ def pending_rows(table: SealedTable, floor: int, limit: int) -> list[Pending]:
     statement = form.format(
         table=table.table, agent=table.agent, persona=table.persona, join=table.join, counters=counters
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"kind": table.name, "floor": floor, "limit": limit})
-        return [Pending(*row) for row in cursor.fetchall()]
+    return [Pending(*row) for row in sql_rows(statement, {"kind": table.name, "floor": floor, "limit": limit})]
 
 
 def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
@@ -199,12 +199,10 @@ def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
     horizon, _ = LogHorizon.objects.get_or_create(kind=table.name)
     if not table.numbered or table.by_chain:
         return horizon, None
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_snapshot_xmin(now.snapshot)::text::bigint, pg_snapshot_xmax(now.snapshot)::text::bigint,"  # noqa: S608
-            f" (SELECT coalesce(max(id), 0) FROM {table.table}) FROM pg_current_snapshot() now(snapshot)"
-        )
-        oldest, following, highest = cursor.fetchone()
+    oldest, following, highest = sql_row(
+        "SELECT pg_snapshot_xmin(now.snapshot)::text::bigint, pg_snapshot_xmax(now.snapshot)::text::bigint,"  # noqa: S608
+        f" (SELECT coalesce(max(id), 0) FROM {table.table}) FROM pg_current_snapshot() now(snapshot)"
+    )
     if horizon.next_transaction is not None and oldest >= horizon.next_transaction:
         return horizon, None if is_distributed() and _is_open_since(horizon.noted_at) else horizon.next_floor
     if horizon.next_floor is None or (horizon.next_transaction or 0) > following:
@@ -219,13 +217,13 @@ def horizon_move(table: SealedTable) -> tuple[LogHorizon, int | None]:
 def _is_open_since(noted_at: datetime | None) -> bool:
     """Whether a transaction is open that may have taken a number before. One that only wrote on other servers of a
     cluster has no number of its own on the coordinator."""
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return bool(
+        sql_row(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"
             " AND pid <> pg_backend_pid() AND xact_start < %s)",
             [noted_at],
-        )
-        return bool(cursor.fetchone()[0])
+        )[0]
+    )
 
 
 def horizon_settle(
@@ -287,8 +285,7 @@ def values_hash(values: dict[str, Any]) -> str:
 
 def _step(table: SealedTable, at_once: bool) -> tuple[int, bool]:
     """One transaction of a round: rows sealed, and whether there may be more to seal now."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK])
+    sql_change("SELECT pg_advisory_xact_lock(hashtext(%s))", [LOCK])
     begun = clock.now()
     horizon, known = horizon_move(table)
     rows = pending_rows(table, horizon.floor, SELECT_ROWS)

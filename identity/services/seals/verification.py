@@ -44,6 +44,7 @@ from identity.services.seals.sealer import (
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
 from nousweb.lib.merkle_tree import tree_root
+from nousweb.lib.transactions import sql_change
 
 BATCH = 50
 Chain = tuple[str, int | None, str]
@@ -215,8 +216,7 @@ def one_snapshot() -> Iterator[None]:
         yield
         return
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        sql_change("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
 
 

@@ -26,6 +26,7 @@ from memory.services.erasure.transaction import (
 )
 from memory.types import MEMORY_TYPES
 from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.transactions import sql_change
 
 
 @erasing
@@ -138,7 +139,5 @@ def _condition(model: type[models.Model], found: Mapping[type[models.Model], str
 
 def _delete(model: type[models.Model], where: str, params: Sequence[Any]) -> int:
     """Delete rows by SQL: Django refuses to delete rows that refer to each other."""
-    with connection.cursor() as cursor:
-        table = connection.ops.quote_name(model._meta.db_table)
-        cursor.execute(f"DELETE FROM {table} WHERE {where}", params)  # noqa: S608
-        return cursor.rowcount
+    table = connection.ops.quote_name(model._meta.db_table)
+    return sql_change(f"DELETE FROM {table} WHERE {where}", params)  # noqa: S608

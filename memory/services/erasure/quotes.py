@@ -11,6 +11,7 @@ from memory.models import Document, Fact, WorkingMemory
 from memory.services.erasure.scope import Erasure, QuoteScan, erasure_of, large_tables
 from memory.types import MEMORY_TYPES
 from nousweb.lib.distribution import is_distributed
+from nousweb.lib.transactions import sql_row
 
 RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
 
@@ -18,10 +19,8 @@ RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "a
 def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = ()) -> QuoteScan:
     """Scan the large tables for rows that quote these facts and documents in their current state."""
     erasure = erasure_of(agent, facts, documents)
-    with connection.cursor() as cursor:
-        # Taken before the scan: rows that are committed during it are scanned again later.
-        cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
-        (since,) = cursor.fetchone()
+    # Taken before the scan: rows that are committed during it are scanned again later.
+    (since,) = sql_row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
     # In a cluster each server counts its own transactions, so everything is scanned while the agent is locked.
     tables = () if is_distributed() else large_tables
     return QuoteScan(erasure.needles, since, {model: quoting_keys(model, erasure) for model in tables})

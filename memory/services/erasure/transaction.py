@@ -16,7 +16,7 @@ from identity.services.audit import audit_draft
 from memory.models import Event, Fact, FactChange, JudgeCall
 from memory.services.erasure.quotes import RECEIPTS, still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
-from nousweb.lib.transactions import transaction_retried
+from nousweb.lib.transactions import sql_row, transaction_retried
 from nousweb.lib.validation import text_check
 
 ERASE = "memory.erase_memory"
@@ -123,9 +123,7 @@ def agent_delete(*, agent: Agent, entry: Mapping[str, object], rows: Mapping[str
 
 
 def _called(sql: str, params: Sequence[Any]) -> dict[str, int]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        rows = cursor.fetchone()[0]
+    rows = sql_row(sql, params)[0]
     return json.loads(rows) if isinstance(rows, str) else rows
 
 

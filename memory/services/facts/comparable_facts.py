@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from identity.models import Agent
@@ -38,6 +37,7 @@ from memory.services.reviews.open_review import attribute_rules
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
+from nousweb.lib.transactions import sql_rows
 
 NEAREST = 8
 BY_WORDS = 12
@@ -304,14 +304,15 @@ def _rights_allow(old: str, new: str, same_words: bool) -> bool:
 
 
 def _same_words(fact: Fact) -> set[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute(
+    return {
+        row[0]
+        for row in sql_rows(
             "SELECT id FROM memory_fact WHERE active AND agent_id = %(agent)s AND persona = %(persona)s"  # noqa: S608
             f" AND {scope_contains_sql()} AND {SAME_WORDS.format('content')} = {SAME_WORDS.format('%(text)s::text')}"
             f" AND {_ended_sql(fact)} ORDER BY recorded_at LIMIT 5",
             {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content, **_keys(fact)},
         )
-        return {row[0] for row in cursor.fetchall()}
+    }
 
 
 def _keys(fact: Fact) -> dict[str, Any]:
@@ -375,9 +376,7 @@ SELECT item_id, {cosine} FROM {table} WHERE {agent} = %(agent)s AND id IN ({near
         FROM {table} WHERE agent_id = %(agent)s AND item_type = 'fact' AND active AND {comparable}
         AND {scopes_overlap_sql()} AND {subject}) AS latest WHERE place <= {BY_SUBJECT})
 )"""  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return {UUID(item_id): float(similarity or 0.0) for item_id, similarity in cursor.fetchall()}
+    return {UUID(item_id): float(similarity or 0.0) for item_id, similarity in sql_rows(statement, values)}
 
 
 def search_table(agent: Agent, persona: str) -> str:

@@ -1,7 +1,5 @@
 """Store a new fact: row, history, search index with vectors, audit trail and change feed."""
 
-from django.db import connection
-
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
@@ -12,6 +10,7 @@ from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
+from nousweb.lib.transactions import sql_change
 
 _VECTOR_PUT = """
 UPDATE {table} SET embedding = %(vector)s::halfvec, model = %(model)s, status = 'ready', error = '', due_at = NULL
@@ -51,14 +50,13 @@ def fact_store_audit(fact: Fact, by: Principal) -> None:
 
 def _vector_put(fact: Fact, vector: Vector) -> None:
     """Store a known vector in the search index, so that the next fact finds this one by meaning."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _VECTOR_PUT.format(table=search_table(fact.agent, fact.persona)),
-            {
-                "agent": fact.agent_id,
-                "item_id": str(fact.pk),
-                "text": fact.content,
-                "vector": vector.literal,
-                "model": vector.model,
-            },
-        )
+    sql_change(
+        _VECTOR_PUT.format(table=search_table(fact.agent, fact.persona)),
+        {
+            "agent": fact.agent_id,
+            "item_id": str(fact.pk),
+            "text": fact.content,
+            "vector": vector.literal,
+            "model": vector.model,
+        },
+    )

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent, Persona
 from memory.jobs import message_send
@@ -13,7 +13,7 @@ from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN, langua
 from memory.search.query_word_counts import statistics_recount
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.transactions import advisory_lock
+from nousweb.lib.transactions import advisory_lock, sql_change, sql_row
 
 log = structlog.get_logger(__name__)
 
@@ -115,9 +115,7 @@ def _dictionary(code: str) -> str:
     if not code:
         return DEFAULT_DICTIONARY
     wanted = LANGUAGES[code].dictionary
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_ts_config WHERE cfgname = %s)", [wanted])
-        return wanted if cursor.fetchone()[0] else PLAIN
+    return wanted if sql_row("SELECT EXISTS (SELECT 1 FROM pg_ts_config WHERE cfgname = %s)", [wanted])[0] else PLAIN
 
 
 _ITEMS = """
@@ -142,14 +140,11 @@ def _reread(deadline: float) -> int:
     for row in SearchLanguage.objects.select_related("agent").order_by("agent"):
         changed = 0
         values: dict[str, Any] = {"agent": row.agent_id, "dictionary": row.dictionary, "batch": BATCH}
-        with connection.cursor() as cursor:
-            cursor.execute(_SPELLINGS, values)
+        sql_change(_SPELLINGS, values)
         for persona in Persona.values:
             after = 0
             while True:
-                with connection.cursor() as cursor:
-                    cursor.execute(_ITEMS, {**values, "persona": persona, "after": after})
-                    count, last = cursor.fetchone()
+                count, last = sql_row(_ITEMS, {**values, "persona": persona, "after": after})
                 if not count:
                     break
                 changed, after = changed + count, last

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from identity.models import Agent
 from identity.principal import Principal
@@ -30,7 +30,7 @@ from memory.services.search_index.writer import index_put
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.transactions import advisory_lock
+from nousweb.lib.transactions import advisory_lock, sql_change
 
 log = structlog.get_logger(__name__)
 
@@ -126,15 +126,13 @@ def _reembed(seconds: float, progress: Callable[[ReembedProgress], None]) -> Ree
 def _switch(building: EmbeddingModel) -> ReembedProgress:
     """Let the new vectors be the index's, in one transaction: a search sees all of the old or all of the new."""
     EmbeddingModel.objects.select_for_update().get(pk=building.pk)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE memory_searchitem SET embedding = next_embedding, model = next_model,"
-            " status = CASE WHEN next_embedding IS NULL THEN 'failed' ELSE 'ready' END,"
-            " error = CASE WHEN next_embedding IS NULL THEN 'The model refused this text.' ELSE '' END,"
-            " attempts = 0, due_at = NULL, next_embedding = NULL, next_model = '' WHERE next_model = %s",
-            [building.name],
-        )
-        moved = cursor.rowcount
+    moved = sql_change(
+        "UPDATE memory_searchitem SET embedding = next_embedding, model = next_model,"
+        " status = CASE WHEN next_embedding IS NULL THEN 'failed' ELSE 'ready' END,"
+        " error = CASE WHEN next_embedding IS NULL THEN 'The model refused this text.' ELSE '' END,"
+        " attempts = 0, due_at = NULL, next_embedding = NULL, next_model = '' WHERE next_model = %s",
+        [building.name],
+    )
     # Written since the last batch: they wait for a vector of the new model like any new row.
     SearchItem.objects.exclude(model=building.name).update(
         status=IndexStatus.PENDING,
@@ -222,9 +220,7 @@ AND NOT EXISTS (SELECT 1 FROM ({_KEYS}) AS held WHERE held.type = item.item_type
 
 
 def _delete_orphans(agent: Agent) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(_ORPHANS, {"agent": agent.pk})
-        return cursor.rowcount
+    return sql_change(_ORPHANS, {"agent": agent.pk})
 
 
 MANY_EMBEDDED = 1_000

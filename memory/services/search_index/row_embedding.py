@@ -26,7 +26,7 @@ from memory.models import EmbeddingModel, IndexStatus, SearchItem
 from memory.search.passages import MOST_CHARACTERS, passages_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery, instance_of
-from nousweb.lib.transactions import transaction_retried
+from nousweb.lib.transactions import sql_change, sql_rows, transaction_retried
 
 log = structlog.get_logger(__name__)
 
@@ -161,13 +161,11 @@ def requeue_stale_embeddings() -> int:
         return 0
     other_model = SearchItem.objects.filter(status=IndexStatus.READY).exclude(model=active)
     requeued = other_model.update(status=IndexStatus.PENDING, attempts=0, due_at=None)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE memory_searchitem SET status = 'pending', attempts = 0, due_at = NULL"
-            " WHERE passages IS NULL AND status = 'ready' AND length(text) > %s",
-            [MOST_CHARACTERS],
-        )
-        return requeued + cursor.rowcount
+    return requeued + sql_change(
+        "UPDATE memory_searchitem SET status = 'pending', attempts = 0, due_at = NULL"
+        " WHERE passages IS NULL AND status = 'ready' AND length(text) > %s",
+        [MOST_CHARACTERS],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +238,7 @@ def vectors_write(statement: str, texts: Mapping[LeasedIndexRow, EmbeddedText], 
             "vectors": [vector_literal(texts[row].whole) for row in rows],
             "passages": [len(texts[row].passages) for row in rows],
         }
-        with connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            written = set(cursor.fetchall())
+        written = set(sql_rows(statement, values))
         _passages_write([(row, texts[row].passages) for row in rows if (row.persona, row.id) in written], model)
         count += len(written)
     return count

@@ -13,6 +13,7 @@ from memory.jobs import message_send
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 from memory.types.memory_type import KEPT_ELSEWHERE
+from nousweb.lib.transactions import sql_change
 
 _TYPES = {
     "agent_id": "bigint",
@@ -88,9 +89,7 @@ def _columns(rows: Sequence[IndexEntry]) -> list[list[Any]]:
 
 def index_remove(agent_id: int, persona: str, item_type: str, item_ids: Iterable[str]) -> None:
     """Delete index rows, for memories that are erased or quarantined."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM memory_searchitem"
-            " WHERE agent_id = %s AND persona = %s AND item_type = %s AND item_id = ANY(%s)",
-            [agent_id, persona, item_type, list(item_ids)],
-        )
+    sql_change(
+        "DELETE FROM memory_searchitem WHERE agent_id = %s AND persona = %s AND item_type = %s AND item_id = ANY(%s)",
+        [agent_id, persona, item_type, list(item_ids)],
+    )

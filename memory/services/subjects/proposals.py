@@ -12,6 +12,7 @@ from memory.models import MemoryReview, Subject
 from memory.search.index_tables import agent_unindexed
 from memory.services.reviews.open_review import reviews_open
 from memory.subjects.name_similarity import Likeness, blocks_wanted, likeness
+from nousweb.lib.transactions import sql_rows
 
 BY = Principal.of_system("subjects")
 MAX_COMPARED = 60
@@ -69,12 +70,10 @@ def similar_subjects(subject: Subject, spelling: str) -> list[Candidate]:
         "blocks": list(blocks_wanted(subject.agent_id, subject.persona, spelling)),
     }
     rows = []
-    with connection.cursor() as cursor:
-        cursor.execute(_SHARING.format(agent=agent_unindexed()), asked)
-        for alias_spelling, *values in cursor.fetchall():
-            similar = Subject.from_db(connection.alias, _COLUMNS, values)
-            similar.agent = subject.agent
-            rows.append(SubjectAliasMatch(similar, alias_spelling))
+    for alias_spelling, *values in sql_rows(_SHARING.format(agent=agent_unindexed()), asked):
+        similar = Subject.from_db(connection.alias, _COLUMNS, values)
+        similar.agent = subject.agent
+        rows.append(SubjectAliasMatch(similar, alias_spelling))
     return _likeliest(subject, spelling, rows)[:MAX_REVIEWS_PER_SUBJECT]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
-from django.db import connection
 
 from identity.models import Agent
 from identity.services.seals.export import log_problem
@@ -19,6 +18,7 @@ from nousweb import __version__
 from nousweb.database.disk_space import ELSEWHERE, OK, disks_checked
 from nousweb.database.postgres_roles import product_role_weakness
 from nousweb.lib.installation import CLONED
+from nousweb.lib.transactions import sql_row
 from nousweb.monitoring.health import unapplied_migrations, worker_state
 from nousweb.monitoring.telemetry.exporter import obstacle, signals_wanted
 
@@ -88,12 +88,10 @@ def _disks() -> Iterator[DoctorFinding]:
 
 
 def _database() -> Iterator[DoctorFinding]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('server_version'), current_setting('transaction_read_only'),"
-            " (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
-        )
-        version, read_only, vector = cursor.fetchone()
+    version, read_only, vector = sql_row(
+        "SELECT current_setting('server_version'), current_setting('transaction_read_only'),"
+        " (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+    )
     writable = read_only == "off"
     advice = "" if writable else "It only reads: name the primary in DATABASE_URL."
     yield DoctorFinding("Database", f"PostgreSQL {version}, pgvector {vector or 'not yet there'}", advice)
