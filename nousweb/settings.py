@@ -230,7 +230,10 @@ TEMPLATES = [
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [RESOURCES / "templates"],
         "OPTIONS": {
-            "builtins": ["nousweb.console.templatetags.visible", "nousweb.console.templatetags.differences"],
+            "builtins": [
+                "django.templatetags.static",
+                *(f"nousweb.console.templatetags.{name}" for name in ("visible", "console", "parts", "differences")),
+            ],
             "loaders": [("django.template.loaders.cached.Loader", FILE_LOADERS)],
             "context_processors": [
                 "django.template.context_processors.request",

@@ -6,10 +6,10 @@ from context.feedback.figure_snapshots import large_memories
 from context.feedback.health_score import health_refresh
 from identity.models import Persona
 from memory.persona import VIEWS
+from nousweb.console.home.context_calls import usage_refresh
 from nousweb.console.home.memory_growth import growth_refresh
-from nousweb.console.home.referenced_token_share import usage_refresh
 from nousweb.console.inbox.query import inbox_ranks_refresh
-from nousweb.console.memory.index_counts_by_type import index_counts_refresh
+from nousweb.console.memory.views.search import index_counts_refresh
 from nousweb.lib.background import task
 
 ROUND_SECONDS = 60

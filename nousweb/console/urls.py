@@ -2,14 +2,12 @@
 
 from django.urls import include, path
 
-from nousweb.console.home.views import demo_tour
-from nousweb.console.home.views.home import home
-from nousweb.console.home.views.search import console_search
+from nousweb.console.home.views import console_search, demo_tour_change, home
 
 urlpatterns = [
     path("", home, name="home"),
-    path("demo-tour/leave/", demo_tour.demo_tour_leave_view, name="demo_tour_leave"),
-    path("demo-tour/resume/", demo_tour.demo_tour_resume_view, name="demo_tour_resume"),
+    path("demo-tour/leave/", demo_tour_change, {"leaves": True}, name="demo_tour_leave"),
+    path("demo-tour/resume/", demo_tour_change, {"leaves": False}, name="demo_tour_resume"),
     path("search/", console_search, name="search"),
     path("", include("nousweb.console.inbox.urls")),
     path("", include("nousweb.console.context.urls")),

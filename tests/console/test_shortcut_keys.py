@@ -13,6 +13,8 @@ from tests.http import browser
 
 ROOT = Path(__file__).parent.parent.parent
 TAG = re.compile(r'{% (key|kbd) ("?)([\w.]+)\2')
+OF_BUTTON = re.compile(r'{% (?:link|post|component "more") [^%]*?\bkey="(\w+)"')
+"""A button presses and prints its key by itself."""
 
 
 def templates() -> list[tuple[str, str]]:
@@ -32,6 +34,7 @@ def test_no_template_writes_a_key_itself() -> None:
 
 def test_every_shortcut_is_registered_and_used() -> None:
     used = {found[3] for _, source in templates() for found in TAG.finditer(source) if found[2]}
+    used |= {found[1] for _, source in templates() for found in OF_BUTTON.finditer(source)}
     assert used <= set(SHORTCUTS)
     by_script = {"open", "select", "help", "palette", "send", "leave"}
     by_answers = {"same", "replace", "old_wrong", "new_wrong", "both", "different"}
@@ -53,7 +56,7 @@ def test_key_printed_on_a_thing_is_the_one_that_presses_it() -> None:
 
 
 def test_tags_print_attributes_and_key() -> None:
-    source = '{% load console %}<a {% key "right" label %}>{% kbd "right" %}</a>'
+    source = '<a {% key "right" label %}>{% kbd "right" %}</a>'
     shown = Template(source).render(Context({"label": "So it <is>"}))
     assert shown == '<a data-key="+" data-key-label="So it &lt;is&gt;"><kbd>+</kbd></a>'
 

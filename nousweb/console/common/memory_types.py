@@ -11,6 +11,8 @@ from django.db.models import Model, Q
 from django.db.models.functions import Now
 from django.urls import reverse
 
+from context.engine.section_budgets import MEMORY_SECTIONS
+from context.expectations.policy import IDENTITY_PARTS
 from memory.models import ItemType
 from memory.types import MEMORY_TYPES
 
@@ -145,3 +147,21 @@ PARENT_PAGES: Mapping[str, str] = {
 def memory_url(slug: str, item_type: str, item_id: str) -> str:
     """The page of one memory. Raises KeyError for an unknown type, NoReverseMatch for an invalid id."""
     return reverse(TYPE_PAGES[item_type].page, args=[slug, item_id])
+
+
+PROMPT_SECTIONS: Mapping[str, str] = {
+    "identity": "Identity",
+    "user_profile": "User Profile",
+    "censors": "Active Censors",
+    "frame": "Current Frame",
+    "working_memory": "Working Memory",
+    "conversation": "Recent Conversation",
+    **{one.key: one.label for one in MEMORY_SECTIONS.values()},
+}
+"""As prompts head them."""
+
+
+def section_label(name: str) -> str:
+    """The label of a section of the prompt, or of one of the identity ("identity.values")."""
+    own = IDENTITY_PARTS.get(name)
+    return f"Identity: {own}" if own else PROMPT_SECTIONS.get(name, name)

@@ -328,6 +328,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
             "groups": groups,
             "parent": parent,
             "unread": waiting[reverse("notifications")],
+            # Counts of agents in the first group are included already.
+            "waiting": sum(item["count"] or 0 for item in groups[0]["items"]),
         },
     }
 

@@ -1,8 +1,10 @@
 """Links to the objects of audit records and changes: each model has its own page in `get_absolute_url`."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
@@ -13,6 +15,7 @@ from identity.models import Agent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from nousweb.console.common.view_helpers import uuid_of
 
 APPS = ("identity", "memory", "context")
 
@@ -110,3 +113,42 @@ def _links(
         if persona == Persona.SUBCONSCIOUS:
             address += "?persona=subconscious"
         yield str(getattr(row, name)), persona if name != "pk" else "", ObjectLink(str(row), address)
+
+
+NOUNS = {"working": "working memory"}
+
+
+def kind_choices(kinds: Collection[str], *, whole_groups: bool) -> list[Any]:
+    """These kinds by group; with `whole_groups` also each group as a whole, as "fact.*"."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for kind in CHANGE_KINDS:
+        if kind in kinds:
+            groups[kind.partition(".")[0]].append((kind, kind_title(kind)))
+    return [
+        (
+            _noun(group),
+            [(f"{group}.*", f"All of {_noun(group).lower()}"), *choices]
+            if whole_groups and len(choices) > 1
+            else choices,
+        )
+        for group, choices in groups.items()
+    ]
+
+
+def kind_title(kind: str) -> str:
+    """A kind in words: "Fact superseded"."""
+    group, _, happened = kind.partition(".")
+    return f"{_noun(group)} {happened}"
+
+
+def change_details(kind: str, details: Mapping[str, Any]) -> str:
+    """The details of a change in words, without ids, for which there are links."""
+    if kind == "events.recorded":
+        count = details.get("count", 1)
+        return f"{count} events" if count != 1 else ""
+    shown = {name: str(value) for name, value in details.items() if not uuid_of(value)}
+    return ", ".join(f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in shown.items())
+
+
+def _noun(group: str) -> str:
+    return NOUNS.get(group, group).capitalize()

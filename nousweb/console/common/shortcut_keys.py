@@ -62,13 +62,3 @@ SHORTCUTS: dict[str, Shortcut] = {
     "both": Shortcut("5", "Resolve: both are true"),
     "different": Shortcut("6", "Resolve: different"),
 }
-
-
-def keys_by_name() -> dict[str, str]:
-    """The key of each shortcut, as the script needs them."""
-    return {name: shortcut.key for name, shortcut in SHORTCUTS.items()}
-
-
-def meanings_by_key() -> dict[str, str]:
-    """The meaning of each key, as the help prints it where a page says nothing of its own."""
-    return {shortcut.key: shortcut.meaning for shortcut in SHORTCUTS.values()}

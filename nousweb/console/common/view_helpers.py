@@ -1,20 +1,29 @@
 """Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Section
 from identity.principal import Principal
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from identity.selectors import agent_get
+from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
+View = Callable[..., HttpResponseBase]
+READ, POST, FORM = require_safe, require_POST, require_http_methods(["GET", "HEAD", "POST"])
+"""The methods of a page: one that is only read, one that only changes something, and one with a form."""
 MAX_SELECTED = 200
 """Rows of a list that one bulk action takes."""
 NAMED = 5
@@ -24,6 +33,43 @@ NAMED = 5
 def principal_of(request: HttpRequest) -> Principal:
     """The signed-in person, as services know them; set by PrincipalMiddleware."""
     return cast(Principal, request.principal)  # type: ignore[attr-defined]
+
+
+def page(
+    *permissions: str | Callable[[Principal], None], methods: Callable[[View], View] = READ, fresh: bool = False
+) -> Callable[[View], View]:
+    """Declare a view: its permissions or checks, its methods, and whether browsers must not keep it. It gets `by`."""
+
+    def declared(view: View) -> View:
+        @methods
+        @wraps(view)
+        def checked(request: HttpRequest, **address: Any) -> HttpResponseBase:
+            by = principal_of(request)
+            for permission in permissions:
+                if callable(permission):
+                    permission(by)
+                else:
+                    by.require(permission)
+            return view(request, by, **address)
+
+        return never_cache(checked) if fresh else checked
+
+    return declared
+
+
+def agent_page(
+    *permissions: str, methods: Callable[[View], View] = READ, fresh: bool = False
+) -> Callable[[View], View]:
+    """As `page`, for a view of one agent, which it gets in place of the slug. Raises NotFound for an unknown one."""
+
+    def declared(view: View) -> View:
+        @wraps(view)
+        def of_agent(request: HttpRequest, by: Principal, slug: str, **address: Any) -> HttpResponseBase:
+            return view(request, by, agent_get(slug, by), **address)
+
+        return page(*permissions, methods=methods, fresh=fresh)(of_agent)
+
+    return declared
 
 
 def section_named(name: str) -> Section:
@@ -64,39 +110,85 @@ def refused_on(form: forms.Form, conflict: str | None = None, **fields: str) -> 
         form.add_error(conflict, error.detail)
 
 
-def change_and_tell(request: HttpRequest, change: Callable[[], object], done: str) -> None:
-    """Make a change, and report on the next page that it is `done`, or its conflict."""
+def act(
+    request: HttpRequest,
+    change: Callable[[], object],
+    back: Any,
+    done: str = "",
+    *,
+    refusals: tuple[type[DomainError], ...] = (Conflict, Invalid),
+) -> HttpResponse:
+    """Make a change, and redirect `back` with a message: `done` or what the change returns, or why it was refused."""
     try:
-        change()
-    except Conflict as error:
+        said = change()
+    except refusals as error:
         messages.error(request, error.detail)
     else:
-        messages.success(request, done)
+        messages.success(request, done or str(said))
+    return redirect(back)
+
+
+def form_page(
+    request: HttpRequest,
+    template: str,
+    form: forms.Form,
+    save: Callable[[dict[str, Any]], Any],
+    *,
+    done: str | Callable[[Any], str],
+    back: Any,
+    context: Mapping[str, Any],
+    conflict: str | None = None,
+    refusals: tuple[type[DomainError], ...] = (Conflict,),
+    fields: Mapping[str, str] = MappingProxyType({}),
+) -> HttpResponse:
+    """The page of a form. What a valid one describes is saved, and `done` shown on the page `back`: both may depend
+    on what was saved.
+
+    A refused form is shown again with its values. A conflict stands beside the field `conflict`; where that is
+    "refusal", it is a variable of the template. `fields` says where the names of the service differ.
+    """
+    refusal = ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            saved = save(form.cleaned_data)
+        except Invalid as error:
+            form_refuse(form, error, **fields)
+        except refusals as error:
+            refusal = error.detail
+            if conflict != "refusal":
+                form.add_error(conflict, refusal)
+        else:
+            messages.success(request, done if isinstance(done, str) else done(saved))
+            return redirect(back(saved) if callable(back) else back)
+    status = 422 if form.errors else 409 if refusal else 200
+    return render(request, template, {**context, "form": form, "refusal": refusal}, status=status)
 
 
 def applied_offer(request: HttpRequest, agent: Agent) -> dict[str, Any]:
     """For identity/_applied_notice.html: the change that ?applied= names, and whether it can be undone."""
-    try:
-        key = uuid.UUID(request.GET.get("applied", ""))
-    except ValueError:
-        return {}
     proposals = ChangeProposal.objects.visible_to(principal_of(request))
-    proposal = proposals.filter(pk=key, agent=agent).select_related("version", "restores").first()
+    proposal = (
+        proposals.filter(pk__in=uuids_of([request.GET.get("applied", "")]), agent=agent)
+        .select_related("version", "restores")
+        .first()
+    )
     if proposal is None or proposal.version is None:
         return {}
     undoable = proposal.version.is_current and proposal.status == "approved"
     return {"applied": {"proposal": proposal, "undoable": undoable}}
 
 
+def uuid_of(value: object) -> uuid.UUID | None:
+    """The id that a text is; None for any other."""
+    try:
+        return uuid.UUID(str(value))
+    except ValueError:
+        return None
+
+
 def uuids_of(values: Sequence[str]) -> list[uuid.UUID]:
     """The values that are valid ids."""
-    keys = []
-    for value in values:
-        try:
-            keys.append(uuid.UUID(value))
-        except ValueError:
-            continue
-    return keys
+    return [key for value in values if (key := uuid_of(value))]
 
 
 def refusals_summary(refused: Sequence[tuple[str, str]], *, undoing: bool = False) -> str:

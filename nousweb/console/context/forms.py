@@ -17,7 +17,8 @@ from context.expectations import policy
 from context.models import ContextProfile, ContextRun, Expectation
 from identity.models import Persona
 from memory.models import ItemType
-from nousweb.console.common.section_labels import section_label
+from memory.selectors.filters import MomentInput
+from nousweb.console.common.memory_types import section_label
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock
@@ -62,13 +63,6 @@ def words_read(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in re.split(r"[,\n]", text) if word.strip()))
 
 
-class DateTimeInput(forms.DateTimeInput):
-    input_type = "datetime-local"
-
-    def __init__(self) -> None:
-        super().__init__(format="%Y-%m-%dT%H:%M")
-
-
 class SettingsField(forms.JSONField):
     """JSON that is empty where there is none: the plain field writes "null" or quotes."""
 
@@ -90,14 +84,22 @@ class InspectorForm(forms.Form):
         label="Conversation so far",
         help_text="One message per line, with its speaker.",
     )
-    frame = forms.ChoiceField(required=False, label="Frame")
+    frame = forms.ChoiceField(
+        required=False,
+        label="Frame",
+        choices=[("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())],
+    )
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
     task = forms.CharField(required=False, label="Task", max_length=MAX_KEY_CHARACTERS)
     included = forms.CharField(
         required=False, label="Other projects too", widget=forms.TextInput(attrs={"placeholder": "atlas, borealis"})
     )
-    mode = forms.ChoiceField(required=False, label="Task mode")
+    mode = forms.ChoiceField(
+        required=False,
+        label="Task mode",
+        choices=[("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)],
+    )
     budget = forms.IntegerField(
         required=False,
         min_value=1,
@@ -119,28 +121,24 @@ class InspectorForm(forms.Form):
     paths = forms.CharField(
         required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
     )
-    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
     session = forms.CharField(
         max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
     )
     persona = forms.ChoiceField(required=False, label="Persona", choices=Persona.choices)
-    verdict = forms.ChoiceField(required=False, label="Show")
+    verdict = forms.ChoiceField(
+        required=False,
+        label="Show",
+        choices=[("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())],
+    )
     sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
 
     def __init__(self, *args: Any, subconscious: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._choose("frame", [("", "Automatic"), *((key, frame.label) for key, frame in FRAMES.items())])
-        profiles = [(slug, name) for slug, name in ContextProfile.objects.values_list("slug", "name")[:200]]
-        self._choose("profile", [("", "As assigned"), *profiles])
-        self._choose("mode", [("", "None"), *((mode, mode.replace("_", " ")) for mode in MODE_WEIGHTS)])
-        self._choose("verdict", [("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())])
+        profiles = ContextProfile.objects.values_list("slug", "name")[:200]
+        self.fields["profile"].choices = [("", "As assigned"), *profiles]  # type: ignore[attr-defined]
         if not subconscious:
             del self.fields["persona"]
-
-    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101
-        field.choices = choices
 
     def clean_profile_override(self) -> dict[str, Any]:
         given = self.cleaned_data["profile_override"]
@@ -196,7 +194,11 @@ class ExpectationForm(InspectorForm):
         help_text="Words to search for, or the address of the memory's page.",
     )
     text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Text")
-    section = forms.ChoiceField(required=False, label="Section")
+    section = forms.ChoiceField(
+        required=False,
+        label="Section",
+        choices=[("", "None"), *((name, section_label(name)) for name in policy.SECTIONS)],
+    )
     reason = forms.CharField(
         required=False,
         max_length=policy.MAX_REASON_CHARACTERS,
@@ -206,7 +208,6 @@ class ExpectationForm(InspectorForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._choose("section", [("", "None"), *((name, section_label(name)) for name in policy.SECTIONS)])
         for name in ("verdict", "sort"):
             del self.fields[name]
 

@@ -1,11 +1,10 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Q
 from django.urls import reverse
@@ -17,6 +16,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from nousweb.console.common.charts import stacked_bar
+from nousweb.console.common.view_helpers import uuid_of
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,
@@ -33,13 +33,8 @@ VIEW = "memory.view_memoryreview"
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
 
 
-@dataclass(frozen=True, slots=True)
-class ContestedLink:
-    """The review of a contested fact: its page, and the note at the fact; `open` while it is pending."""
-
-    url: str
-    words: str
-    open: bool
+ContestedLink = dict[str, Any]
+"""The review of a contested fact: its page (url), and the note at the fact (words); `open` while it is pending."""
 
 
 def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[str, ContestedLink]:
@@ -48,7 +43,7 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
     One statement where something is contested and `by` may see reviews, else none.
     """
     contested = {str(item["id"]): item for item in _contested(record)}
-    keys = [key for key in contested if _is_key(key)]
+    keys = [key for key in contested if str(uuid_of(key)) == key]
     if not keys or not by.may(VIEW):
         return {}
     reviews = MemoryReview.objects.filter(
@@ -61,10 +56,13 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
         is_open = review.status in MemoryReview.UNANSWERED
         for key, other in ((str(review.old_id), str(review.new_id)), (str(review.new_id), str(review.old_id))):
             known = links.get(key)
-            if other not in contested.get(key, {}).get("contested_with", ()) or (known and known.open and not is_open):
+            if other not in contested.get(key, {}).get("contested_with", ()) or (
+                known and known["open"] and not is_open
+            ):
                 continue
             words = f"contested, {contested[key]['contested']}" + ("" if is_open else ", decided since")
-            links[key] = ContestedLink(reverse("memory_review_detail", args=[review.asked_by]), words, is_open)
+            url = reverse("memory_review_detail", args=[review.asked_by])
+            links[key] = {"url": url, "words": words, "open": is_open}
     return links
 
 
@@ -72,13 +70,6 @@ def _contested(record: ContextRecord) -> Iterator[Mapping[str, Any]]:
     for section in record.sections:
         yield from (item for item in section["items"] if item.get("contested"))
     yield from (one for one in record.candidates if one.get("contested"))
-
-
-def _is_key(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 SEPARATORS = {"identity": "\n\n"}
@@ -106,75 +97,16 @@ A_PAGE = 12
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPiece:
-    """One item as it stands in the prompt, and where it lives; `place` says which project and task it belongs to,
-    `contested` where people decide about it."""
-
-    text: str
-    url: str
-    type: str
-    id: str
-    tokens: int
-    place: str = ""
-    contested: ContestedLink | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SectionRow:
-    """One section with its place in the bar."""
-
-    label: str
-    tier: int
-    tokens: int
-    budget: int
-    truncated: bool
-    left_out: Mapping[str, Any]
-    pieces: tuple[PromptPiece, ...]
-    css_class: str
-    separator: str
-    lead: str
-
-    @property
-    def share(self) -> int:
-        return round(100 * self.tokens / self.budget) if self.budget else 0
-
-
-@dataclass(frozen=True, slots=True)
-class CheckView:
-    """The check of an input or an answer (`context.engine.retrieval.censors.censors_check`)."""
-
-    slug: str
-    check: Mapping[str, Any]
-
-    @property
-    def verdict(self) -> str:
-        return str(self.check["verdict"])
-
-    @property
-    def reason(self) -> str:
-        return str(self.check["reason"])
-
-    @property
-    def blocking(self) -> list[dict[str, Any]]:
-        """The triggers that block the text."""
-        return self._triggers(lambda one: one["blocks"])
-
-    @property
-    def warnings(self) -> list[dict[str, Any]]:
-        return self._triggers(lambda one: one["matched"] and not one["blocks"])
-
-    @property
-    def missed(self) -> list[dict[str, Any]]:
-        """Censors of agents that there was no time for; they count as no match."""
-        return self._triggers(lambda one: not one["matched"] and not one["blocks"])
-
-    def _triggers(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
-        return [
-            {**one, "url": memory_item_url(self.slug, "censor", one["id"]), "places": len(one["spans"])}
-            for one in self.check["triggers"]
-            if wanted(one)
-        ]
+def check_view(slug: str, check: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The check of an input or an answer (`context.engine.retrieval.censors.censors_check`), with the triggers that
+    block the text, those that warn, and the censors of agents that there was no time for; None without a check."""
+    if not check:
+        return None
+    triggers: dict[str, list[dict[str, Any]]] = {"blocking": [], "warnings": [], "missed": []}
+    for one in check["triggers"]:
+        shown = {**one, "url": memory_item_url(slug, "censor", one["id"]), "places": len(one["spans"])}
+        triggers["blocking" if one["blocks"] else "warnings" if one["matched"] else "missed"].append(shown)
+    return {"verdict": str(check["verdict"]), "reason": str(check["reason"]), **triggers}
 
 
 @dataclass(frozen=True)
@@ -199,32 +131,32 @@ class PromptView:
         return stacked_bar(values, width=1000, height=12, capacity=max(self.record.tokens, 1))
 
     @cached_property
-    def rows(self) -> list[SectionRow]:
+    def rows(self) -> list[dict[str, Any]]:
+        """The sections with their places in the bar, and their items as they stand in the prompt. `place` says which
+        project and task an item belongs to, `contested` where people decide about it."""
         cuts = {one["key"]: one for one in self.record.truncated}
         return [
-            SectionRow(
-                section["label"],
-                section["tier"],
-                section["tokens"],
-                section.get("budget", 0),
-                section["truncated"],
-                cuts.get(section.get("key", ""), {}),
-                tuple(
-                    PromptPiece(
-                        item.get("text", ""),
-                        memory_item_url(self.slug, item["type"], item["id"]),
-                        item["type"],
-                        item["id"],
-                        item.get("tokens", 0),
-                        "".join(f", {name} {item[name]}" for name in ("project", "task") if item.get(name)),
-                        self.contested.get(item["id"]) if item["type"] == "fact" else None,
-                    )
+            {
+                **section,
+                "budget": section.get("budget", 0),
+                "share": round(100 * section["tokens"] / section["budget"]) if section.get("budget") else 0,
+                "left_out": cuts.get(section.get("key", ""), {}),
+                "pieces": [
+                    {
+                        "text": item.get("text", ""),
+                        "url": memory_item_url(self.slug, item["type"], item["id"]),
+                        "type": item["type"],
+                        "id": item["id"],
+                        "tokens": item.get("tokens", 0),
+                        "place": "".join(f", {name} {item[name]}" for name in ("project", "task") if item.get(name)),
+                        "contested": self.contested.get(item["id"]) if item["type"] == "fact" else None,
+                    }
                     for item in section["items"]
-                ),
-                f"seg-{place % 8 + 1}",
-                SEPARATORS.get(section.get("key", ""), "\n"),
-                SECTION_BREAK if place else "",
-            )
+                ],
+                "css_class": f"seg-{place % 8 + 1}",
+                "separator": SEPARATORS.get(section.get("key", ""), "\n"),
+                "lead": SECTION_BREAK if place else "",
+            }
             for place, section in enumerate(self.record.sections)
         ]
 
@@ -253,48 +185,37 @@ class PromptView:
     def linked(self) -> bool:
         """Whether the pieces put together are the prompt, letter for letter, so that they can stand for it."""
         return self.record.system_prompt == "".join(
-            f"{row.lead}## {row.label}\n{row.separator.join(piece.text for piece in row.pieces)}" for row in self.rows
+            f"{row['lead']}## {row['label']}\n{row['separator'].join(piece['text'] for piece in row['pieces'])}"
+            for row in self.rows
         )
 
     @cached_property
-    def input_check(self) -> "CheckView | None":
+    def input_check(self) -> dict[str, Any] | None:
         """The check of the input; None for a run from before inputs were checked."""
-        return self._check("input")
+        return check_view(self.slug, self.record.censors.get("input"))
 
     @cached_property
-    def answer_check(self) -> "CheckView | None":
+    def answer_check(self) -> dict[str, Any] | None:
         """The check of the answer; None until one is reported."""
-        return self._check("answer")
-
-    def _check(self, side: str) -> "CheckView | None":
-        check = self.record.censors.get(side)
-        return CheckView(self.slug, check) if check else None
+        return check_view(self.slug, self.record.censors.get("answer"))
 
     @cached_property
-    def frame(self) -> str:
-        return frame_words(self.record.decisions.get("frame") or {})
-
-    @cached_property
-    def intent(self) -> list[str]:
-        return list(intent_words(self.record.decisions.get("intent") or {}))
-
-    @cached_property
-    def plan(self) -> list[str]:
-        return list(plan_words(self.record.decisions.get("plan") or {}))
-
-    @cached_property
-    def policy(self) -> list[tuple[str, str]]:
-        return list(policy_words(self.record.decisions))
+    def words(self) -> dict[str, Any]:
+        """The decisions of the engine in words."""
+        decisions = self.record.decisions
+        return {
+            "frame": frame_words(decisions.get("frame") or {}),
+            "intent": list(intent_words(decisions.get("intent") or {})),
+            "plan": list(plan_words(decisions.get("plan") or {})),
+            "policy": list(policy_words(decisions)),
+            "stages": list(stage_words(self.record.timings)),
+        }
 
     @property
     def scopes(self) -> list[tuple[str, int]]:
         """The number of memories of each scope in the prompt."""
         counts = self.record.fingerprint.get("tier_counts") or {}
         return [(name, counts.get(name, 0)) for name in SCOPES]
-
-    @cached_property
-    def stages(self) -> list[tuple[str, float]]:
-        return list(stage_words(self.record.timings))
 
     def table(self, *, sort: str = "verdict", verdict: str = "", words: str = "") -> list[dict[str, Any]]:
         """The candidates in the requested order, those with the verdict `verdict` if it is given, and with all `words`

@@ -3,6 +3,7 @@ page."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import BooleanField, Case, Count, F, Max, Value, When
@@ -17,24 +18,22 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.models import Fact
+from nousweb.console.home.context_calls import NAME as USAGE
 from nousweb.console.home.context_calls import Calls, context_calls
 from nousweb.console.home.memory_growth import GrowthSeries, memory_growth, snapshot_name
-from nousweb.console.home.needs_attention import (
-    AttentionItem,
-    broken_expectation_items,
-    dead_job_items,
-    index_backlog,
-    pending_proposal_items,
-    pending_review_items,
-)
 from nousweb.console.home.period import CHOICES, DAY, DEFAULT_DAYS, Period, Trend
-from nousweb.console.home.referenced_token_share import NAME as USAGE
 from nousweb.console.home.system_health import (
     SEVERITY,
+    AttentionItem,
     Health,
+    broken_expectation_items,
+    dead_job_items,
     embedder_health,
+    index_backlog,
     index_health,
     judge_health,
+    pending_proposal_items,
+    pending_review_items,
     worker_health,
 )
 from nousweb.lib import clock
@@ -45,20 +44,11 @@ AGENTS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """One sort of change in the last 24 hours, and how often it was made in the 24 hours before."""
-
-    name: str
-    count: Trend
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Changes:
     """The last 24 hours of the audit trail."""
 
     total: Trend
-    actions: list[Action]
+    actions: list[dict[str, Any]]
     more_actions: int
     latest: list[AuditEvent]
     url: str
@@ -72,7 +62,8 @@ def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
         trail = trail.filter(agent=agent)
     today: dict[str, int] = {}
     before: dict[str, int] = {}
-    for row in trail.order_by().values("action", day=_is_today(now)).annotate(n=Count("pk")):
+    is_today = Case(When(at__gte=now - DAY, then=Value(True)), default=Value(False), output_field=BooleanField())
+    for row in trail.order_by().values("action", day=is_today).annotate(n=Count("pk")):
         (today if row["day"] else before)[row["action"]] = row["n"]
     scope = {"agent": agent.slug} if agent else {}
     # The trail is filtered by whole days.
@@ -81,11 +72,11 @@ def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
     return Changes(
         total=Trend(sum(today.values()), sum(before.values())),
         actions=[
-            Action(
-                name,
-                Trend(today[name], before.get(name, 0)),
-                f"{reverse('audit')}?{urlencode({'action': name} | scope | since)}",
-            )
+            {
+                "name": name,
+                "count": Trend(today[name], before.get(name, 0)),
+                "url": f"{reverse('audit')}?{urlencode({'action': name} | scope | since)}",
+            }
             for name in ranked[:ACTIONS_SHOWN]
         ],
         more_actions=max(len(ranked) - ACTIONS_SHOWN, 0),
@@ -95,24 +86,9 @@ def changes_since_yesterday(by: Principal, agent: Agent | None) -> Changes:
     )
 
 
-def _is_today(now: datetime) -> Case:
-    return Case(When(at__gte=now - DAY, then=Value(True)), default=Value(False), output_field=BooleanField())
-
-
-@dataclass(frozen=True, slots=True)
-class AgentActivityRow:
-    """One agent with its numbers of facts, of context calls and of pending identity changes."""
-
-    agent: Agent
-    waiting: int
-    facts: int
-    calls: Trend
-    last_call: datetime | None
-
-
 def agents_activity(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period
-) -> tuple[list[AgentActivityRow], bool]:
+) -> tuple[list[dict[str, Any]], bool]:
     """The agents with the most pending changes, then by name; and whether there are more. Three queries."""
     found = Agent.objects.visible_to(by).with_waiting(by).order_by(F("waiting").desc(), "slug")
     agents = list(found.filter(pk=agent.pk) if agent else found[: AGENTS_SHOWN + 1])
@@ -135,13 +111,13 @@ def agents_activity(
             )
         }
     rows = [
-        AgentActivityRow(
-            row,
-            row.waiting,  # type: ignore[attr-defined]
-            facts.get(row.pk, 0),
-            Trend(*calls.get(row.pk, (0, 0))[:2]),
-            calls[row.pk][2] if row.pk in calls else None,
-        )
+        {
+            "agent": row,
+            "waiting": row.waiting,  # type: ignore[attr-defined]
+            "facts": facts.get(row.pk, 0),
+            "calls": Trend(*calls.get(row.pk, (0, 0))[:2]),
+            "last_call": calls[row.pk][2] if row.pk in calls else None,
+        }
         for row in agents[:AGENTS_SHOWN]
     ]
     return rows, len(agents) > AGENTS_SHOWN
@@ -163,7 +139,7 @@ class Dashboard:
     memory: list[GrowthSeries] = field(default_factory=list)
     memory_at: datetime | None = None
     calls: Calls | None = None
-    agents: list[AgentActivityRow] | None = None
+    agents: list[dict[str, Any]] | None = None
     more_agents: bool = False
 
     @property

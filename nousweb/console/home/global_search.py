@@ -3,10 +3,8 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from django.db.models import Q
-from django.urls import reverse
 
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
@@ -17,6 +15,7 @@ from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
 from nousweb.console.common.memory_types import memory_url
 from nousweb.console.common.object_links import object_url
+from nousweb.console.common.view_helpers import uuid_of
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
 EACH_AGENT = 5
@@ -33,13 +32,8 @@ OBJECTS = (
 """Types of objects that an id may belong to, with their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalHit:
-    """One hit: its name, its page, and its distinguishing detail."""
-
-    label: str
-    url: str
-    detail: str = ""
+GlobalHit = dict[str, str]
+"""One hit: its label, its url, and its distinguishing detail."""
 
 
 @dataclass(slots=True)
@@ -95,12 +89,10 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
 
 
 def _by_id(query: str, by: Principal) -> list[GlobalHit]:
-    try:
-        key = str(UUID(query))
-    except ValueError:
+    if not (key := uuid_of(query)):
         return []
-    found = ((label, object_url(name, key, by)) for name, label in OBJECTS if _may_view(name, by))
-    return [GlobalHit(label, url, key) for label, url in found if url]
+    found = ((label, object_url(name, str(key), by)) for name, label in OBJECTS if _may_view(name, by))
+    return [{"label": label, "url": url, "detail": str(key)} for label, url in found if url]
 
 
 def _may_view(name: str, by: Principal) -> bool:
@@ -112,7 +104,7 @@ def _agents(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_agent"):
         return []
     rows = Agent.objects.visible_to(by).filter(Q(name__icontains=query) | Q(slug__icontains=query)).order_by("slug")
-    return [GlobalHit(row.name, reverse("agent_identity", args=[row.slug]), row.slug) for row in rows[:EACH_GROUP]]
+    return [{"label": row.name, "url": row.get_absolute_url(), "detail": row.slug} for row in rows[:EACH_GROUP]]
 
 
 def _waiting(query: str, by: Principal) -> list[GlobalHit]:
@@ -121,7 +113,11 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
     rows = ChangeProposal.objects.visible_to(by).waiting().filter(words).select_related("agent").riskiest_first()
     return [
-        GlobalHit(f"{row.get_section_display()} of {row.agent.name}", row.get_absolute_url(), row.reason[:120])
+        {
+            "label": f"{row.get_section_display()} of {row.agent.name}",
+            "url": row.get_absolute_url(),
+            "detail": row.reason[:120],
+        }
         for row in rows[:EACH_GROUP]
     ]
 
@@ -130,7 +126,7 @@ def _subjects(agent: Agent, query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("memory.view_fact"):
         return []
     rows = subjects_shown(memory_of(agent, by)).filter(aliases__spelling__icontains=query).distinct()
-    return [GlobalHit(str(row), row.get_absolute_url(), agent.name) for row in rows[:EACH_AGENT]]
+    return [{"label": str(row), "url": row.get_absolute_url(), "detail": agent.name} for row in rows[:EACH_AGENT]]
 
 
 def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, GlobalHit]]:
@@ -141,9 +137,11 @@ def _memories(agent: Agent, query: str, by: Principal) -> list[tuple[float, Glob
     return [
         (
             hit.score,
-            GlobalHit(
-                hit.content[:160], memory_url(agent.slug, hit.type, hit.id), f"{ItemType(hit.type).label}, {agent.name}"
-            ),
+            {
+                "label": hit.content[:160],
+                "url": memory_url(agent.slug, hit.type, hit.id),
+                "detail": f"{ItemType(hit.type).label}, {agent.name}",
+            },
         )
         for hit in hits
     ]

@@ -40,7 +40,7 @@ class NewAgentForm(AgentForm):
         required=False,
         max_length=MAX_SECTION_CHARACTERS,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "true"}),
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "true", "class": "mono"}),
         help_text="Who the agent is: role, voice, temperament. Becomes version 1 of its character. "
         "Left empty, the agent stays new until somebody writes its identity.",
     )

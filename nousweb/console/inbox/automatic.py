@@ -12,7 +12,6 @@ from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Agent, Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
@@ -24,8 +23,8 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common.pagination import page_of
-from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
+from nousweb.console.common.list_page import page_of
+from nousweb.console.common.view_helpers import MAX_SELECTED, POST, page, refusals_summary, uuids_of
 from nousweb.console.inbox.filter import InboxRow, inbox_tabs
 from nousweb.console.inbox.items import review_title, reviews_of
 from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
@@ -157,11 +156,9 @@ def _row(
     )
 
 
-@require_safe
-def automatic_decisions(request: HttpRequest) -> HttpResponse:
+@page(VIEW_RIGHTS[REVIEW])
+def automatic_decisions(request: HttpRequest, by: Principal) -> HttpResponse:
     """The decisions about facts that no person made."""
-    by = principal_of(request)
-    by.require(VIEW_RIGHTS[REVIEW])
     shown = DecisionFilter.of(request.GET)
     page = page_of(request, shown.keys(by))
     reviews, agents = visible_reviews(by), list(Agent.objects.visible_to(by).order_by("slug")[:200])
@@ -188,12 +185,10 @@ def automatic_decisions(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-def automatic_decisions_undo(request: HttpRequest) -> HttpResponse:
+@page(DECIDE_RIGHTS[REVIEW], methods=POST)
+def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpResponse:
     """Ask about the selected undecided facts, and restore the selected replaced ones; each that refuses is named and
     stops none of the others."""
-    by = principal_of(request)
-    by.require(DECIDE_RIGHTS[REVIEW])
     reviews, changes = _selected(by, request.POST.getlist("selected")[:MAX_SELECTED])
     asked, restored, refused = 0, 0, []
     for review in reviews:

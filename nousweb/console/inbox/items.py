@@ -1,8 +1,8 @@
 """The items of the inbox, of both types: as rows of the list and as lines of its file."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from operator import methodcaller
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import row_state
-from nousweb.console.common.list_export import ListExport
+from nousweb.console.common.list_page import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
@@ -112,11 +112,7 @@ COLUMNS = (
 )
 
 
-def _value(name: str, line: Mapping[str, Any]) -> Any:
-    return line.get(name, "")
-
-
-INBOX = ListExport("Inbox", tuple((name, partial(_value, name)) for name in COLUMNS))
+INBOX = ListExport("Inbox", tuple((name, methodcaller("get", name, "")) for name in COLUMNS))
 """Of both types. `reason` is why a change is proposed, and the known fact that a review is about."""
 
 

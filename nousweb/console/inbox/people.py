@@ -14,7 +14,6 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.views.decorators.http import require_POST
 
 from identity.models import ChangeProposal, ItemAssignment, ItemComment, ItemSnooze, SecondOpinion
 from identity.policy.inbox import DECIDE_RIGHTS
@@ -33,7 +32,7 @@ from identity.services.inbox_items import (
 )
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
-from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.common.view_helpers import POST, page, principal_of
 from nousweb.console.inbox.decisions import item_undo
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.query import PROPOSAL
@@ -47,6 +46,9 @@ SNOOZE_CHOICES = {
     "monday": "Until Monday",
     "again": "Until something new happens",
 }
+
+
+Change = Callable[[HttpRequest, InboxItem, Principal], str]
 
 
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
@@ -102,10 +104,9 @@ def item_panel(row: ChangeProposal | MemoryReview, by: Principal, query: str) ->
     }
 
 
-@require_POST
-def item_change(request: HttpRequest, item_type: str, pk: UUID, change: str) -> HttpResponse:
+@page(methods=POST)
+def item_change(request: HttpRequest, by: Principal, item_type: str, pk: UUID, change: str) -> HttpResponse:
     """One action on an item; after snoozing or skipping, the next item follows."""
-    by = principal_of(request)
     item = inbox_item(item_type, pk, by)
     if change not in CHANGES:
         raise NotFound("Unknown action.")
@@ -137,19 +138,14 @@ def _snooze(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     return "Snoozed. It is hidden from your inbox until then." if until else "Snoozed until something new happens."
 
 
-def _unsnooze(request: HttpRequest, item: InboxItem, by: Principal) -> str:
-    item_unsnooze(item=item, by=by)
-    return "The item is in your inbox again."
+def _plain(service: Callable[..., object], done: str, *names: str) -> Change:
+    """An action whose service takes the fields `names` of the form."""
 
+    def change(request: HttpRequest, item: InboxItem, by: Principal) -> str:
+        service(item=item, by=by, **{name: request.POST.get(name, "") for name in names})
+        return done
 
-def _skip(request: HttpRequest, item: InboxItem, by: Principal) -> str:
-    item_skip(item=item, by=by)
-    return "Skipped. It stays in the inbox."
-
-
-def _comment(request: HttpRequest, item: InboxItem, by: Principal) -> str:
-    item_comment_add(item=item, text=request.POST.get("text", ""), by=by)
-    return "Comment added."
+    return change
 
 
 def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:
@@ -158,19 +154,14 @@ def _ask(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     return f"{person.get_username()} was asked for an opinion."
 
 
-def _answer(request: HttpRequest, item: InboxItem, by: Principal) -> str:
-    opinion_give(item=item, answer=request.POST.get("answer", ""), note=request.POST.get("note", ""), by=by)
-    return "Your opinion was saved. It does not decide the item."
-
-
-CHANGES: dict[str, Callable[[HttpRequest, InboxItem, Principal], str]] = {
+CHANGES: dict[str, Change] = {
     "assign": _assign,
     "snooze": _snooze,
-    "unsnooze": _unsnooze,
-    "skip": _skip,
-    "comment": _comment,
+    "unsnooze": _plain(item_unsnooze, "The item is in your inbox again."),
+    "skip": _plain(item_skip, "Skipped. It stays in the inbox."),
+    "comment": _plain(item_comment_add, "Comment added.", "text"),
     "ask": _ask,
-    "answer": _answer,
+    "answer": _plain(opinion_give, "Your opinion was saved. It does not decide the item.", "answer", "note"),
     "undo": item_undo,
 }
 """By the last part of the address: the action and its confirmation."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce
+from django.shortcuts import get_object_or_404
 
 from context.what_if.change_overrides import proposal_overrides
 from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfall
@@ -17,7 +18,6 @@ from identity.principal import Principal
 from nousweb.console.inbox.filter import InboxRow
 from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
-from nousweb.lib.errors import NotFound
 from nousweb.lib.lookalikes import TextWarning, warnings_of
 from nousweb.lib.textdiff import TextDiff, diff_texts, merge_texts
 
@@ -187,10 +187,7 @@ def proposal_name(section: str, agent: str) -> str:
 
 def item_get(pk: UUID, by: Principal) -> ProposalItem:
     """The proposal as a reviewer reads it. Raises NotFound."""
-    proposal = with_texts(ChangeProposal.objects.visible_to(by).filter(pk=pk)).first()
-    if proposal is None:
-        raise NotFound("There is no such proposal.")
-    return ProposalItem(proposal)
+    return ProposalItem(get_object_or_404(with_texts(ChangeProposal.objects.visible_to(by)), pk=pk))
 
 
 def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalItem]:

@@ -5,16 +5,14 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.models import AuditEvent, ChangeProposal
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from identity.services.versions import StaleBase, is_self_approval
-from nousweb.console.common.view_helpers import layout_of, principal_of, uuids_of
-from nousweb.console.inbox.decisions import proposal_decide, version_of
+from nousweb.console.common.view_helpers import FORM, POST, layout_of, page, uuids_of
+from nousweb.console.inbox.decisions import proposal_decide, undo_offer, version_of
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.latest_decisions import undo_offer
 from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.proposal_items import ProposalItem, item_get, with_shortfalls, with_texts
 from nousweb.console.inbox.query import PROPOSAL
@@ -35,12 +33,10 @@ APPROVE_LABELS = {"approve": "Approve", "approve_merged": "Approve merged", "app
 EDIT_LEFT = "The text was edited, and this would lose your edit. Approve your edit, or decide once more to lose it."
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def proposal(request: HttpRequest, pk: UUID) -> HttpResponse:
+@page(VIEW, methods=FORM)
+def proposal(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     """One proposal, with everything that a decision needs; its form comes back here, so that no refusal stands at an
     address that cannot be opened again."""
-    by = principal_of(request)
-    by.require(VIEW)
     if request.method == "POST":
         return _decision_take(request, pk, by)
     return _proposal_page(request, _as_if_approved(request, item_get(pk, by), by), by)
@@ -58,11 +54,9 @@ def _as_if_approved(request: HttpRequest, item: ProposalItem, by: Principal) -> 
     return item
 
 
-@require_POST
-def proposal_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
+@page(VIEW, methods=POST)
+def proposal_preview(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     """The difference that the text in the editor would make, while it is typed."""
-    by = principal_of(request)
-    by.require(VIEW)
     item = item_get(pk, by)
     return render(
         request,

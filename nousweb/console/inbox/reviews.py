@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.shortcuts import get_object_or_404, redirect, render
 
 from identity.models import Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
@@ -16,13 +15,13 @@ from memory.services.reviews.attribute_resolution import attribute_facts, attrib
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
-from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.common.view_helpers import FORM, page
+from nousweb.console.inbox.decisions import undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.items import KIND_BADGES, review_title
-from nousweb.console.inbox.latest_decisions import undo_offer
 from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.query import REVIEW
-from nousweb.lib.errors import Conflict, DomainError, NotFound
+from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.textdiff import diff_texts
 
 HELD_SHOWN = 20
@@ -100,12 +99,10 @@ BUTTONS_OF_KIND = {
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def memory_review_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
+@page(VIEW_RIGHTS[REVIEW], methods=FORM)
+def memory_review_detail(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     """One review with everything that its resolution needs; its form comes back here, so that no refusal stands at an
     address that cannot be opened again."""
-    by = principal_of(request)
-    by.require(VIEW_RIGHTS[REVIEW])
     if request.method == "POST":
         return _review_resolve(request, pk, by)
     return _review_page(request, by, _get(by, pk))
@@ -251,7 +248,4 @@ def _get(by: Principal, pk: UUID) -> MemoryReview:
         "new__source_episode",
         "new__source_event",
     )
-    found = visible_reviews(by).filter(pk=pk).select_related(*related).first()
-    if found is None:
-        raise NotFound("There is no such review.")
-    return found
+    return get_object_or_404(visible_reviews(by).select_related(*related), pk=pk)

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from identity.models import ChangeProposal, Notification, SavedFilter
 from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES
@@ -19,13 +19,11 @@ from identity.services.inbox_items import notifications_read, person_of, reviewe
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
-from nousweb.console.common.list_export import export_format, key_rows, list_export
-from nousweb.console.common.pagination import request_page
-from nousweb.console.common.view_helpers import MAX_SELECTED, principal_of, refusals_summary, uuids_of
-from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo
+from nousweb.console.common.list_page import export_format, key_rows, list_export, request_page
+from nousweb.console.common.view_helpers import MAX_SELECTED, POST, act, page, refusals_summary, uuids_of
+from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decisions_lately, minutes_left, undo_offer
 from nousweb.console.inbox.filter import InboxFilter, InboxForm, inbox_tabs
 from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, review_title, reviews_of
-from nousweb.console.inbox.latest_decisions import decisions_lately, minutes_left, undo_offer
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
 from nousweb.console.inbox.proposal_items import proposal_name
 from nousweb.console.inbox.query import PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry
@@ -38,10 +36,9 @@ ROWS = 25
 """On a page: each is read with its whole change."""
 
 
-@require_safe
-def inbox(request: HttpRequest) -> HttpResponseBase:
+@page()
+def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """The items of one part of the inbox; groups of near-identical items are one row where types are mixed."""
-    by = principal_of(request)
     part = InboxFilter.of(request.GET)
     part.require(by)
     search = part.search(by)
@@ -95,10 +92,9 @@ def old_page(request: HttpRequest, view: str) -> HttpResponse:
     return redirect(f"{reverse('inbox')}?{query.urlencode()}")
 
 
-@require_POST
-def inbox_bulk(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def inbox_bulk(request: HttpRequest, by: Principal) -> HttpResponse:
     """Decide, snooze or assign several items; each that refuses is named and stops none of the others."""
-    by = principal_of(request)
     part = InboxFilter.of(request.GET)
     change = request.POST.get("change", "")
     if change:
@@ -150,10 +146,9 @@ def _selected(values: Iterable[str], usual: str) -> Iterable[tuple[str, UUID]]:
     return chosen
 
 
-@require_POST
-def inbox_undo(request: HttpRequest, batch: UUID) -> HttpResponse:
+@page(methods=POST)
+def inbox_undo(request: HttpRequest, by: Principal, batch: UUID) -> HttpResponse:
     """Undo the decisions of one bulk action."""
-    by = principal_of(request)
     if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
         by.require(DECIDE_RIGHTS[PROPOSAL])
     said, refused = batch_undo(batch, by)
@@ -187,10 +182,9 @@ def _entry_of(cursor: str) -> InboxEntry:
 KIND_BADGES = {"high_risk": "block", "erred": "warn", "mention": "accent", "assignment": "accent", "opinion": "accent"}
 
 
-@require_safe
-def notifications(request: HttpRequest) -> HttpResponse:
+@page()
+def notifications(request: HttpRequest, by: Principal) -> HttpResponse:
     """One's own notifications, the latest first."""
-    by = principal_of(request)
     mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")
     keys = {kind: [row.item_id for row in page.rows if row.item_type == kind] for kind in (PROPOSAL, REVIEW)}
@@ -211,30 +205,27 @@ def notifications(request: HttpRequest) -> HttpResponse:
     return render(request, "inbox/notifications.html", {"rows": rows, "page": page, "unread": unread})
 
 
-@require_POST
-def notifications_mark(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def notifications_mark(request: HttpRequest, by: Principal) -> HttpResponse:
     """Mark notifications as read: the one whose button was pressed, or all."""
-    by = principal_of(request)
     keys = uuids_of(request.POST.getlist("key"))
     notifications_read(by=by, keys=keys or None)
     return redirect("notifications")
 
 
-@require_POST
-def inbox_filter_save(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def inbox_filter_save(request: HttpRequest, by: Principal) -> HttpResponse:
     """Keep the part of the inbox that the address names, under a name."""
     part = InboxFilter.of(request.GET)
-    try:
-        saved = saved_filter_save(name=request.POST.get("name", ""), query=part.query(), by=principal_of(request))
-        messages.success(request, f"The filter {saved.name} was saved.")
-    except DomainError as error:
-        messages.error(request, error.detail)
-    return redirect(part.url())
+
+    def save() -> str:
+        saved = saved_filter_save(name=request.POST.get("name", ""), query=part.query(), by=by)
+        return f"The filter {saved.name} was saved."
+
+    return act(request, save, part.url(), refusals=(DomainError,))
 
 
-@require_POST
-def inbox_filter_delete(request: HttpRequest, pk: int) -> HttpResponse:
+@page(methods=POST)
+def inbox_filter_delete(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Remove a filter of one's own."""
-    saved_filter_delete(key=pk, by=principal_of(request))
-    messages.success(request, "The filter was removed.")
-    return redirect("inbox")
+    return act(request, lambda: saved_filter_delete(key=pk, by=by), "inbox", "The filter was removed.")

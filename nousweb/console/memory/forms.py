@@ -48,6 +48,12 @@ def _value(help_text: str) -> forms.CharField:
     return forms.CharField(max_length=MAX_VALUE_CHARACTERS, required=False, help_text=help_text)
 
 
+def _importance() -> forms.FloatField:
+    return forms.FloatField(
+        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
+    )
+
+
 class FactForm(forms.Form):
     """A fact that a person adds."""
 
@@ -126,6 +132,9 @@ class TagsField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         return [tag for part in (super().to_python(value) or "").split(",") if (tag := part.strip())]
 
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
 
 class FactEditForm(RemarkForm):
     """Category and metadata of a fact."""
@@ -134,9 +143,7 @@ class FactEditForm(RemarkForm):
     scope = _scope()
     project = _project()
     task = _task()
-    importance = forms.FloatField(
-        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
-    )
+    importance = _importance()
     tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
     field_order = ("category", "scope", "project", "task", "importance", "tags", "reason")
 
@@ -231,19 +238,6 @@ class LinesField(forms.CharField):
         return "\n".join(value) if isinstance(value, list) else value
 
 
-class TagsPreparedField(TagsField):
-    """Tags, shown as they are typed."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
-
-
-def _importance() -> forms.FloatField:
-    return forms.FloatField(
-        min_value=0, max_value=1, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
-    )
-
-
 class EpisodeForm(forms.Form):
     """The description of an episode."""
 
@@ -254,7 +248,7 @@ class EpisodeForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 6}),
         help_text="Your text is kept. Background jobs replace only summaries that they created.",
     )
-    tags = TagsPreparedField(required=False, max_length=1200, help_text="Separate with commas.")
+    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
     importance = _importance()
     active = forms.BooleanField(required=False, label="Shown in search and prompts")
 
@@ -290,7 +284,7 @@ class ProcedureForm(forms.Form):
     project = _project()
     task = _task()
     importance = _importance()
-    tags = TagsPreparedField(required=False, max_length=1200, help_text="Separate with commas.")
+    tags = TagsField(required=False, max_length=1200, help_text="Separate with commas.")
 
 
 class SearchForm(forms.Form):

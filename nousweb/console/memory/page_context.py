@@ -1,18 +1,102 @@
 """Template variables of the pages of memory: of every page, of a list and of a form."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
 
 from django import forms
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, render
 
+from identity.models import Agent, Persona
+from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
 from memory.models import Episode, IndexStatus, Procedure, SearchItem
+from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.selectors.filters import MemoryFilter
+from nousweb.console.common.list_page import (
+    ListExport,
+    ListPage,
+    export_format,
+    keyset_rows,
+    list_export,
+    model_columns,
+    query_without,
+)
 from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.view_helpers import form_refuse
-from nousweb.console.memory.persona_scope import PersonaScope, persona_tabs
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.console.common.view_helpers import READ, View, agent_page, form_page
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaScope:
+    """The memory that a page shows, and to whom. Links carry `suffix`, so that the next page shows the same."""
+
+    agent: Agent
+    by: Principal
+    memory: PersonaMemory
+    may_switch: bool
+
+    @property
+    def both(self) -> bool:
+        """Whether the page shows the subconscious too."""
+        return self.memory.persona == Persona.SUBCONSCIOUS
+
+    @property
+    def suffix(self) -> str:
+        return "?persona=subconscious" if self.both else ""
+
+    def row(self, rows: QuerySet[Row], key: object) -> Row:
+        """The row with this key. Raises NotFound, also for a row that this page may not show."""
+        return get_object_or_404(rows, pk=key)
+
+    def url(self, memory: Any) -> str:
+        """The page of a memory, in the same scope."""
+        return f"{memory.get_absolute_url()}{self.suffix}"
+
+
+def memory_page(
+    *permissions: str,
+    of: type[Model] | None = None,
+    related: tuple[str, ...] = (),
+    methods: Callable[[View], View] = READ,
+) -> Callable[[View], View]:
+    """Declare a view of an agent's memory: of the actor's, or with ?persona=subconscious of both.
+
+    The view gets the scope, and with `of` the row of that model in place of its key. Raises NotAllowed and NotFound.
+    """
+
+    def declared(view: View) -> View:
+        @wraps(view)
+        def of_memory(request: HttpRequest, by: Principal, agent: Agent, **address: Any) -> HttpResponseBase:
+            asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
+            memory = (subconscious_memory_of if asked else memory_of)(agent, by, include_quarantined=True)
+            scope = PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
+            if of is None:
+                return view(request, scope, **address)
+            row: Any = scope.row(memory.rows(of).select_related(*related), address.pop("pk"))
+            row.agent = agent
+            return view(request, scope, row, **address)
+
+        return agent_page(*permissions, methods=methods)(of_memory)
+
+    return declared
+
+
+def persona_tabs(request: HttpRequest, scope: PersonaScope) -> list[dict[str, Any]]:
+    """The tabs for the actor's memory and for both; empty for people who may not see both."""
+    if not scope.may_switch:
+        return []
+    rest = query_without(request, "persona")
+    both = "&".join(part for part in (rest, "persona=subconscious") if part)
+    return [
+        {"label": "Actor", "url": f"?{rest}", "active": not scope.both},
+        {"label": "Both personas", "url": f"?{both}", "active": scope.both},
+    ]
+
 
 STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
 
@@ -39,27 +123,21 @@ def edit_page(
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
     *,
-    title: str,
     done: str,
-    note: str = "",
-    button: str = "Save",
+    **texts: str,
 ) -> HttpResponse:
-    """Show the form of a change to one memory, or make the change. A refused form is shown again with its values."""
-    refusal = ""
-    if request.method == "POST" and form.is_valid():
-        try:
-            change(form.cleaned_data)
-        except Invalid as error:
-            form_refuse(form, error)
-        except Conflict as error:
-            refusal = error.detail
-        else:
-            messages.success(request, done)
-            return redirect(memory.get_absolute_url() + scope.suffix)
+    """The form of a change to one memory. `texts` are those of its page: title, note and button."""
     pages = next(one for one in TYPE_PAGES.values() if one.model is type(memory))
-    context = base_context(request, scope, pages=pages, memory=memory, form=form, refusal=refusal)
-    context |= {"title": title, "note": note, "button": button}
-    return render(request, "memory/memory_edit.html", context, status=409 if refusal else 422 if form.errors else 200)
+    return form_page(
+        request,
+        "memory/memory_edit.html",
+        form,
+        change,
+        done=done,
+        back=lambda changed: scope.url(memory),
+        context=base_context(request, scope, pages=pages, memory=memory, **{"button": "Save", **texts}),
+        conflict="refusal",
+    )
 
 
 def changed_fields(form: forms.Form, *names: str) -> dict[str, Any]:
@@ -70,3 +148,55 @@ def changed_fields(form: forms.Form, *names: str) -> dict[str, Any]:
         if not names or name in names
     }
     return {name: value for name, value in typed.items() if value != form.initial.get(name)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryList(ListPage):
+    """A list of the rows of a model in one memory.
+
+    `narrow` makes the query of the page, which may leave columns out; `export` replaces the columns of the table.
+    `more` are further variables of the template, or others of the same name.
+    """
+
+    model: type[Model]
+    filter: Callable[..., MemoryFilter]
+    permission: str = ""
+    select: Callable[[PersonaScope], QuerySet[Any]] | None = None
+    narrow: Callable[[Any], Any] = lambda rows: rows
+    export: ListExport | None = None
+    more: Callable[[HttpRequest, PersonaScope, list[Any]], dict[str, Any]] = lambda request, scope, rows: {}
+
+    @property
+    def view_permission(self) -> str:
+        return self.permission or f"memory.view_{self.model._meta.model_name}"
+
+    def filtered(self, request: HttpRequest, scope: PersonaScope) -> MemoryFilter:
+        rows = self.select(scope) if self.select else scope.memory.rows(self.model)
+        return self.filter(request.GET, queryset=rows)
+
+    def response(
+        self, request: HttpRequest, scope: PersonaScope, found: MemoryFilter, rows: QuerySet[Any], **kept: str
+    ) -> HttpResponseBase:
+        """The page of `rows`, or all of them as a file where one is requested and the filter is valid."""
+        if self.is_exported and export_format(request) and found.form.is_valid():
+            export = self.export or ListExport(self.title, model_columns(self.model))
+            return list_export(request, export, keyset_rows(rows, self.moment), agent=scope.agent, both=scope.both)
+        kept = {**({"persona": "subconscious"} if scope.both else {}), **kept}
+        page = self.page(request, self.narrow(rows))
+        context = base_context(request, scope, **self.context(request, page, found.form, found.is_filtered, kept))
+        for row in context["rows"]:
+            # The address of a row names its agent, which this saves to read again.
+            row.agent = scope.agent
+        context["actions"] = [action for action in self.actions if scope.by.may(action.permission)]
+        return render(request, self.template, context | self.more(request, scope, context["rows"]))
+
+
+def memory_list(page: MemoryList) -> Callable[..., HttpResponseBase]:
+    """The view of a list, by the agent's slug."""
+
+    @memory_page(page.view_permission)
+    def view(request: HttpRequest, scope: PersonaScope) -> HttpResponseBase:
+        found = page.filtered(request, scope)
+        return page.response(request, scope, found, found.results)
+
+    return view

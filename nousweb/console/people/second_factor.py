@@ -5,10 +5,12 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
+from identity.principal import Principal
 from identity.services.people import owner_check
 from identity.services.second_factors import (
     recovery_codes_renew,
@@ -20,9 +22,9 @@ from identity.services.second_factors import (
     second_factor_secret,
 )
 from nousweb.access.second_factor_step import CODE, proof_set
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import POST, act, page, principal_of, refused_on
 from nousweb.console.people.forms import CodeForm, RequirementsForm
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 SECRET = "second_factor_secret"  # noqa: S105
 
@@ -55,57 +57,56 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     return render(request, "people/second_factor.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-def second_factor_take_off(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def second_factor_take_off(request: HttpRequest, by: Principal) -> HttpResponse:
     """Be asked for no code any more."""
-    try:
-        second_factor_remove(person=_person(request), by=principal_of(request))
-    except (Conflict, NotFound) as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, "Your second factor was removed. You now log in with the password only.")
-    return redirect("account")
+    done = "Your second factor was removed. You now log in with the password only."
+    person = _person(request)
+    return act(
+        request,
+        lambda: second_factor_remove(person=person, by=by),
+        "account",
+        done,
+        refusals=(Conflict, NotFound),
+    )
 
 
-@never_cache
-@require_POST
-def recovery_codes_new(request: HttpRequest) -> HttpResponse:
+@page(methods=POST, fresh=True)
+def recovery_codes_new(request: HttpRequest, by: Principal) -> HttpResponse:
     """New recovery codes instead of the old ones, shown this once."""
     try:
-        codes = recovery_codes_renew(person=_person(request), by=principal_of(request))
+        codes = recovery_codes_renew(person=_person(request), by=by)
     except NotFound as error:
         messages.error(request, error.detail)
         return redirect("account")
     return render(request, "people/recovery_codes.html", {"codes": codes})
 
 
-@require_POST
-def person_second_factor_reset(request: HttpRequest, pk: int) -> HttpResponse:
+@page(owner_check, methods=POST)
+def person_second_factor_reset(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Forget the second factor of somebody who lost it."""
-    by = principal_of(request)
-    owner_check(by)
     who = get_object_or_404(User, pk=pk)
-    try:
-        second_factor_reset(person=who, by=by)
-    except NotFound as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, f"The second factor of {who.username} was reset.")
-    return redirect("person", pk=pk)
+    return act(
+        request,
+        lambda: second_factor_reset(person=who, by=by),
+        reverse("person", args=[pk]),
+        f"The second factor of {who.username} was reset.",
+        refusals=(NotFound,),
+    )
 
 
-@require_POST
-def second_factor_requirements(request: HttpRequest) -> HttpResponse:
+@page(owner_check, methods=POST)
+def second_factor_requirements(request: HttpRequest, by: Principal) -> HttpResponse:
     """Say of which roles a second factor is required."""
-    by = principal_of(request)
-    owner_check(by)
     form = RequirementsForm(request.POST)
-    if form.is_valid():
+
+    def require() -> None:
+        if not form.is_valid():
+            raise Invalid("There is no such role.")
         second_factor_requirements_set(roles=set(form.cleaned_data["roles"]), by=by)
-        messages.success(request, "People without a second factor must set one up on the next page that they open.")
-    else:
-        messages.error(request, "There is no such role.")
-    return redirect("people")
+
+    done = "People without a second factor must set one up on the next page that they open."
+    return act(request, require, "people", done)
 
 
 def _person(request: HttpRequest) -> User:

@@ -37,9 +37,8 @@ from identity.services.second_factors import recovery_codes_left, second_factor_
 from nousweb.access.log_in import BACKEND, people_with_access, sign_in_note
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
-from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
-from nousweb.console.common.pagination import page_of
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.list_page import ListExport, export_format, keyset_rows, list_export, page_of
+from nousweb.console.common.view_helpers import FORM, POST, act, form_page, page, principal_of, refused_on
 from nousweb.console.people.forms import (
     AcceptForm,
     AgentsForm,
@@ -49,18 +48,16 @@ from nousweb.console.people.forms import (
     RequirementsForm,
     RoleForm,
 )
-from nousweb.lib.errors import Conflict
+from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def people(request: HttpRequest) -> HttpResponseBase:
+@page(owner_check, methods=FORM)
+def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """Everybody with an account, and the invitations; a POST makes one and shows its link this once."""
-    by = principal_of(request)
-    owner_check(by)
     form = InvitationForm(_posted(request))
     context: dict[str, Any] = {}
     status = 200
@@ -90,62 +87,51 @@ def people(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
-@require_POST
-def invitation_take_back(request: HttpRequest, pk: UUID) -> HttpResponse:
+@page(owner_check, methods=POST)
+def invitation_take_back(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     """Take an open invitation back."""
-    by = principal_of(request)
-    owner_check(by)
-    try:
-        invitation_revoke(invitation=get_object_or_404(Invitation, pk=pk), by=by)
-    except Conflict as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, "The invitation was revoked.")
-    return redirect("people")
+    taken = get_object_or_404(Invitation, pk=pk)
+    return act(request, lambda: invitation_revoke(invitation=taken, by=by), "people", "The invitation was revoked.")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def person(request: HttpRequest, pk: int) -> HttpResponse:
+@page(owner_check, methods=FORM)
+def person(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """One person: role, sessions, and keeping them out. A POST changes the role."""
-    by = principal_of(request)
-    owner_check(by)
     who = get_object_or_404(people_with_access().prefetch_related(Prefetch("groups")), pk=pk)
-    form = RoleForm(_posted(request), initial={"role": role_of(who)})
-    if request.method == "POST" and form.is_valid():
-        with refused_on(form, "role"):
-            person_role_set(person=who, role=form.cleaned_data["role"], by=by)
-            messages.success(request, f"{who.username} now has the role {form.cleaned_data['role']}.")
-            return redirect("person", pk=pk)
-    context = {
-        "person": who,
-        "their_role": role_of(who),
-        "form": form,
-        "sessions": [(one, False) for one in sessions_of(who)],
-        "has_second_factor": who.has_second_factor,  # type: ignore[attr-defined]
-        "agents_form": None if who.is_superuser else _agents_form(who),
-        "is_oneself": who.pk == request.user.pk,
-    }
-    return render(request, "people/person.html", context, status=422 if form.errors else 200)
+    role = role_of(who)
+    return form_page(
+        request,
+        "people/person.html",
+        RoleForm(_posted(request), initial={"role": role}),
+        lambda given: person_role_set(person=who, role=given["role"], by=by),
+        done=lambda changed: f"{who.username} now has the role {request.POST['role']}.",
+        back=reverse("person", args=[pk]),
+        context={
+            "person": who,
+            "their_role": role,
+            "sessions": [(one, False) for one in sessions_of(who)],
+            "has_second_factor": who.has_second_factor,  # type: ignore[attr-defined]
+            "agents_form": None if who.is_superuser else _agents_form(who),
+            "is_oneself": who.pk == request.user.pk,
+        },
+        conflict="role",
+    )
 
 
-@require_POST
-def person_agents(request: HttpRequest, pk: int) -> HttpResponse:
+@page(owner_check, methods=POST)
+def person_agents(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Limit a person's role to some agents, or let it be for all."""
-    by = principal_of(request)
-    owner_check(by)
     who = get_object_or_404(User, pk=pk)
     form = AgentsForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, "Choose existing agents.")
-        return redirect("person", pk=pk)
-    try:
+
+    def limit() -> str:
+        if not form.is_valid():
+            raise Invalid("Choose existing agents.")
         person_agents_set(person=who, agents=form.chosen, by=by)
-    except Conflict as error:
-        messages.error(request, error.detail)
-    else:
         sees = "all agents" if form.chosen is None else f"{len(form.chosen)} of the agents"
-        messages.success(request, f"{who.username} sees {sees} from the next page on.")
-    return redirect("person", pk=pk)
+        return f"{who.username} sees {sees} from the next page on."
+
+    return act(request, limit, reverse("person", args=[pk]))
 
 
 def _agents_form(who: User) -> AgentsForm:
@@ -154,19 +140,11 @@ def _agents_form(who: User) -> AgentsForm:
     return AgentsForm(initial={"limited": "" if limit is None else "yes", "agents": [one.slug for one in held]})
 
 
-@require_POST
-def person_change(request: HttpRequest, pk: int, change: str) -> HttpResponse:
+@page(owner_check, methods=POST)
+def person_change(request: HttpRequest, by: Principal, pk: int, change: str) -> HttpResponse:
     """Keep a person out, let them in again, end their sessions, or let them look at the database."""
-    by = principal_of(request)
-    owner_check(by)
     who = get_object_or_404(User, pk=pk)
-    try:
-        said = _changed(who, change, by)
-    except Conflict as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, said)
-    return redirect("person", pk=pk)
+    return act(request, lambda: _changed(who, change, by), reverse("person", args=[pk]))
 
 
 def _changed(who: User, change: str, by: Principal) -> str:
@@ -215,24 +193,25 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "people/account.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-def account_mail(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def account_mail(request: HttpRequest, by: Principal) -> HttpResponse:
     """Choose what comes by e-mail, and where to."""
     form = MailForm(request.POST)
-    if form.is_valid():
-        mail_preference_set(**form.cleaned_data, by=principal_of(request))
-        messages.success(request, "Your e-mail preferences were saved.")
-    else:
-        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
-    return redirect("account")
+
+    def choose() -> None:
+        if not form.is_valid():
+            raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
+        mail_preference_set(**form.cleaned_data, by=by)
+
+    return act(request, choose, "account", "Your e-mail preferences were saved.")
 
 
-@require_POST
-def account_sessions_end(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def account_sessions_end(request: HttpRequest, by: Principal) -> HttpResponse:
     """Sign out everywhere but here."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101
-    ended = sessions_end(person=user, by=principal_of(request), except_key=request.session.session_key or "")
+    ended = sessions_end(person=user, by=by, except_key=request.session.session_key or "")
     messages.success(request, f"{ended} other session{'s' if ended != 1 else ''} ended.")
     return redirect("account")
 

@@ -3,7 +3,7 @@
 import datetime as dt_module
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ from django.utils.safestring import SafeString, mark_safe
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
 from nousweb.console.common.list_page import Column, Title
+from nousweb.console.common.memory_types import section_label
 from nousweb.console.common.navigation import CONTEXT_TABS
-from nousweb.console.common.section_labels import section_label
-from nousweb.console.common.shortcut_keys import SHORTCUTS, keys_by_name, meanings_by_key
+from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
@@ -42,10 +42,10 @@ class SourceQuote:
     after: str
 
 
-def source_quote(fact: Fact) -> SourceQuote | None:
+def source_quote(fact: Fact | None) -> SourceQuote | None:
     """The quote of a fact's source event; None for a fact without one, or if no word is shared."""
-    event = fact.source_event
-    if event is None:
+    event = fact.source_event if fact else None
+    if fact is None or event is None:
         return None
     text, words = event.content[:MAX_CHARACTERS_READ], words_of(fact.content)
     sentences = list(_SENTENCE.finditer(text))
@@ -59,6 +59,8 @@ def source_quote(fact: Fact) -> SourceQuote | None:
 
 register = template.Library()
 register.filter(section_label)
+register.filter("phrase", audit_phrase)
+register.filter("source_quote", source_quote)
 
 _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
 
@@ -180,7 +182,7 @@ def component(context: Context, content: str, name: str, **values: Any) -> SafeS
     text = mark_safe(content.strip())  # noqa: S308 - rendered by a template, so escaped already
     assert context.template is not None, "a tag is rendered by a template"  # noqa: S101
     found = context.template.engine.get_template(f"components/{name}.html")
-    return found.render(context.new({**values, "text": text}))
+    return found.render(context.new({"csrf_token": context.get("csrf_token"), **values, "text": text}))
 
 
 @register.simple_tag(takes_context=True)
@@ -208,15 +210,9 @@ NOTICE_KINDS = {"success": ("ok", "Done."), "warning": ("warn", "Careful."), "er
 
 
 @register.filter
-def notice_kind(message: Message) -> str:
-    """The kind of notice that a message becomes."""
-    return NOTICE_KINDS.get(message.level_tag, ("accent", "Note."))[0]
-
-
-@register.filter
-def notice_word(message: Message) -> str:
-    """The bold first word of a message."""
-    return NOTICE_KINDS.get(message.level_tag, ("accent", "Note."))[1]
+def notice(message: Message) -> tuple[str, str]:
+    """The kind of notice that a message becomes, and its bold first word."""
+    return NOTICE_KINDS.get(message.level_tag, ("accent", "Note."))
 
 
 HTMX_CONFIG = {
@@ -241,18 +237,6 @@ HTMX_CONFIG = {
 def htmx_config() -> str:
     """The configuration of htmx on a page, for its `meta` element."""
     return json.dumps(HTMX_CONFIG)
-
-
-@register.filter
-def phrase(action: str) -> str:
-    """An action of the audit trail as people say it."""
-    return audit_phrase(action)
-
-
-@register.filter(name="source_quote")
-def source_quote_of(fact: Fact | None) -> SourceQuote | None:
-    """The quote of a fact's source event."""
-    return source_quote(fact) if fact is not None else None
 
 
 @register.simple_tag
@@ -282,7 +266,8 @@ def kbd(name: str) -> SafeString:
 @register.simple_tag
 def key_registry() -> str:
     """All shortcuts for the script: keys by name, and the meaning of each key."""
-    return json.dumps({"keys": keys_by_name(), "meanings": meanings_by_key()})
+    keys = {name: shortcut.key for name, shortcut in SHORTCUTS.items()}
+    return json.dumps({"keys": keys, "meanings": {shortcut.key: shortcut.meaning for shortcut in SHORTCUTS.values()}})
 
 
 @register.simple_tag
@@ -302,12 +287,3 @@ def field_aria(field: BoundField) -> SafeString:
         # Of the group: each box in it has a label of its own.
         return format_html('<div role="group" aria-labelledby="{}_label">{}</div>', field.auto_id, widget)
     return widget
-
-
-@register.simple_tag
-def waiting(nav: Mapping[str, Any] | str | None) -> int:
-    """The sum of the counts in the navigation, for the folded menu on a phone. Counts of agents in the first group are
-    included already."""
-    if not isinstance(nav, Mapping):
-        return 0
-    return sum(item.get("count") or 0 for group in (nav.get("groups") or ())[:1] for item in group["items"])

@@ -5,8 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from django import template
-from django.template import Context, Node, NodeList
-from django.template.base import Parser, Token
+from django.utils.safestring import SafeString, mark_safe
 
 from nousweb.lib.visible_text import is_plain, visible_html, visible_plain
 
@@ -37,22 +36,10 @@ def shown_plain(value: Any) -> Any:
     return value if text is None or is_plain(text) else visible_plain(text)
 
 
-class TrimNode(Node):
-    """The content between `{% trim %}` and `{% endtrim %}`, without white space at its ends."""
-
-    def __init__(self, nodelist: NodeList) -> None:
-        self.nodelist = nodelist
-
-    def render(self, context: Context) -> str:
-        return self.nodelist.render(context).strip()
-
-
-@register.tag
-def trim(parser: Parser, token: Token) -> TrimNode:
+@register.simple_block_tag
+def trim(content: str) -> SafeString:
     """Drops white space at both ends; the template loader puts it around every fragment."""
-    nodelist = parser.parse(("endtrim",))
-    parser.delete_first_token()
-    return TrimNode(nodelist)
+    return mark_safe(content.strip())  # noqa: S308 - rendered by a template, so escaped already
 
 
 def _words(value: Any) -> str | None:

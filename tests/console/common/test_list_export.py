@@ -18,7 +18,7 @@ from identity.services.agents import agent_create
 from identity.services.webhooks import webhook_create
 from memory.models import Censor, Decision, Document, Episode, Fact, Procedure
 from memory.services.subjects.edit import subject_create
-from nousweb.console.common import list_export
+from nousweb.console.common import list_page
 from tests.factories import (
     SYSTEM,
     make_copies,
@@ -45,7 +45,7 @@ PAGES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "agent_subjects": ("", "name", lambda page: [one.name for one in page["rows"]]),
     "agent_censors": ("", "pattern", lambda page: [one.pattern for one in page["page"]]),
     "agent_context_runs": ("", "id", lambda page: [str(one.pk) for one in page["page"].rows]),
-    "agent_expectations": ("", "id", lambda page: [str(row.one.pk) for row in page["rows"]]),
+    "agent_expectations": ("", "id", lambda page: [str(row["one"].pk) for row in page["rows"]]),
     "agent_webhook": ("", "number", lambda page: [str(row[0].number) for row in page["rows"]]),
     "inbox": ("", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "inbox identity": ("view=identity", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
@@ -160,8 +160,8 @@ def test_list_export_is_for_whom_the_page_is(world: dict[str, Any], db: None) ->
 
 
 def test_list_export_is_cut_and_says_so(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_export, "MAX_EXPORT_ROWS", 5)
-    monkeypatch.setattr(list_export, "BATCH_ROWS", 2)
+    monkeypatch.setattr(list_page, "MAX_EXPORT_ROWS", 5)
+    monkeypatch.setattr(list_page, "BATCH_ROWS", 2)
     make_copies(Fact.objects.create(agent=world["ada"], content="Fact.", subject="cut"), 6)
     client = browser(world["charlie"])
     answer = client.get("/agents/ada/facts/?q=cut&export=csv")
@@ -179,5 +179,5 @@ def test_list_export_takes_one_query_a_batch(rows: int, world: dict[str, Any], d
     make_copies(fact, rows - 1)
     client = browser(world["charlie"])
     csv_of(client, "/agents/ada/facts/", "q=nothing")
-    with django_assert_num_queries(8 + rows // list_export.BATCH_ROWS):
+    with django_assert_num_queries(8 + rows // list_page.BATCH_ROWS):
         assert len({row["id"] for row in csv_of(client, "/agents/ada/facts/", "q=many")}) == rows

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nousweb.console.inbox.latest_decisions import minutes_left
+from nousweb.console.inbox.decisions import minutes_left
 
 START = datetime(2026, 3, 4, 9, tzinfo=UTC)
 

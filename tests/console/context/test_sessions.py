@@ -36,8 +36,8 @@ def test_timeline_runs_forward_with_what_changed(runs, actor, alice):
     context_respond(run=runs[1], response="The replica lagged, so the ledger export failed.", by=actor)
     answer = browser(alice).get(PAGE, {"session": "night/1"})
     rows = answer.context["rows"]
-    assert [row.run.pk for row in rows] == [run.pk for run in runs]
-    assert [row.step and (row.step.came, row.step.went) for row in rows] == [None, (1, 0), (0, 0)]
+    assert [row["run"].pk for row in rows] == [run.pk for run in runs]
+    assert [row["step"] and (row["step"].came, row["step"].went) for row in rows] == [None, (1, 0), (0, 0)]
     for words in ("1 came", "the same memories", "The replica lagged, so", "No answer was reported"):
         assert words in text(answer)
 
@@ -61,8 +61,8 @@ def test_timeline_goes_on_over_pages(ada, runs, alice):
     one = client.get(PAGE, {"session": "night/1"})
     two = client.get(PAGE, {"session": "night/1", "after": one.context["page"].next})
     assert len(one.context["rows"]) == 20
-    assert two.context["rows"][0].previous.pk == one.context["rows"][-1].run.pk
-    assert two.context["rows"][0].step is not None
+    assert two.context["rows"][0]["previous"].pk == one.context["rows"][-1]["run"].pk
+    assert two.context["rows"][0]["step"] is not None
 
 
 def test_timeline_of_no_session_leads_on(ada, alice):
@@ -75,7 +75,7 @@ def test_timeline_of_the_subconscious_needs_the_right(runs, alice, charlie):
     ContextRun.objects.filter(pk=runs[2].pk).update(persona="subconscious")
     assert len(browser(alice).get(PAGE, {"session": "night/1"}).context["rows"]) == 2
     answer = browser(charlie).get(PAGE, {"session": "night/1", "persona": "subconscious"})
-    assert [row.run.pk for row in answer.context["rows"]] == [runs[2].pk]
+    assert [row["run"].pk for row in answer.context["rows"]] == [runs[2].pk]
 
 
 def test_candidates_of_a_run_are_searched_by_words(runs, alice):

@@ -16,7 +16,7 @@ SEARCH = "/search/"
 
 def groups(user: User, query: str, **more: str) -> dict[str, list[str]]:
     result = browser(user).get(SEARCH, {"q": query, **more}).context["result"]
-    return {name: [one.label for one in found] for name, found in result.groups.items()}
+    return {name: [one["label"] for one in found] for name, found in result.groups.items()}
 
 
 def test_memories_of_several_agents_stand_in_one_order(
@@ -39,7 +39,7 @@ def test_agents_and_what_waits_are_found_by_name(ada: Agent, actor: Principal, a
 def test_id_leads_to_its_page(ada: Agent, actor: Principal, alice: User) -> None:
     fact = make_fact(ada, "The lamp is lit at six.", actor)
     page = browser(alice).get(SEARCH, {"q": f" {fact.pk} "})
-    assert [one.url for one in page.context["result"].groups["By id"]] == [fact.get_absolute_url()]
+    assert [one["url"] for one in page.context["result"].groups["By id"]] == [fact.get_absolute_url()]
     assert "By id" not in groups(alice, str(uuid4()))
 
 

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.urls import reverse
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
@@ -22,9 +20,9 @@ from context.services.agent_settings import (
     settings_restore,
     settings_update,
 )
-from identity.models import Persona
+from identity.models import Agent, Persona
 from identity.policy.sections import MAX_REASON_CHARACTERS
-from identity.selectors import agent_get
+from identity.principal import Principal
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
 from memory.models import EventKind, Fact
 from memory.policy import KNOWN_CATEGORIES
@@ -38,71 +36,58 @@ from memory.policy.autonomy import (
 )
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
-from nousweb.console.common.section_labels import PROMPT_SECTIONS
-from nousweb.console.common.view_helpers import form_refuse, principal_of
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.console.common.memory_types import PROMPT_SECTIONS
+from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, form_page
+from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 VERSIONS_SHOWN = 50
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_context_settings(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(CHANGE, methods=FORM)
+def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Budgets, contested facts, attention budget, short-term search, profile and language of an agent, and the history
     of their changes."""
-    by = principal_of(request)
-    by.require(CHANGE)
-    agent = agent_get(slug, by)
     data = request.POST if request.method == "POST" else None
     current = settings_get(agent=agent, by=by)
     of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
     categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
     form = AgentSettingsForm(data, settings=current, categories=categories)
-    refusal = ""
-    if data is not None and form.is_valid():
-        try:
-            given = form.cleaned_data
-            settings_update(
-                agent=agent, **form.values(), base_version=given["base_version"], reason=given["reason"], by=by
-            )
-        except Invalid as error:
-            form_refuse(form, error)
-        except Conflict as error:
-            refusal = error.detail
-        else:
-            messages.success(request, "The settings were saved. They apply from the next prompt on.")
-            return redirect("agent_context_settings", slug=agent.slug)
     history = settings_history(agent=agent, by=by)
     older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
     rows = [
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
     ]
-    context: dict[str, Any] = {
-        "agent": agent,
-        "form": form,
-        "current": current,
-        "language": LANGUAGES[language_used(agent)].name,
-        "rows": rows,
-        "refusal": refusal,
-    }
-    status = 409 if refusal else 422 if form.errors else 200
-    return render(request, "context/agent_settings.html", context, status=status)
+    return form_page(
+        request,
+        "context/agent_settings.html",
+        form,
+        lambda given: settings_update(
+            agent=agent, **form.values(), base_version=given["base_version"], reason=given["reason"], by=by
+        ),
+        done="The settings were saved. They apply from the next prompt on.",
+        back=reverse("agent_context_settings", args=[agent.slug]),
+        context={
+            "agent": agent,
+            "current": current,
+            "language": LANGUAGES[language_used(agent)].name,
+            "rows": rows,
+        },
+        conflict="refusal",
+    )
 
 
-@require_POST
-def agent_context_settings_restore(request: HttpRequest, slug: str, version: int) -> HttpResponse:
+@agent_page(CHANGE, methods=POST)
+def agent_context_settings_restore(request: HttpRequest, by: Principal, agent: Agent, version: int) -> HttpResponse:
     """Restore the settings of an earlier version."""
-    by = principal_of(request)
-    by.require(CHANGE)
-    agent = agent_get(slug, by)
-    try:
-        settings_restore(agent=agent, version=version, by=by)
-    except (Invalid, NotFound) as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, f"The settings of version {version} were restored.")
-    return redirect("agent_context_settings", slug=agent.slug)
+    return act(
+        request,
+        lambda: settings_restore(agent=agent, version=version, by=by),
+        reverse("agent_context_settings", args=[agent.slug]),
+        f"The settings of version {version} were restored.",
+        refusals=(Invalid, NotFound),
+    )
 
 
 def _words(settings: AgentSettings) -> str:

@@ -14,7 +14,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.context_record import ContextRecord
@@ -23,7 +22,6 @@ from context.history.behaviour_bisect import (
     BehaviourBisect,
     Difference,
     Event,
-    ItemDifference,
     context_bisect,
 )
 from context.models import ASSEMBLE, VIEW_RUN, ContextProfile, ContextRun
@@ -31,12 +29,10 @@ from context.selectors import run_get
 from context.services.context import context_replay
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
-from identity.selectors import agent_get
 from identity.services.change_feed import kinds_of
-from nousweb.console.common.change_kinds import kind_title
-from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import layout_of, principal_of, refused_on
-from nousweb.console.context.forms import DateTimeInput
+from memory.selectors.filters import MomentInput
+from nousweb.console.common.object_links import kind_title, object_url
+from nousweb.console.common.view_helpers import agent_page, layout_of, refused_on, uuid_of
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
 from nousweb.lib import clock
@@ -163,15 +159,6 @@ NOW = "now"
 RUNS_TO_CHOOSE = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side: a prompt as it was sent, or that of the same request now."""
-
-    shown: PromptView
-    title: str
-    run: ContextRun
-
-
 class SideForm(forms.Form):
     """A side: a run's id, or "now" for the other side's request asked now; frame, profile or date make it a replay."""
 
@@ -185,7 +172,7 @@ class SideForm(forms.Form):
         required=False, choices=[("", "As it was"), *((key, frame.label) for key, frame in FRAMES.items())]
     )
     profile = forms.ChoiceField(required=False)
-    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=DateTimeInput())
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
 
     def __init__(self, *args: Any, profiles: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -203,13 +190,9 @@ class SideForm(forms.Form):
         return {name: given[name] for name in ("frame", "profile", "as_of") if given[name]}
 
 
-@require_safe
-def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(VIEW_RUN, ASSEMBLE)
+def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The difference from ?a= to ?b= in the prompts and in the memories behind them. Leaves no trace."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     profiles = list(ContextProfile.objects.values_list("slug", "name")[:200])
     asked = bool(request.GET.get("a") or request.GET.get("b"))
     data = {**{name: request.GET[name] for name in request.GET}}
@@ -234,14 +217,14 @@ def agent_context_compare(request: HttpRequest, slug: str) -> HttpResponse:
             context |= {
                 "a": a,
                 "b": b,
-                "comparison": compare_runs(slug, a.shown.record, b.shown.record),
+                "comparison": compare_runs(agent.slug, a["shown"].record, b["shown"].record),
                 "sides": [("A", a), ("B", b)],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
     return render(request, "context/compare_runs.html", context, status=status)
 
 
-def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> tuple[Side, Side]:
+def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[str, Any]]:
     names = [a.cleaned_data["run"].strip(), b.cleaned_data["run"].strip()]
     if names == [NOW, NOW]:
         raise Invalid("One side must be a logged run.", field="a")
@@ -249,25 +232,27 @@ def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> tuple[Side,
     first, second = runs[0] or runs[1], runs[1] or runs[0]
     assert first is not None  # noqa: S101
     assert second is not None  # noqa: S101
-    return _side(first, by, a, names[0] == NOW), _side(second, by, b, names[1] == NOW)
+    return [_side(first, by, a, names[0] == NOW), _side(second, by, b, names[1] == NOW)]
 
 
 def _key(name: str) -> UUID:
-    try:
-        return UUID(name)
-    except ValueError as error:
-        raise NotFound(f"There is no run {name[:60]!r}.") from error
+    if not (key := uuid_of(name)):
+        raise NotFound(f"There is no run {name[:60]!r}.")
+    return key
 
 
-def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> Side:
+def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str, Any]:
+    """One side: a prompt as it was sent, or that of the same request now."""
     changes = form.changes
     if not now and not changes:
-        return Side(PromptView(run.agent.slug, ContextRecord.of_run(run)), f"sent {_moment(run.created_at)}", run)
-    shown = PromptView(run.agent.slug, context_replay(run=run, by=by, **changes))
-    words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
-    if "as_of" in changes:
-        words.append(f"as of {_moment(changes['as_of'])}")
-    return Side(shown, ", ".join(["assembled now", *words]), run)
+        record, title = ContextRecord.of_run(run), f"sent {_moment(run.created_at)}"
+    else:
+        record = context_replay(run=run, by=by, **changes)
+        words = [f"{name} {value}" for name, value in changes.items() if name != "as_of"]
+        if "as_of" in changes:
+            words.append(f"as of {_moment(changes['as_of'])}")
+        title = ", ".join(["assembled now", *words])
+    return {"shown": PromptView(run.agent.slug, record), "title": title, "run": run}
 
 
 def _moment(moment: datetime) -> str:
@@ -278,56 +263,13 @@ CHANGE_BADGES = {"added": ("added", "came"), "removed": ("removed", "went"), "te
 
 
 class SpanForm(forms.Form):
-    since = forms.DateTimeField(label="From (UTC)", widget=DateTimeInput())
-    until = forms.DateTimeField(label="To (UTC)", required=False, widget=DateTimeInput(), help_text="Empty means now.")
+    since = forms.DateTimeField(label="From (UTC)", widget=MomentInput())
+    until = forms.DateTimeField(label="To (UTC)", required=False, widget=MomentInput(), help_text="Empty means now.")
 
 
-@dataclass(frozen=True, slots=True)
-class EventView:
-    """One change as a sentence: the action, the author, and the page of its object."""
-
-    words: str
-    url: str
-    by: str
-    approved_by: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ItemView:
-    """One item that differs, with its badge and its page."""
-
-    item: ItemDifference
-    kind: str
-    word: str
-    url: str
-
-    diff: TextDiff | None = None
-
-    @property
-    def text(self) -> str:
-        """The text of an item that was added or removed."""
-        return self.item.after or self.item.before
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceView:
-    """One difference with its changes in words and its items."""
-
-    difference: Difference
-    events: list[EventView]
-    items: list[ItemView]
-    is_forgotten: bool
-    compare_url: str
-
-
-@require_safe
-def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@agent_page(VIEW_RUN, ASSEMBLE)
+def agent_context_bisect(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """The changes between ?since= and ?until= that made a difference to this run's prompt. Leaves no trace."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     run = run_get(agent, by, pk)
     asked = "since" in request.GET
     initial = {"since": run.created_at - timedelta(days=7), "until": None}
@@ -340,7 +282,7 @@ def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
             context |= {
                 "bisect": bisect,
                 "differences": [_difference(one, bisect, agent, by, run.pk) for one in bisect.differences],
-                "items": _items(bisect.items, slug),
+                "items": _items(bisect.items, agent.slug),
             }
     status = 422 if asked and form.errors else 200
     return render(request, "context/behaviour_bisect.html", context, status=status)
@@ -348,30 +290,31 @@ def agent_context_bisect(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
 
 def _difference(
     difference: Difference, bisect: BehaviourBisect, agent: Agent, by: Principal, run: UUID
-) -> DifferenceView:
+) -> dict[str, Any]:
+    """One difference with its changes in words and its items."""
     known = kinds_of(by)
     sides = {"a": run, "b": run, "a_as_of": _given_moment(difference.since), "b_as_of": _given_moment(difference.until)}
-    return DifferenceView(
-        difference,
-        [_event(event, by, known) for event in difference.events],
-        _items(difference.items, agent.slug),
-        difference.since < bisect.known_since,
-        f"{reverse('agent_context_compare', args=[agent.slug])}?{urlencode(sides)}",
-    )
+    return {
+        "difference": difference,
+        "events": [_event(event, by, known) for event in difference.events],
+        "items": _items(difference.items, agent.slug),
+        "is_forgotten": difference.since < bisect.known_since,
+        "compare_url": f"{reverse('agent_context_compare', args=[agent.slug])}?{urlencode(sides)}",
+    }
 
 
-def _event(event: Event, by: Principal, known: frozenset[str]) -> EventView:
+def _event(event: Event, by: Principal, known: frozenset[str]) -> dict[str, Any]:
     """The view of a change; only its existence if this person may not see it."""
+    shown = {"words": kind_title(event.kind), "url": _page(event, by), "by": event.author_name, "at": event.at}
     if event.kind == PROFILE_KIND:
-        return EventView("Profile updated", _page(event, by), event.author_name, "", event.at)
+        return shown | {"words": "Profile updated"}
     if event.kind not in known:
-        return EventView("A change that you cannot view", "", "", "", event.at)
-    approved_by = ""
+        return {"words": "A change that you cannot view", "at": event.at}
     if event.object_type == "identityversion":
         proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()
-        reviewer = proposal.reviewer_name if proposal else ""
-        approved_by = reviewer if reviewer != event.author_name else ""
-    return EventView(kind_title(event.kind), _page(event, by), event.author_name, approved_by, event.at)
+        if proposal and proposal.reviewer_name != event.author_name:
+            shown["approved_by"] = proposal.reviewer_name
+    return shown
 
 
 def _page(event: Event, by: Principal) -> str:
@@ -380,14 +323,17 @@ def _page(event: Event, by: Principal) -> str:
     return object_url(event.object_type, event.object_id, by) or ""
 
 
-def _items(items: Any, slug: str) -> list[ItemView]:
+def _items(items: Any, slug: str) -> list[dict[str, Any]]:
+    """The items that differ, each with its badge and its page; `text` is that of one that came or went."""
     return [
-        ItemView(
-            item,
-            *CHANGE_BADGES[item.change],
-            memory_item_url(slug, item.type, item.id),
-            diff_texts(item.before, item.after) if item.change == "text" else None,
-        )
+        {
+            "item": item,
+            "kind": CHANGE_BADGES[item.change][0],
+            "word": CHANGE_BADGES[item.change][1],
+            "url": memory_item_url(slug, item.type, item.id),
+            "diff": diff_texts(item.before, item.after) if item.change == "text" else None,
+            "text": item.after or item.before,
+        }
         for item in items
     ]
 

@@ -3,22 +3,21 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+import django_filters
 from django import forms
 from django.conf import settings
-from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.context_record import ContextRecord
@@ -27,22 +26,30 @@ from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.feedback.reference_detector import REFERENCED_AT, references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
-from context.selectors import PromptStep, prompt_step, run_get, session_place
+from context.selectors import prompt_step, run_get, session_place
 from context.services.context import context_outcome, memories_shown
+from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
 from identity.selectors import agent_get
-from identity.selectors.filters import DateInput
+from identity.selectors.filters import DateInput, ListFilter
 from identity.services.personal_settings import demo_tour_look
 from memory.selectors.memory_expansion import Relation
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
-from nousweb.console.common.list_page import ListPage
-from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.common.list_page import (
+    ListExport,
+    ListPage,
+    export_format,
+    keyset_rows,
+    list_export,
+    query_without,
+    request_page,
+)
+from nousweb.console.common.view_helpers import POST, act, agent_page, page
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links
 from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import NotFound
 from nousweb.lib.token_estimate import estimate_tokens
 
 RELATIONS: Mapping[Relation, str] = {
@@ -56,42 +63,31 @@ RELATIONS: Mapping[Relation, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RecalledItem:
-    """One returned memory; `note` is its score, or its relation to the expanded memory."""
-
-    url: str
-    text: str
-    type: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecallRow:
-    """One recall: its request, time and results."""
-
-    asked: str
-    at: datetime
-    by: str
-    expands: bool
-    items: list[RecalledItem]
-
-
-def recall_rows(slug: str, run: ContextRun) -> list[RecallRow]:
+def recall_rows(slug: str, run: ContextRun) -> list[dict[str, Any]]:
     """The recalls of a run in the order in which they were made."""
     return [_row(slug, recall) for recall in run.recalls.all()]
 
 
-def _row(slug: str, recall: ContextRecall) -> RecallRow:
+def _row(slug: str, recall: ContextRecall) -> dict[str, Any]:
+    """One recall: its request, time and results; the note of a result is its score, or its relation to the expanded
+    memory."""
     expands = recall.action == ContextRecall.Action.EXPAND
     items = [
-        RecalledItem(
-            memory_item_url(slug, item["type"], item["id"]), item["text"], MEMORY_TYPES[item["type"]].name, _note(item)
-        )
+        {
+            "url": memory_item_url(slug, item["type"], item["id"]),
+            "text": item["text"],
+            "type": MEMORY_TYPES[item["type"]].name,
+            "note": _note(item),
+        }
         for item in recall.items
     ]
-    asked = items[0].text if expands and items else str(recall.request.get("query", ""))
-    return RecallRow(asked, recall.created_at, recall.principal_name, expands, items[1:] if expands else items)
+    return {
+        "asked": items[0]["text"] if expands and items else str(recall.request.get("query", "")),
+        "at": recall.created_at,
+        "by": recall.principal_name,
+        "expands": expands,
+        "items": items[1:] if expands else items,
+    }
 
 
 def _note(item: Mapping[str, Any]) -> str:
@@ -150,53 +146,32 @@ def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return joined
 
 
-OUTCOMES = [("", "Any outcome"), ("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
+OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 
 
-class RunFilterForm(forms.Form):
+def _profiles() -> list[tuple[str, str]]:
+    return list(ContextProfile.objects.values_list("slug", "name")[:200])
+
+
+class RunFilter(ListFilter):
     """Filters of the list of logged runs."""
 
-    q = forms.CharField(required=False, label="Words in the input", max_length=200)
-    frame = forms.ChoiceField(
-        required=False, choices=[("", "Any frame"), *((key, frame.label) for key, frame in FRAMES.items())]
+    q = django_filters.CharFilter(field_name="input", lookup_expr="icontains", label="Words in the input")
+    frame = django_filters.ChoiceFilter(
+        choices=[(key, frame.label) for key, frame in FRAMES.items()], empty_label="Any frame"
     )
-    profile = forms.ChoiceField(required=False)
-    session = forms.CharField(required=False, max_length=200)
-    outcome = forms.ChoiceField(required=False, choices=OUTCOMES)
-    since = forms.DateField(required=False, label="From", widget=DateInput())
-    until = forms.DateField(required=False, label="To", widget=DateInput())
-    min_tokens = forms.IntegerField(required=False, min_value=0, max_value=10**6, label="Minimum tokens")
-    fingerprint = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)
+    profile = django_filters.ChoiceFilter(choices=_profiles, empty_label="Any profile")
+    session = django_filters.CharFilter(field_name="session_id", label="Session")
+    outcome = django_filters.ChoiceFilter(choices=OUTCOMES, method="filter_outcome", empty_label="Any outcome")
+    since = django_filters.DateFilter(field_name="created_at", lookup_expr="date__gte", label="From", widget=DateInput)
+    until = django_filters.DateFilter(field_name="created_at", lookup_expr="date__lte", label="To", widget=DateInput)
+    min_tokens = django_filters.NumberFilter(
+        field_name="tokens", lookup_expr="gte", min_value=0, max_value=10**6, label="Minimum tokens"
+    )
+    fingerprint = django_filters.CharFilter(field_name="fingerprint_id", widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        slugs = ContextProfile.objects.values_list("slug", "name")[:200]
-        self.fields["profile"] = forms.ChoiceField(
-            required=False, choices=[("", "Any profile"), *slugs], label="Profile"
-        )
-
-    def apply(self, runs: QuerySet[ContextRun]) -> QuerySet[ContextRun]:
-        """The runs that pass; none while a filter cannot be read."""
-        if not self.is_valid():
-            return runs.none()
-        given = self.cleaned_data
-        exact = {"frame": "frame", "profile": "profile", "session": "session_id", "fingerprint": "fingerprint_id"}
-        runs = runs.filter(**{column: given[name] for name, column in exact.items() if given[name]})
-        if given["outcome"]:
-            runs = runs.filter(outcome="" if given["outcome"] == "none" else given["outcome"])
-        if given["since"]:
-            runs = runs.filter(created_at__date__gte=given["since"])
-        if given["until"]:
-            runs = runs.filter(created_at__date__lte=given["until"])
-        if given["min_tokens"]:
-            runs = runs.filter(tokens__gte=given["min_tokens"])
-        if given["q"]:
-            runs = runs.filter(input__icontains=given["q"])
-        return runs
-
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self.is_valid() and any(self.cleaned_data.values()))
+    def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
+        return queryset.filter(outcome="" if value == "none" else value)
 
 
 SHOWN_COLUMNS = (
@@ -212,32 +187,25 @@ LIST = ListPage(
 )
 
 
-@require_safe
-def agent_context_runs(request: HttpRequest, slug: str) -> HttpResponseBase:
+@agent_page(VIEW_RUN)
+def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The prompts that were sent, latest first."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    agent = agent_get(slug, by)
-    form = RunFilterForm(request.GET)
-    found = form.apply(ContextRun.objects.visible_to(by).filter(agent=agent)).only(*SHOWN_COLUMNS)
-    if export_format(request) and form.is_valid():
-        rows = keyset_rows(found.only(*SHOWN_COLUMNS, "input"), "created_at")
+    found = RunFilter(request.GET, queryset=ContextRun.objects.visible_to(by).filter(agent=agent))
+    if export_format(request) and found.form.is_valid():
+        rows = keyset_rows(found.qs.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
-    page = LIST.page(request, found.annotate(beginning=Left("input", 160)))
-    context = {"agent": agent, **LIST.context(request, page, form, form.is_filtered)}
+    page = LIST.page(request, found.results.only(*SHOWN_COLUMNS).annotate(beginning=Left("input", 160)))
+    context = {"agent": agent, **LIST.context(request, page, found.form, found.is_filtered)}
     return render(request, "context/context_runs.html", context)
 
 
-@require_safe
-def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@agent_page(VIEW_RUN)
+def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """The prompt of one logged run, from its stored structure."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    agent = agent_get(slug, by)
     run = run_get(agent, by, pk)
     prefetch_related_objects([run], "recalls")
     record = ContextRecord.of_run(run)
-    shown = PromptView(slug, record, contested_links(record, agent, by))
+    shown = PromptView(agent.slug, record, contested_links(record, agent, by))
     sort = request.GET.get("sort", "")
     verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"
@@ -270,12 +238,12 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
                 "words": words,
                 "words_query": f"&{urlencode({'q': words})}" if words else "",
                 "query": query_without(request, "sort"),
-                "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
+                "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
                 "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer_pieces(run, [use for use in ranked if use.referenced]) if run.response else [],
-            "recalls": recall_rows(slug, run),
+            "recalls": recall_rows(agent.slug, run),
             "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
             "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             "referenced_at": REFERENCED_AT,
@@ -286,30 +254,25 @@ def agent_context_run(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     )
 
 
-@require_POST
-def agent_context_outcome(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@page(REPORT, methods=POST)
+def agent_context_outcome(request: HttpRequest, by: Principal, slug: str, pk: UUID) -> HttpResponse:
     """A person's judgement of the outcome of the prompt's task."""
-    by = principal_of(request)
-    by.require(REPORT)
     run = run_get(agent_get(slug, by), by, pk)
-    try:
-        context_outcome(run=run, outcome=request.POST.get("outcome", ""), note=request.POST.get("note", ""), by=by)
-    except Invalid as error:
-        messages.error(request, error.detail)
-    else:
-        messages.success(request, "The outcome was saved.")
-    return redirect("agent_context_run", slug=slug, pk=pk)
+    outcome, note = request.POST.get("outcome", ""), request.POST.get("note", "")
+    return act(
+        request,
+        lambda: context_outcome(run=run, outcome=outcome, note=note, by=by),
+        run,
+        "The outcome was saved.",
+    )
 
 
 PERIODS = {"": "Whole log", "1": "Last day", "7": "Last 7 days", "30": "Last 30 days"}
 
 
-@require_safe
-def agent_context_fingerprints(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(VIEW_RUN)
+def agent_context_fingerprints(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Runs, outcomes and tokens by fingerprint, over the period that ?days= names."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    agent = agent_get(slug, by)
     days = request.GET.get("days", "")
     days = days if days in PERIODS else ""
     since = clock.now() - timedelta(days=int(days)) if days else None
@@ -339,24 +302,12 @@ SESSION_COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """One run, the run before it in the session, and how its prompt differs from that one's."""
-
-    run: ContextRun
-    previous: ContextRun | None
-    step: PromptStep | None
-
-
-@require_safe
-def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(VIEW_RUN)
+def agent_context_session(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The timeline of the session that ?session= names. Raises NotFound where none of its runs is kept."""
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    agent = agent_get(slug, by)
     session = request.GET.get("session", "")
     if not session:
-        return redirect("agent_context_runs", slug=slug)
+        return redirect("agent_context_runs", slug=agent.slug)
     runs = ContextRun.objects.visible_to(by).filter(agent=agent, session_id=session)
     # Prompts of one persona are no steps of the other's.
     personas = list(runs.order_by("persona").values_list("persona", flat=True).distinct())
@@ -368,9 +319,11 @@ def agent_context_session(request: HttpRequest, slug: str) -> HttpResponse:
     runs = runs.annotate(beginning=Left("input", 400), answer=Left("response", 400), answer_length=Length("response"))
     page = request_page(request, runs, "created_at", latest_first=False, size=RUNS_PER_PAGE)
     first = session_place(page.rows[0], by).previous if page.rows else None
-    rows = []
-    for previous, run in zip([first, *page.rows], page.rows, strict=False):
-        rows.append(TimelineRow(run, previous, prompt_step(previous, run) if previous else None))
+    # Each with the run before it, and how its prompt differs from that one's.
+    rows = [
+        {"run": run, "previous": previous, "step": prompt_step(previous, run) if previous else None}
+        for previous, run in zip([first, *page.rows], page.rows, strict=False)
+    ]
     return render(
         request,
         "context/session.html",

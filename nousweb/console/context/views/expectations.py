@@ -2,7 +2,6 @@
 candidate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_POST
 
 from context.expectations.evaluation import targets_load
 from context.expectations.policy import ADD, CHANGE, RUN
@@ -41,10 +39,9 @@ from memory.models import EVERYTHING, ItemType
 from memory.persona import VIEWS, persona_memory
 from memory.search import SearchRequest, search
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.list_export import ListExport, export_format, key_rows, list_export
-from nousweb.console.common.list_page import ListPage
+from nousweb.console.common.list_page import ListExport, ListPage, export_format, key_rows, list_export
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_refuse, page, uuid_of
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
@@ -100,37 +97,9 @@ FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "file
 """Fields of the service by those of the form, where they differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class CauseView:
-    """The change that led to a state: its description, page, author and time."""
-
-    words: str
-    url: str
-    by: str
-    at: datetime | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationRow:
-    """An expectation with its last result, and its target in words with a link."""
-
-    one: Expectation
-    result: ExpectationResult | None
-    text: str
-    url: str
-    cause: CauseView | None
-
-    @property
-    def state(self) -> str:
-        return state_of(self.one)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
+@agent_page(methods=FORM)
+def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The list, those that fail first, and the form for one by hand."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
     found = list(expectations_of(agent, by))
     form = ExpectationForm(request.POST or None, subconscious=by.may(VIEW_SUBCONSCIOUS))
     if request.method == "POST":
@@ -171,10 +140,9 @@ def agent_expectations(request: HttpRequest, slug: str) -> HttpResponseBase:
     return render(request, "context/expectations.html", shown, status=422 if form.errors else 200)
 
 
-@require_POST
-def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
+@page(methods=POST)
+def agent_expectations_check(request: HttpRequest, by: Principal, slug: str) -> HttpResponse:
     """Check all of them now."""
-    by = principal_of(request)
     found = expectations_verify(agent=agent_get(slug, by), by=by)
     totals = expectation_totals(found)
     message = f"Checked {totals.total}: {totals.passed} passed, {totals.failed} failed"
@@ -184,11 +152,9 @@ def agent_expectations_check(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("agent_expectations", slug=slug)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@agent_page(methods=FORM)
+def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """One expectation with the history of its checks; its forms edit, check, retire and restore it."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
     one = expectation_get(agent, by, pk)
     form = ExpectationForm(initial=expectation_values(one), subconscious=False)
     if request.method == "POST":
@@ -203,7 +169,7 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
         "agent": agent,
         "row": _rows(agent, [one], by)[0],
         "results": [(result, _cause(result, agent, by)) for result in results],
-        "inspector_url": f"{reverse('agent_context', args=[slug])}?{query}" if len(query) < 4_000 else "",
+        "inspector_url": f"{reverse('agent_context', args=[agent.slug])}?{query}" if len(query) < 4_000 else "",
         "form": form,
         "made": "made" in request.GET and one.active,
         "may_change": by.may(CHANGE),
@@ -212,13 +178,10 @@ def agent_expectation(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse
     return render(request, "context/expectation.html", shown, status=422 if form.errors else 200)
 
 
-@require_POST
-def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ADD, methods=POST)
+def agent_expectation_demand(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Create an expectation by one click: the requirement that `demand` names ("present fact <id>") for the request of
     `run`, or for the input of the inspector's form."""
-    by = principal_of(request)
-    by.require(ADD)
-    agent = agent_get(slug, by)
     try:
         one = _demanded(request, agent, by)
     except (Invalid, Conflict) as error:
@@ -230,11 +193,9 @@ def agent_expectation_demand(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect(f"{one.get_absolute_url()}?made=1")
 
 
-@require_POST
-def agent_expectation_undo(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@page(CHANGE, methods=POST)
+def agent_expectation_undo(request: HttpRequest, by: Principal, slug: str, pk: UUID) -> HttpResponse:
     """Take back what one click wrote: it is retired."""
-    by = principal_of(request)
-    by.require(CHANGE)
     one = expectation_retire(expectation=expectation_get(agent_get(slug, by), by, pk), by=by, reason="Undone.")
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "context/_expectation_made.html", {"one": one, "undone": True})
@@ -261,10 +222,9 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
     requirement, item_type, item_id = [*request.POST.get("demand", "").split(" ", 2), "", "", ""][:3]
     persona: str | None = None
     if run_id := request.POST.get("run", ""):
-        try:
-            run = run_get(agent, by, UUID(run_id))
-        except ValueError as error:
-            raise NotFound("There is no such run.") from error
+        if not (key := uuid_of(run_id)):
+            raise NotFound("There is no such run.")
+        run = run_get(agent, by, key)
         asked, persona = request_of_run(run, run.persona), run.persona
     else:
         form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
@@ -318,31 +278,39 @@ def _act(action: str, form: ExpectationForm, one: Expectation, by: Principal) ->
     return ""
 
 
-def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[ExpectationRow]:
-    """The expectations with the memories that they name, read by persona."""
-    rows: list[ExpectationRow] = []
+def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dict[str, Any]]:
+    """The expectations with their last results and the memories that they name, read by persona."""
+    rows: dict[UUID, dict[str, Any]] = {}
     for persona in Persona.values:
         own = [one for one in found if one.persona == persona]
         targets = targets_load(VIEWS[persona](agent), own)
         for one in own:
             target = targets.get((one.item_type, one.item_id))
-            url = memory_item_url(agent.slug, one.item_type, one.item_id) if target else ""
             result = result_of(one)
-            cause = _cause(result, agent, by) if result else None
-            rows.append(ExpectationRow(one, result, target.content if target else "", url, cause))
-    order = {one.pk: place for place, one in enumerate(found)}
-    return sorted(rows, key=lambda row: order[row.one.pk])
+            rows[one.pk] = {
+                "one": one,
+                "result": result,
+                "text": target.content if target else "",
+                "url": memory_item_url(agent.slug, one.item_type, one.item_id) if target else "",
+                "cause": _cause(result, agent, by) if result else None,
+                "state": state_of(one),
+            }
+    return [rows[one.pk] for one in found]
 
 
-def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> CauseView | None:
+def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:
+    """The change that led to a state: its description, page, author and time."""
     cause = result.cause
     if not cause:
         return None
     if not cause.get("kind"):
-        return CauseView("", "", "", None, str(cause.get("note", "")))
-    words = str(cause["kind"]).replace(".", " ")
-    url = _cause_url(str(cause["object_type"]), str(cause["object_id"]), agent, by)
-    return CauseView(words, url, str(cause.get("by", "")), datetime.fromisoformat(cause["at"]), "")
+        return {"note": str(cause.get("note", ""))}
+    return {
+        "words": str(cause["kind"]).replace(".", " "),
+        "url": _cause_url(str(cause["object_type"]), str(cause["object_id"]), agent, by),
+        "by": str(cause.get("by", "")),
+        "at": datetime.fromisoformat(cause["at"]),
+    }
 
 
 def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) -> str:

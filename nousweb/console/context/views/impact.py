@@ -8,12 +8,10 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from context.engine.overrides import Overrides
-from context.expectations.check_runner import ImpactCheck
 from context.models import ASSEMBLE, VIEW_RUN
 from context.what_if.change_overrides import (
     bulk_invalidation_overrides,
@@ -30,13 +28,12 @@ from context.what_if.impact import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, impact_o
 from identity.models import Agent, ChangeProposal, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors import agent_get
 from memory.models import Fact, MemoryReview, scope_label
 from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common.view_helpers import MAX_SELECTED, layout_of, principal_of
+from nousweb.console.common.view_helpers import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -54,19 +51,8 @@ class ImpactScenario:
     refused: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPair:
-    """The prompt for one input without a change and with it."""
-
-    question: str
-    before: str
-    after: str
-    tokens_before: int
-    tokens_after: int
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_context_impact(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(VIEW_RUN, ASSEMBLE, methods=FORM)
+def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The impact of ?proposal=, ?fact= (with ?content= for its replacement, or ?category= and other metadata),
     ?question= with ?answer=, or ?censor= and ?pattern=.
 
@@ -75,10 +61,6 @@ def agent_context_impact(request: HttpRequest, slug: str) -> HttpResponse:
     one. A form sends its fields by POST, since a text may be longer than an address. Nothing is written either
     way.
     """
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     fields = request.GET.copy()
     fields.update(request.POST)
     scenario = _scenario(fields, agent, by)
@@ -87,11 +69,16 @@ def agent_context_impact(request: HttpRequest, slug: str) -> HttpResponse:
     context = _context(agent, scenario, fields.urlencode())
     if run := request.GET.get("run"):
         row = impact_of_run(agent=agent, run_id=_uuid(run, "run"), overrides=scenario.overrides, by=by)
-        prompts = PromptPair(row.run.input, row.before, row.after, row.tokens_before, row.tokens_after)
-        return _pair(request, context, prompts)
+        prompts = {"tokens_before": row.tokens_before, "tokens_after": row.tokens_after, "question": row.run.input}
+        return _pair(request, context | {"prompts": prompts}, row.before, row.after)
     if key := request.GET.get("expectation"):
         check = impact_of_expectation(agent=agent, key=_uuid(key, "expectation"), overrides=scenario.overrides, by=by)
-        return _pair(request, {**context, "check": check}, _prompts_of(check))
+        before, after = check.before.record, check.after.record
+        if before is None or after is None:
+            raise NotFound("This expectation could not be checked.")
+        tokens = {"tokens_before": before.tokens, "tokens_after": after.tokens}
+        context |= {"check": check, "prompts": {**tokens, "question": check.expectation.input}}
+        return _pair(request, context, before.system_prompt, after.system_prompt)
     last = _count(request.GET.get("n", ""))
     impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
@@ -99,29 +86,18 @@ def agent_context_impact(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "context/_impact.html" if part else "context/impact.html", context)
 
 
-def _pair(request: HttpRequest, context: Mapping[str, Any], prompts: PromptPair) -> HttpResponse:
-    diff = diff_texts(prompts.before, prompts.after)
-    return render(
-        request, "context/impact_run.html", {**context, "prompts": prompts, "diff": diff, "layout": layout_of(request)}
-    )
+def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:
+    """The prompt for one input without a change and with it."""
+    diff = diff_texts(before, after)
+    return render(request, "context/impact_run.html", {**context, "diff": diff, "layout": layout_of(request)})
 
 
-def _prompts_of(check: ImpactCheck) -> PromptPair:
-    before, after = check.before.record, check.after.record
-    if before is None or after is None:
-        raise NotFound("This expectation could not be checked.")
-    return PromptPair(check.expectation.input, before.system_prompt, after.system_prompt, before.tokens, after.tokens)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def selected_impact(request: HttpRequest, of: str) -> HttpResponse:
+@page(VIEW_RUN, ASSEMBLE, methods=FORM)
+def selected_impact(request: HttpRequest, by: Principal, of: str) -> HttpResponse:
     """The impact of approving all selected proposals, or of resolving all selected reviews with one ?answer=.
 
     One replay for each agent concerned, all within the time limit of one replay. Nothing is written.
     """
-    by = principal_of(request)
-    by.require(VIEW_RUN)
-    by.require(ASSEMBLE)
     fields = request.GET.copy()
     fields.update(request.POST)
     name, by_agent = _selected(of, fields, by)
@@ -237,9 +213,7 @@ def _scenario(fields: QueryDict, agent: Agent, by: Principal) -> ImpactScenario:
         by.require("memory.view_censor", agent)
         censor = None
         if "censor" in fields:
-            censor = view.censors.filter(pk=_uuid(fields.get("censor", ""), "censor")).first()
-            if censor is None:
-                raise NotFound("There is no such censor.")
+            censor = get_object_or_404(view.censors, pk=_uuid(fields.get("censor", ""), "censor"))
         pattern, severity = fields.get("pattern", "").strip(), fields.get("severity", "")
         if censor and fields.get("form") and "active" not in fields:
             # A form omits a box that is not ticked.
@@ -300,10 +274,9 @@ def _uuids(values: Sequence[str], field: str) -> list[UUID]:
 
 
 def _uuid(value: str, field: str) -> UUID:
-    try:
-        return UUID(value)
-    except ValueError as error:
-        raise NotFound(f"There is no {field} {value[:60]!r}.") from error
+    if not (key := uuid_of(value)):
+        raise NotFound(f"There is no {field} {value[:60]!r}.")
+    return key
 
 
 def _count(value: str) -> int:

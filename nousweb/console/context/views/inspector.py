@@ -3,7 +3,6 @@ the memories that a prompt shows."""
 
 from typing import Any
 from urllib.parse import parse_qsl, quote
-from uuid import UUID
 
 from django import forms
 from django.conf import settings
@@ -13,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from context.engine.retrieval.fixed_sections import pins_of
 from context.expectations.policy import ADD
@@ -25,14 +23,13 @@ from context.services.prompt_token_counts import CountFailed, counts_exactly, to
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors import agent_get
 from memory.models import Fact, SearchItem
 from memory.persona import PersonaMemory, persona_memory
 from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_refuse, principal_of, uuid_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
@@ -45,16 +42,13 @@ USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ASSEMBLE, methods=FORM)
+def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The prompt that the agent would get now, or at another time, or under another frame or profile.
 
     ?run= takes a logged run as the starting point. The form is sent by POST while it is edited, since a conversation
     may be longer than an address; the address follows it as long as it can.
     """
-    by = principal_of(request)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     fields: QueryDict = request.POST if request.method == "POST" else request.GET
     if "input" not in fields and "run" in fields:
         fields = _of_run(fields, agent, by)
@@ -76,8 +70,8 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
             "verdict": fields.get("verdict", ""),
             "query": query,
             "back_query": f"?back={quote(query, safe='')}" if query else "",
-            "demand_url": reverse("agent_expectation_demand", args=[slug]) if by.may(ADD) else "",
-            "count_url": reverse("agent_context_tokens", args=[slug]) if counts_exactly() else "",
+            "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
+            "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
         },
         "may_see_runs": by.may(VIEW_RUN),
     }
@@ -87,17 +81,14 @@ def agent_context(request: HttpRequest, slug: str) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "context/_inspector_result.html", context | {"oob": True})
         # Typing must not fill the history: the address of the state replaces the one before.
-        response["HX-Replace-Url"] = f"{reverse('agent_context', args=[slug])}?{query}" if query else "false"
+        response["HX-Replace-Url"] = f"{reverse('agent_context', args=[agent.slug])}?{query}" if query else "false"
         return response
     return render(request, "context/inspector.html", context)
 
 
-@require_POST
-def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ASSEMBLE, methods=POST)
+def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
-    by = principal_of(request)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
     shown = _preview(form, agent, by)
     if shown is None:
@@ -117,10 +108,8 @@ def agent_context_tokens(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
     """The form's values of a logged run, with all other values of the address."""
-    try:
-        key = UUID(str(fields["run"]))
-    except ValueError as error:
-        raise NotFound("There is no such run.") from error
+    if not (key := uuid_of(fields["run"])):
+        raise NotFound("There is no such run.")
     values = QueryDict(mutable=True)
     values.update({name: str(value) for name, value in inspector_values(run_get(agent, by, key)).items()})
     for name in fields:
@@ -162,19 +151,16 @@ class RecategoriseForm(forms.Form):
         self.fields["category"] = forms.ChoiceField(choices=[(name, name) for name in names], initial=current)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id: str) -> HttpResponse:
+@agent_page(ASSEMBLE, methods=FORM)
+def agent_context_item(request: HttpRequest, by: Principal, agent: Agent, item_type: str, item_id: str) -> HttpResponse:
     """Actions on a candidate. ?back= is the query of the preview that it came from."""
-    by = principal_of(request)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
     item_check(item_type, item_id)
     view = persona_memory(agent, by, persona)
     fact = view.facts.filter(pk=item_id).first() if item_type == "fact" else None
     text = fact.content if fact else memories_load(view, [(item_type, item_id)]).get((item_type, item_id), ("",))[0]
     if not text:
-        return _retired(request, view, slug, item_type, item_id)
+        return _retired(request, view, agent.slug, item_type, item_id)
     back = request.GET.get("back", "")[:MAX_ADDRESS_CHARACTERS]
     refusal = ""
     if request.method == "POST":
@@ -184,10 +170,10 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             refusal = error.detail
         else:
             messages.success(request, done)
-            here = reverse("agent_context_item", args=[slug, item_type, item_id])
+            here = reverse("agent_context_item", args=[agent.slug, item_type, item_id])
             return redirect(f"{here}?{urlencode({'back': back})}" if back else here)
     pin = ContextPin.objects.filter(agent=agent, item_type=item_type, item_id=item_id).first()
-    impact = reverse("agent_context_blast", args=[slug])
+    impact = reverse("agent_context_blast", args=[agent.slug])
     return render(
         request,
         "context/memory.html",
@@ -203,9 +189,9 @@ def agent_context_item(request: HttpRequest, slug: str, item_type: str, item_id:
             "may_change": bool(fact and by.may(CHANGE_FACT)),
             "asked": _asked(back) if by.may(ADD) else None,
             "form": RecategoriseForm(current=fact.category) if fact else None,
-            "memory_url": _own_page(slug, item_type, item_id, _persona(agent, item_type, item_id)),
+            "memory_url": _own_page(agent.slug, item_type, item_id, _persona(agent, item_type, item_id)),
             "impact_url": f"{impact}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
-            "again": f"{reverse('agent_context', args=[slug])}{'?' if back else ''}{back}",
+            "again": f"{reverse('agent_context', args=[agent.slug])}{'?' if back else ''}{back}",
             "back": back,
             "refusal": refusal,
         },
@@ -265,19 +251,16 @@ def _act(
     raise Invalid("Unknown action.", field="action")
 
 
-@require_safe
-def agent_context_pins(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ASSEMBLE)
+def agent_context_pins(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The pins of an agent."""
-    by = principal_of(request)
-    by.require(ASSEMBLE)
-    agent = agent_get(slug, by)
     view: PersonaMemory = persona_memory(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
     loaded = memories_load(view, sorted(pins_of(agent)))
     pins = [
         {
             "pin": pin,
             "text": loaded.get((pin.item_type, pin.item_id), ("",))[0],
-            "url": reverse("agent_context_item", args=[slug, pin.item_type, pin.item_id]),
+            "url": reverse("agent_context_item", args=[agent.slug, pin.item_type, pin.item_id]),
         }
         for pin in ContextPin.objects.filter(agent=agent)
     ]

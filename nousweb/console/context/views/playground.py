@@ -10,19 +10,16 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from context.engine.analysis.request import ContextRequest, Message
 from context.models import ContextProfile
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
-from identity.selectors import agent_get
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write
-from nousweb.console.context.presentation import CheckView, PromptView, contested_links
+from nousweb.console.context.presentation import PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
@@ -122,10 +119,10 @@ class TurnView:
     def entered(self) -> list[dict[str, Any]]:
         """The memories in the prompt, in its order, with the section of each."""
         return [
-            {"label": row.label, "text": piece.text.removeprefix("- "), "url": piece.url, "tokens": piece.tokens}
+            {**piece, "label": row["label"], "text": piece["text"].removeprefix("- ")}
             for row in self.shown.rows
-            for piece in row.pieces
-            if piece.type in MEMORY_TYPES
+            for piece in row["pieces"]
+            if piece["type"] in MEMORY_TYPES
         ]
 
     @property
@@ -138,20 +135,14 @@ class TurnView:
         return self.left_out[:LEFT_OUT_SHOWN]
 
     @property
-    def answer_check(self) -> CheckView | None:
+    def answer_check(self) -> dict[str, Any] | None:
         """The check of the answer, if there is one."""
-        check = self.turn.answer_check
-        return CheckView(self.shown.slug, check) if check else None
+        return check_view(self.shown.slug, self.turn.answer_check)
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_playground(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(TALK, methods=FORM, fresh=True)
+def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The conversation so far and the next message; the conversation travels with the form, so that none is stored."""
-    by = principal_of(request)
-    by.require(TALK)
-    agent = agent_get(slug, by)
-    by.require(TALK, agent)
     said: tuple[Message, ...] = ()
     last: TurnView | None = None
     if request.method == "POST":

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.urls import reverse
 
 from context.models import ContextProfile, ContextProfileVersion
 from context.services.profiles import (
@@ -21,8 +21,7 @@ from context.services.profiles import (
 )
 from identity.models import Agent
 from identity.principal import Principal
-from identity.selectors import agent_get
-from nousweb.console.common.view_helpers import form_refuse, principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_page, form_refuse, page
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -115,11 +114,9 @@ AGENTS_SHOWN = 200
 VERSIONS_SHOWN = 25
 
 
-@require_safe
-def context_profiles(request: HttpRequest) -> HttpResponse:
+@page(VIEW)
+def context_profiles(request: HttpRequest, by: Principal) -> HttpResponse:
     """All profiles with their versions and the agents they are in force for."""
-    by = principal_of(request)
-    by.require(VIEW)
     current = {
         version.profile_id: version for version in ContextProfileVersion.objects.filter(is_current=True).defer("values")
     }
@@ -131,11 +128,9 @@ def context_profiles(request: HttpRequest) -> HttpResponse:
     return render(request, "context/profiles.html", {"rows": rows})
 
 
-@require_safe
-def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
+@page(VIEW)
+def context_profile(request: HttpRequest, by: Principal, profile_slug: str) -> HttpResponse:
     """One profile: every effective value and its origin, and the agents that use it."""
-    by = principal_of(request)
-    by.require(VIEW)
     profile = profile_get(profile_slug)
     return render(
         request,
@@ -143,7 +138,15 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
         {
             "profile": profile,
             "version": profile.versions.filter(is_current=True).first(),
-            "rows": [_row(one) for one in effective_settings(profile)],
+            "rows": [
+                {
+                    "setting": SETTINGS[one.name],
+                    "value": setting_words(one.value),
+                    "origin": one.origin,
+                    "base": one.base,
+                }
+                for one in effective_settings(profile)
+            ],
             "agents": _users(by).get(profile.slug, []),
             "all_agents": list(Agent.objects.visible_to(by)[:AGENTS_SHOWN]),
             "heirs": list(profile.heirs.all()[:AGENTS_SHOWN]),
@@ -154,15 +157,13 @@ def context_profile(request: HttpRequest, profile_slug: str) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def context_profile_edit(request: HttpRequest, profile_slug: str) -> HttpResponse:
+@page(CHANGE, methods=FORM)
+def context_profile_edit(request: HttpRequest, by: Principal, profile_slug: str) -> HttpResponse:
     """A new version: the difference is shown before it can be saved."""
-    by = principal_of(request)
-    by.require(CHANGE)
     profile = profile_get(profile_slug)
     current = profile.versions.filter(is_current=True).first()
     values = current.values if current else {}
-    inherited = {one.name: one for one in _inherited(profile)}
+    inherited = {one.name: one for one in effective_settings(profile.base or ContextProfile())}
     data = request.POST if request.method == "POST" else None
     form = ProfileForm(data, initial=ProfileForm.initial_of(values), inherited=inherited)
     context: dict[str, Any] = {"profile": profile, "form": form, "version": current.version if current else 0}
@@ -187,39 +188,37 @@ def context_profile_edit(request: HttpRequest, profile_slug: str) -> HttpRespons
     return render(request, "context/profile_edit.html", context, status=status)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def context_profile_copy(request: HttpRequest, profile_slug: str) -> HttpResponse:
+@page(ADD, methods=FORM)
+def context_profile_copy(request: HttpRequest, by: Principal, profile_slug: str) -> HttpResponse:
     """A profile of one's own, that follows the original or starts from its values."""
-    by = principal_of(request)
-    by.require(ADD)
     original = profile_get(profile_slug)
-    form = ProfileCopyForm(
-        request.POST if request.method == "POST" else None, initial={"name": f"{original.name}, own"}
-    )
-    if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        values = {} if given["inherit"] else {one.name: one.value for one in effective_settings(original)}
-        with refused_on(form, "slug"):
-            made = profile_create(
-                slug=given["slug"],
-                name=given["name"],
-                base=original if given["inherit"] else None,
-                values=values,
-                reason=f"Copied from {original.slug}.",
-                by=by,
-            )
-            messages.success(request, "The profile was copied.")
-            return redirect("context_profile", profile_slug=made.slug)
-    return render(
-        request, "context/profile_copy.html", {"profile": original, "form": form}, status=422 if form.errors else 200
+
+    def copy(given: dict[str, Any]) -> ContextProfile:
+        inherit = given["inherit"]
+        return profile_create(
+            slug=given["slug"],
+            name=given["name"],
+            base=original if inherit else None,
+            values={} if inherit else {one.name: one.value for one in effective_settings(original)},
+            reason=f"Copied from {original.slug}.",
+            by=by,
+        )
+
+    return form_page(
+        request,
+        "context/profile_copy.html",
+        ProfileCopyForm(request.POST if request.method == "POST" else None, initial={"name": f"{original.name}, own"}),
+        copy,
+        done="The profile was copied.",
+        back=lambda made: reverse("context_profile", args=[made.slug]),
+        context={"profile": original},
+        conflict="slug",
     )
 
 
-@require_safe
-def context_profile_history(request: HttpRequest, profile_slug: str) -> HttpResponse:
+@page(VIEW)
+def context_profile_history(request: HttpRequest, by: Principal, profile_slug: str) -> HttpResponse:
     """Every version with its changes."""
-    by = principal_of(request)
-    by.require(VIEW)
     profile = profile_get(profile_slug)
     page = Paginator(profile.versions.order_by("-version"), VERSIONS_SHOWN).get_page(request.GET.get("page"))
     versions = list(page)
@@ -237,32 +236,18 @@ def context_profile_history(request: HttpRequest, profile_slug: str) -> HttpResp
     return render(request, "context/profile_history.html", {"profile": profile, "rows": rows, "page": page})
 
 
-@require_POST
-def agent_context_profile(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ASSIGN, methods=POST)
+def agent_context_profile(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Make a profile an agent's own, or give it back its kind's."""
-    by = principal_of(request)
-    by.require(ASSIGN)
-    agent = agent_get(slug, by)
     chosen = request.POST.get("profile", "")
     try:
         profile_assign(agent=agent, slug=chosen, by=by)
+        said = "this profile from now on" if chosen else "its kind's profile again"
+        messages.success(request, f"{agent.name} uses {said}.")
     except NotFound as error:
+        chosen = ""
         messages.error(request, error.detail)
-        return redirect("context_profiles")
-    if chosen:
-        messages.success(request, f"{agent.name} uses this profile from now on.")
-        return redirect("context_profile", profile_slug=chosen)
-    messages.success(request, f"{agent.name} uses its kind's profile again.")
-    return redirect("context_profiles")
-
-
-def _row(one: EffectiveSetting) -> dict[str, Any]:
-    return {"setting": SETTINGS[one.name], "value": setting_words(one.value), "origin": one.origin, "base": one.base}
-
-
-def _inherited(profile: ContextProfile) -> list[EffectiveSetting]:
-    """The values of the profile without its own settings."""
-    return effective_settings(profile.base if profile.base else ContextProfile())
+    return redirect("context_profile", profile_slug=chosen) if chosen else redirect("context_profiles")
 
 
 def _users(by: Principal) -> dict[str, list[tuple[Agent, bool]]]:

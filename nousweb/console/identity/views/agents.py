@@ -1,16 +1,17 @@
 """Agents: the list, making one, its settings, and seeding its identity again."""
 
-from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.urls import reverse
 
 from identity.models import Agent
 from identity.policy.sections import Section
-from identity.selectors import AgentListRow, agent_get, agents_overview
+from identity.principal import Principal
+from identity.selectors import AgentListRow, agents_overview
 from identity.services.agents import (
     SeedChange,
     SeedResult,
@@ -20,12 +21,11 @@ from identity.services.agents import (
     seed_digest,
     seed_plan,
 )
-from nousweb.console.common.list_page import ListPage
-from nousweb.console.common.pagination import page_of
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.list_page import ListPage, page_of
+from nousweb.console.common.view_helpers import FORM, agent_page, form_page, page
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
 from nousweb.lib.errors import Conflict
-from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.textdiff import diff_texts
 
 LIST = ListPage(
     title="Agents",
@@ -35,11 +35,9 @@ LIST = ListPage(
 )
 
 
-@require_safe
-def agents(request: HttpRequest) -> HttpResponse:
+@page("identity.view_agent")
+def agents(request: HttpRequest, by: Principal) -> HttpResponse:
     """Every agent with its state, its pending items, and the size of its identity."""
-    by = principal_of(request)
-    by.require("identity.view_agent")
     form = AgentSearchForm(request.GET)
     search = form.cleaned_data["q"] if form.is_valid() else ""
     page = page_of(request, agents_overview(by, search))
@@ -47,65 +45,47 @@ def agents(request: HttpRequest) -> HttpResponse:
     return render(request, "identity/agents.html", {**context, "rows": [AgentListRow.of(agent) for agent in page]})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_new(request: HttpRequest) -> HttpResponse:
+@page("identity.add_agent", methods=FORM)
+def agent_new(request: HttpRequest, by: Principal) -> HttpResponse:
     """Make an agent."""
-    by = principal_of(request)
-    by.require("identity.add_agent")
-    form = NewAgentForm(request.POST or None, initial={"prompt": settings.IDENTITY_PROMPT})
-    if request.method == "POST" and form.is_valid():
+    following = "agent_connect" if by.may("identity.add_apitoken") else "agent_identity"
+    return form_page(
+        request,
+        "identity/agent_new.html",
+        NewAgentForm(request.POST or None, initial={"prompt": settings.IDENTITY_PROMPT}),
+        lambda given: agent_create(**given, by=by),
+        done=lambda agent: f"Agent {agent.name} was created.",
+        back=lambda agent: reverse(following, args=[agent.slug]),
+        context={},
+        conflict="slug",
         # To the services, the prompt of the character is the content of a section.
-        with refused_on(form, "slug", content="prompt"):
-            agent = agent_create(**form.cleaned_data, by=by)
-            messages.success(request, f"Agent {agent.name} was created.")
-            return redirect("agent_connect" if by.may("identity.add_apitoken") else "agent_identity", agent.slug)
-    return render(request, "identity/agent_new.html", {"form": form}, status=422 if form.errors else 200)
+        fields={"content": "prompt"},
+    )
 
 
-@require_safe
-def agent(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page()
+def agent(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Redirect to the first page of an agent."""
-    return redirect(agent_get(slug, principal_of(request)))
+    return redirect(agent)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_settings(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("identity.change_agent", methods=FORM)
+def agent_settings(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Change an agent's name and kind."""
-    by = principal_of(request)
-    by.require("identity.change_agent")
-    agent = agent_get(slug, by)
-    form = AgentForm(request.POST or None, initial={"name": agent.name, "kind": agent.kind})
-    if request.method == "POST" and form.is_valid():
-        with refused_on(form):
-            agent_update(agent=agent, **form.cleaned_data, by=by)
-            messages.success(request, "The settings were saved.")
-            return redirect("agent_settings", agent.slug)
-    context = {"agent": agent, "form": form}
-    return render(request, "identity/agent_settings.html", context, status=422 if form.errors else 200)
+    return form_page(
+        request,
+        "identity/agent_settings.html",
+        AgentForm(request.POST or None, initial={"name": agent.name, "kind": agent.kind}),
+        lambda given: agent_update(agent=agent, **given, by=by),
+        done="The settings were saved.",
+        back=reverse("agent_settings", args=[agent.slug]),
+        context={"agent": agent},
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownChange:
-    """A section that seeding would write, as its confirmation page shows it."""
-
-    section: Section
-    from_version: int
-    to_version: int
-    diff: TextDiff
-
-    @classmethod
-    def of(cls, change: SeedChange) -> "ShownChange":
-        version = change.current.version if change.current else 0
-        before = change.current.content if change.current else ""
-        return cls(Section(change.section), version, version + 1, diff_texts(before, change.content))
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_initiate(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("identity.reinitiate_agent", methods=FORM)
+def agent_initiate(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Show what seeding the identity again would change, and do exactly that when it is confirmed."""
-    by = principal_of(request)
-    by.require("identity.reinitiate_agent")
-    agent = agent_get(slug, by)
     form = ReasonForm(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return _initiate_page(request, agent, form, status=422 if form.errors else 200)
@@ -128,12 +108,20 @@ def _said(seeded: SeedResult) -> str:
     return f"Seeded again: {sections} changed." if sections else "Seeded again: nothing changed."
 
 
+def _change(change: SeedChange) -> dict[str, Any]:
+    """A section that seeding would write."""
+    version = change.current.version if change.current else 0
+    before = change.current.content if change.current else ""
+    diff = diff_texts(before, change.content)
+    return {"section": Section(change.section), "from_version": version, "to_version": version + 1, "diff": diff}
+
+
 def _initiate_page(request: HttpRequest, agent: Agent, form: ReasonForm, *, status: int) -> HttpResponse:
     plan = seed_plan(agent)
     context = {
         "agent": agent,
         "form": form,
-        "changes": [ShownChange.of(change) for change in plan],
+        "changes": [_change(change) for change in plan],
         "seen": seed_digest(plan),
         "four_eyes": settings.FOUR_EYES,
         "has_prompt": bool(settings.IDENTITY_PROMPT.strip()),

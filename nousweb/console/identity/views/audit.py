@@ -2,26 +2,22 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, render
 
 from identity.models import AuditEvent
 from identity.policy.changes import audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.principal import Principal
 from identity.selectors.filters import AuditFilter
-from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export
-from nousweb.console.common.list_page import ListPage
+from nousweb.console.common.list_page import PAGE_SIZE, ListExport, ListPage, export_format, keyset_rows, list_export
 from nousweb.console.common.object_links import object_url
-from nousweb.console.common.pagination import PAGE_SIZE
-from nousweb.console.common.view_helpers import principal_of
-from nousweb.lib.errors import NotFound
+from nousweb.console.common.view_helpers import page
 from nousweb.lib.keyset_page import KeysetPage
-from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.textdiff import diff_texts
 
 VIEW = "identity.view_auditevent"
 LIST = ListPage(
@@ -48,11 +44,9 @@ AUDIT = ListExport(
 """Without the states before and after, which the list does not show either."""
 
 
-@require_safe
-def audit(request: HttpRequest) -> HttpResponseBase:
+@page(VIEW)
+def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """The trail, newest first, a page at a time from any row on."""
-    by = principal_of(request)
-    by.require(VIEW)
     found = AuditFilter(request.GET, queryset=AuditEvent.objects.visible_to(by).defer("before", "after"), by=by)
     actions = found.form.fields["action"]
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
@@ -63,14 +57,10 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     return render(request, "identity/audit.html", {**context, "chosen": _chosen(request.GET, page.rows)})
 
 
-@require_safe
-def audit_event(request: HttpRequest, pk: int) -> HttpResponse:
+@page(VIEW)
+def audit_event(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """One record with its states before and after: a page, or the part of one that a row unfolds."""
-    by = principal_of(request)
-    by.require(VIEW)
-    event = AuditEvent.objects.visible_to(by).filter(pk=pk).first()
-    if event is None:
-        raise NotFound("There is no such record.")
+    event = get_object_or_404(AuditEvent.objects.visible_to(by), pk=pk)
     states = _states(event) if event.shows_states(by) else {"withheld": True}
     shown = {"event": event, "url": object_url(event.object_type, event.object_id, by), **states}
     if request.htmx:  # type: ignore[attr-defined]
@@ -108,30 +98,19 @@ def _row_id(value: str | None) -> int | None:
     return int(value) if value and value.isascii() and value.isdigit() and len(value) < 19 else None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
-    """One value of a state: short ones beside each other, long ones as a difference."""
-
-    name: str
-    before: str
-    after: str
-    diff: TextDiff | None = None
-
-
 def _states(event: AuditEvent) -> dict[str, Any]:
+    """The values of a state: short ones beside each other, long ones as a difference."""
     before = event.before if isinstance(event.before, dict) else {"value": event.before}
     after = event.after if isinstance(event.after, dict) else {"value": event.after}
-    changes = []
+    states: dict[str, list[dict[str, Any]]] = {"short": [], "long": []}
     for name in dict.fromkeys([*before, *after]):
         old, new = _text(before.get(name)), _text(after.get(name))
         if old == new == "":
             continue
         long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
-        changes.append(FieldDiff(name, old, new, diff_texts(old, new) if long else None))
-    return {
-        "short": [change for change in changes if change.diff is None],
-        "long": [change for change in changes if change.diff is not None],
-    }
+        change = {"name": name, "before": old, "after": new, "diff": diff_texts(old, new) if long else None}
+        states["long" if long else "short"].append(change)
+    return states
 
 
 def _text(value: Any) -> str:

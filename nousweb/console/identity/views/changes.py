@@ -6,17 +6,13 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
-from identity.selectors import agent_get
 from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
-from nousweb.console.common.change_kinds import change_details, kind_choices, kind_title
-from nousweb.console.common.list_page import ListPage
-from nousweb.console.common.object_links import change_links
-from nousweb.console.common.pagination import PAGE_SIZE, query_without
-from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.common.list_page import PAGE_SIZE, ListPage, query_without
+from nousweb.console.common.object_links import change_details, change_links, kind_choices, kind_title
+from nousweb.console.common.view_helpers import agent_page
 from nousweb.lib.keyset_page import KeysetPage
 
 MAX_DIGITS = 18
@@ -50,20 +46,18 @@ LIST = ListPage(
 )
 
 
-@require_safe
-def agent_changes(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page()
+def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The feed of an agent, a page at a time: of the kinds and personas that this person may know of."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
     allowed = kinds_of(by)
     if not allowed:
         by.require("identity.view_agent", agent)
     streams = streams_of(by)
     asked = request.GET.copy()
-    asked.setdefault("agent", slug)
+    asked.setdefault("agent", agent.slug)
     form = ChangesForm(asked, kinds=allowed, agent=agent, by=by, both=len(streams) > 1)
     filters = form.cleaned_data if form.is_valid() else {}
-    if filters.get("agent", slug) not in ("", slug):
+    if filters.get("agent", agent.slug) not in ("", agent.slug):
         query = query_without(request, "agent")
         return redirect(f"{reverse('agent_changes', args=[filters['agent']])}{f'?{query}' if query else ''}")
     if filters.get("persona"):

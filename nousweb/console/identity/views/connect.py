@@ -4,18 +4,14 @@ import json
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.shortcuts import get_object_or_404, render
 
 from context.models import ContextRun
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
-from identity.selectors import agent_get
 from identity.services.tokens import token_create
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, agent_page, refused_on
 from nousweb.console.identity.token_forms import TokenForm
-from nousweb.lib.errors import NotFound
 from nousweb.lib.installation import CLIENT_ARCHIVE
 
 PLACEHOLDER = "nous_…"
@@ -144,13 +140,9 @@ class ConnectForm(TokenForm):
     expires_at = None  # type: ignore[assignment]
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_connect(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("identity.view_agent", methods=FORM, fresh=True)
+def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The snippets, with a new token in them in the answer to its form, and nowhere else."""
-    by = principal_of(request)
-    by.require("identity.view_agent")
-    agent = agent_get(slug, by)
     form = ConnectForm(request.POST or None, agent=agent, initial={"name": _free_name(agent)})
     made: ApiToken | None = None
     secret = ""
@@ -180,16 +172,10 @@ def agent_connect(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-@never_cache
-@require_safe
-def agent_connect_state(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+@agent_page("identity.view_apitoken", fresh=True)
+def agent_connect_state(request: HttpRequest, by: Principal, agent: Agent, pk: int) -> HttpResponse:
     """Part of the page: whether a call with this token has come, asked for again until one has or none can."""
-    by = principal_of(request)
-    by.require("identity.view_apitoken")
-    agent = agent_get(slug, by)
-    token = ApiToken.objects.filter(agent=agent, pk=pk).first()
-    if token is None:
-        raise NotFound("There is no such token.")
+    token = get_object_or_404(ApiToken, agent=agent, pk=pk)
     run = None
     if token.last_used_at and by.may("context.view_contextrun"):
         asked_by = Principal.of_token(token).name

@@ -8,7 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from context.engine.overrides import Overrides
 from context.what_if.identity_delivery import IdentityDelivery
@@ -28,8 +27,18 @@ from identity.services.guardrails import guardrail_decide, section_text_check
 from identity.services.proposals import ChangeResult, identity_propose, identity_rollback
 from identity.services.versions import REVIEW, StaleBase, version_current
 from nousweb.console.common.charts import stacked_bar
-from nousweb.console.common.pagination import page_of, query_without
-from nousweb.console.common.view_helpers import applied_offer, form_refuse, layout_of, principal_of, section_named
+from nousweb.console.common.list_page import page_of, query_without
+from nousweb.console.common.view_helpers import (
+    FORM,
+    POST,
+    agent_page,
+    applied_offer,
+    form_refuse,
+    layout_of,
+    page,
+    principal_of,
+    section_named,
+)
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.lookalikes import warnings_of
@@ -38,12 +47,9 @@ from nousweb.lib.textdiff import diff_texts
 PROPOSE = "identity.propose_changeproposal"
 
 
-@require_safe
-def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("identity.view_identityversion")
+def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The current sections beside the prompt that they make."""
-    by = principal_of(request)
-    by.require("identity.view_identityversion")
-    agent = agent_get(slug, by)
     state = identity_state(agent)
     sections = section_states(state, by)
     bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
@@ -60,11 +66,9 @@ def agent_identity(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "identity/identity.html", context)
 
 
-@require_safe
-def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+@page("identity.view_identityversion")
+def history(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """The versions of a section, latest first, any two of which can be compared."""
-    by = principal_of(request)
-    by.require("identity.view_identityversion")
     agent, named = agent_get(slug, by), section_named(section)
     page = page_of(request, section_history(agent, named))
     context = {
@@ -81,11 +85,9 @@ def history(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     return render(request, "identity/section_history.html", context)
 
 
-@require_safe
-def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+@page("identity.view_identityversion")
+def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """Any two versions of a section; without numbers, the current one and the one before it."""
-    by = principal_of(request)
-    by.require("identity.view_identityversion")
     agent, named = agent_get(slug, by), section_named(section)
     versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
     latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
@@ -117,15 +119,13 @@ def compare(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     return render(request, "identity/section_compare.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+@page(PROPOSE, methods=FORM)
+def propose(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """Write a new text of a section: read the difference first, then propose it or apply it.
 
     Nothing is saved whose difference was not on the page: `seen` is the digest of the text that was shown,
     and a text that differs from it gets its preview instead.
     """
-    by = principal_of(request)
-    by.require(PROPOSE)
     agent, named = agent_get(slug, by), section_named(section)
     current = version_current(agent, named)
     if request.method != "POST":
@@ -162,11 +162,9 @@ def propose(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     return _after(request, result, reverse("agent_identity", args=[slug]))
 
 
-@require_POST
-def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
+@page(PROPOSE, methods=POST)
+def preview(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """The part of the propose page that follows the typing: difference and size."""
-    by = principal_of(request)
-    by.require(PROPOSE)
     agent, named = agent_get(slug, by), section_named(section)
     current = version_current(agent, named)
     try:
@@ -180,11 +178,9 @@ def preview(request: HttpRequest, slug: str, section: str) -> HttpResponse:
     return HttpResponse(render_to_string("identity/_preview.html", {"preview": shown}))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def rollback(request: HttpRequest, slug: str, section: str, version: int) -> HttpResponse:
+@page(REVIEW, methods=FORM)
+def rollback(request: HttpRequest, by: Principal, slug: str, section: str, version: int) -> HttpResponse:
     """Give a section the text of an earlier version, after reading what that changes."""
-    by = principal_of(request)
-    by.require(REVIEW)
     agent, named = agent_get(slug, by), section_named(section)
     target = version_get(agent, named, version)
     form = RollbackForm(request.POST or None)

@@ -4,12 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import render
 
 from identity.models import LogHole, LogSeal, LogVerification
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -25,10 +22,15 @@ from identity.services.seals.export import (
 )
 from identity.services.seals.sealer import HASHED
 from identity.services.seals.verification import verification_request
-from nousweb.console.common.list_export import ExportRows, ListExport, export_format, list_export
-from nousweb.console.common.pagination import PAGE_SIZE, query_without
-from nousweb.console.common.view_helpers import principal_of
-from nousweb.lib.errors import Conflict
+from nousweb.console.common.list_page import (
+    PAGE_SIZE,
+    ExportRows,
+    ListExport,
+    export_format,
+    list_export,
+    query_without,
+)
+from nousweb.console.common.view_helpers import POST, act, page
 from nousweb.lib.keyset_page import keyset_page
 
 NAMES = (*HASHED, "hash")
@@ -38,13 +40,10 @@ MAX_HOLES = 20
 STATUS_BADGES = {"waiting": "neutral", "running": "accent", "done": "ok", "failed": "block"}
 
 
-@never_cache
-@require_safe
-def integrity(request: HttpRequest) -> HttpResponseBase:
+@page(VIEW, fresh=True)
+def integrity(request: HttpRequest, by: Principal) -> HttpResponseBase:
     """The findings of the last verification, unsealed rows, tombstones with their receipts, and the seals, latest
     first."""
-    by = principal_of(request)
-    by.require(VIEW)
     seals = LogSeal.objects.visible_to(by)
     if export_format(request):
         rows = ExportRows(seals.count(), False, _batches(seals))
@@ -73,24 +72,17 @@ def integrity(request: HttpRequest) -> HttpResponseBase:
     return render(request, "identity/integrity.html", context)
 
 
-@never_cache
-@require_safe
-def integrity_state(request: HttpRequest) -> HttpResponse:
+@page(VIEW, fresh=True)
+def integrity_state(request: HttpRequest, by: Principal) -> HttpResponse:
     """The part of the page that changes while the worker checks."""
-    by = principal_of(request)
-    by.require(VIEW)
     return render(request, "identity/_integrity_state.html", {"state": _state(by)})
 
 
-@require_POST
-def integrity_verify(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def integrity_verify(request: HttpRequest, by: Principal) -> HttpResponse:
     """Ask for a verification, which the worker makes."""
-    try:
-        verification_request(by=principal_of(request))
-        messages.success(request, "The verification starts in the background within a minute.")
-    except Conflict as error:
-        messages.error(request, error.detail)
-    return redirect("integrity")
+    done = "The verification starts in the background within a minute."
+    return act(request, lambda: verification_request(by=by), "integrity", done)
 
 
 def label_of(kind: str) -> str:

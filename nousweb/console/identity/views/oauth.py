@@ -7,35 +7,31 @@ from django import forms
 from django.contrib import messages
 from django.db.models import Count, Max, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 from oauthlib.common import Request, add_params_to_uri
 from oauthlib.oauth2.rfc6749.errors import AccessDeniedError, FatalClientError, OAuth2Error
 
 from identity.models import OAuthClient
 from identity.policy.permissions import DEFAULT_SCOPES
+from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, page, refused_on
 from nousweb.console.identity.token_forms import ConsentForm
-from nousweb.lib.errors import NotFound
 from nousweb.lib.redirect_uris import redirect_place
 
 PAGE_SIZE = 200
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def authorize(request: HttpRequest) -> HttpResponse:
+@page(methods=FORM, fresh=True)
+def authorize(request: HttpRequest, by: Principal) -> HttpResponse:
     """Ask a person whether a client may act as an agent, and as which; then send them back to the client.
 
     What the client asks for stands in the address, also when the form is sent, and is checked each time.
     """
-    by = principal_of(request)
     server = OAuthServer(resource=resource_of(request))
     uri = request.build_absolute_uri()
     try:
@@ -111,11 +107,9 @@ class ClientForm(forms.Form):
         return lines
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def clients(request: HttpRequest) -> HttpResponse:
+@page("identity.view_apitoken", methods=FORM)
+def clients(request: HttpRequest, by: Principal) -> HttpResponse:
     """Every client with its connections; a form for one that does not register itself."""
-    by = principal_of(request)
-    by.require("identity.view_apitoken")
     form = ClientForm(request.POST or None)
     if request.method == "POST":
         by.require("identity.add_apitoken")
@@ -138,15 +132,11 @@ def clients(request: HttpRequest) -> HttpResponse:
     return render(request, "identity/oauth_clients.html", shown, status=422 if form.errors else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def client_delete(request: HttpRequest, pk: int) -> HttpResponse:
+@page("identity.revoke_apitoken", methods=FORM)
+def client_delete(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Asks first, since all that the client holds stops working at once."""
-    by = principal_of(request)
-    by.require("identity.revoke_apitoken")
     by.require_all_agents()
-    client = OAuthClient.objects.filter(pk=pk).first()
-    if client is None:
-        raise NotFound("There is no such client.")
+    client = get_object_or_404(OAuthClient, pk=pk)
     tokens = client.tokens.filter(revoked_at__isnull=True).select_related("agent")
     if request.method == "POST":
         revoked = oauth_client_delete(client=client, by=by)

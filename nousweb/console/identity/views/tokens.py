@@ -1,29 +1,22 @@
 """Tokens of one agent: list, make, show once, make another secret, revoke."""
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
-from identity.selectors import agent_get
 from identity.services.tokens import token_create, token_revoke, token_rotate
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, act, agent_page, refused_on
 from nousweb.console.identity.token_forms import RotationForm, TokenForm
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import DomainError
 
 STATE_KINDS = {"active": "ok", "expired": "warn", "revoked": "removed"}
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_tokens(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("identity.view_apitoken", methods=FORM, fresh=True)
+def agent_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The list and the form; a new token's secret stands in the answer to its form, and nowhere else."""
-    by = principal_of(request)
-    by.require("identity.view_apitoken")
-    agent = agent_get(slug, by)
     form = TokenForm(request.POST or None, agent=agent)
     made: ApiToken | None = None
     secret = ""
@@ -65,29 +58,21 @@ def _try_command(api_url: str, token: ApiToken, secret: str) -> str:
     return f"curl -sS {api_url}{'identity' if 'identity:read' in token.scopes else 'facts'} {authorization}"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_token_revoke(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+@agent_page("identity.revoke_apitoken", methods=FORM)
+def agent_token_revoke(request: HttpRequest, by: Principal, agent: Agent, pk: int) -> HttpResponse:
     """Asks for confirmation, since all clients of the token stop working at once."""
-    by = principal_of(request)
-    by.require("identity.revoke_apitoken")
-    agent, token = _token(by, slug, pk)
+    token = _token(agent, pk)
     if request.method == "POST":
-        try:
-            token_revoke(token=token, by=by)
-            messages.success(request, f"{token.name} was revoked. It no longer gives access.")
-        except DomainError as error:
-            messages.warning(request, error.detail)
-        return redirect("agent_tokens", slug=slug)
+        done = f"{token.name} was revoked. It no longer gives access."
+        back = reverse("agent_tokens", args=[agent.slug])
+        return act(request, lambda: token_revoke(token=token, by=by), back, done, refusals=(DomainError,))
     return render(request, "identity/token_revoke.html", {"agent": agent, "token": token})
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_token_rotate(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+@agent_page("identity.add_apitoken", methods=FORM, fresh=True)
+def agent_token_rotate(request: HttpRequest, by: Principal, agent: Agent, pk: int) -> HttpResponse:
     """Asks how long the former secret goes on; the new one stands in the answer to its form, and nowhere else."""
-    by = principal_of(request)
-    by.require("identity.add_apitoken")
-    agent, token = _token(by, slug, pk)
+    token = _token(agent, pk)
     form, secret = RotationForm(request.POST or None), ""
     if request.method == "POST" and form.is_valid():
         with refused_on(form):
@@ -103,9 +88,5 @@ def agent_token_rotate(request: HttpRequest, slug: str, pk: int) -> HttpResponse
     return render(request, "identity/token_rotate.html", shown, status=422 if form.errors else 200)
 
 
-def _token(by: Principal, slug: str, pk: int) -> tuple[Agent, ApiToken]:
-    agent = agent_get(slug, by)
-    token = ApiToken.objects.filter(agent=agent, pk=pk).select_related("agent").first()
-    if token is None:
-        raise NotFound("There is no such token.")
-    return agent, token
+def _token(agent: Agent, pk: int) -> ApiToken:
+    return get_object_or_404(ApiToken.objects.select_related("agent"), agent=agent, pk=pk)

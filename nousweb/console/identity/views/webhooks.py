@@ -1,21 +1,19 @@
 """Webhooks of one agent: list, create, change, and the messages sent to each."""
 
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
+from django.shortcuts import get_object_or_404, redirect, render
 
 from identity.models import Agent, Persona, Webhook, WebhookDelivery
 from identity.policy.changes import CHANGE_KINDS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors import agent_get
 from identity.services.webhooks import (
     RECEIVER_SCOPES,
     deliveries_replay,
@@ -25,11 +23,10 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
-from nousweb.console.common.change_kinds import kind_choices
-from nousweb.console.common.list_export import ListExport, export_format, keyset_rows, list_export, model_columns
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.list_page import ListExport, export_format, keyset_rows, list_export, model_columns
+from nousweb.console.common.object_links import kind_choices
+from nousweb.console.common.view_helpers import FORM, agent_page, refused_on, uuid_of
 from nousweb.console.identity.token_forms import SCOPE_MEANING
-from nousweb.lib.errors import NotFound
 
 DELIVERIES_A_PAGE = 50
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
@@ -75,12 +72,9 @@ class WebhookForm(WebhookFields):
             del self.fields["persona"]
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(methods=FORM, fresh=True)
+def agent_webhooks(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The list and the form; a new webhook's secret stands in the answer to its form, and nowhere else."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
     found = webhooks_of(agent, by)
     form = WebhookForm(request.POST or None, by=by)
     made: Webhook | None = None
@@ -97,11 +91,10 @@ def agent_webhooks(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "identity/webhooks.html", shown, status=422 if form.errors else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_webhook(request: HttpRequest, slug: str, pk: Any) -> HttpResponseBase:
+@agent_page(methods=FORM)
+def agent_webhook(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponseBase:
     """One webhook and its messages; its buttons pause it, resume it, and send again."""
-    by = principal_of(request)
-    agent, webhook = _webhook(by, slug, pk)
+    webhook = _webhook(by, agent, pk)
     if request.method == "POST":
         return _act(request, by, agent, webhook)
     status = request.GET.get("status", "")
@@ -155,12 +148,10 @@ def _act(request: HttpRequest, by: Principal, agent: Agent, webhook: Webhook) ->
     return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+@agent_page(methods=FORM, fresh=True)
+def agent_webhook_edit(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """The form of a webhook; a new secret stands in the answer to its button, and nowhere else."""
-    by = principal_of(request)
-    agent, webhook = _webhook(by, slug, pk)
+    webhook = _webhook(by, agent, pk)
     initial = {name: getattr(webhook, name) for name in ("url", "scopes", "kinds", "bodies")}
     form = WebhookEditForm(initial=initial | {"active": webhook.state == Webhook.State.ACTIVE})
     secret = ""
@@ -173,40 +164,28 @@ def agent_webhook_edit(request: HttpRequest, slug: str, pk: Any) -> HttpResponse
             with refused_on(form):
                 webhook_update(webhook=webhook, by=by, **form.cleaned_data)
                 messages.success(request, "Saved. The changes apply from the next message on.")
-                return redirect("agent_webhook", slug=slug, pk=webhook.pk)
+                return redirect("agent_webhook", slug=agent.slug, pk=webhook.pk)
     shown = {"agent": agent, "webhook": webhook, "form": form, "secret": secret}
     return render(request, "identity/webhook_edit.html", shown, status=422 if form.errors else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_webhook_delete(request: HttpRequest, slug: str, pk: Any) -> HttpResponse:
+@agent_page(methods=FORM)
+def agent_webhook_delete(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """Asks for confirmation, since the sent messages are deleted with it."""
-    by = principal_of(request)
-    agent, webhook = _webhook(by, slug, pk)
+    webhook = _webhook(by, agent, pk)
     if request.method == "POST":
         webhook_delete(webhook=webhook, by=by)
         messages.success(request, "The webhook was deleted. Nothing is sent to this address any more.")
-        return redirect("agent_webhooks", slug=slug)
+        return redirect("agent_webhooks", slug=agent.slug)
     return render(request, "identity/webhook_delete.html", {"agent": agent, "webhook": webhook})
 
 
-def _webhook(by: Principal, slug: str, pk: Any) -> tuple[Agent, Webhook]:
-    agent = agent_get(slug, by)
-    found = webhooks_of(agent, by).select_related("agent").filter(pk=pk).first()
-    if found is None:
-        raise NotFound("There is no such webhook.")
-    return agent, found
+def _webhook(by: Principal, agent: Agent, pk: UUID) -> Webhook:
+    return get_object_or_404(webhooks_of(agent, by).select_related("agent"), pk=pk)
 
 
 def _delivery(webhook: Webhook, key: str | None) -> WebhookDelivery | None:
     """The message that a form names; None where it names none. Raises NotFound."""
     if not key:
         return None
-    form = forms.UUIDField(required=False)
-    try:
-        found = webhook.messages.filter(pk=form.clean(key)).first()
-    except forms.ValidationError:
-        found = None
-    if found is None:
-        raise NotFound("There is no such message.")
-    return found
+    return get_object_or_404(webhook.messages, pk=uuid_of(key))

@@ -5,13 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib import messages
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 from django_q.models import Schedule
 
 from identity.models import Persona
@@ -24,9 +22,9 @@ from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
-from nousweb.console.common.pagination import page_of, query_without
-from nousweb.console.common.view_helpers import principal_of
-from nousweb.lib.errors import Conflict, DomainError, NotFound
+from nousweb.console.common.list_page import page_of, query_without
+from nousweb.console.common.view_helpers import POST, act, page
+from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue import PAUSED, schedule_pause, schedule_resume, schedule_run
 
@@ -94,15 +92,18 @@ def _part(name: str, value: Any) -> str:
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
+SCHEDULE_ACTIONS = {
+    "pause": (schedule_pause, "paused until it is resumed."),
+    "resume": (schedule_resume, "resumed."),
+    "run": (schedule_run, "started."),
+}
 DAYS = 14
 DUE = "Stored memories have not been screened with the current rules."
 
 
-@require_safe
-def lifecycle(request: HttpRequest) -> HttpResponse:
+@page(VIEW)
+def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
     """Queue, jobs, failures, schedules, and the judge's spending."""
-    by = principal_of(request)
-    by.require(VIEW)
     status = request.GET.get("status", "")
     status = status if status in Job.Status.values else ""
     runs = _runs_of(by).select_related("agent")
@@ -148,55 +149,36 @@ def lifecycle(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-def lifecycle_screening(request: HttpRequest) -> HttpResponse:
+@page(methods=POST)
+def lifecycle_screening(request: HttpRequest, by: Principal) -> HttpResponse:
     """Request that the screening rules are applied to all stored texts."""
-    try:
-        screening_request(by=principal_of(request))
-        messages.success(request, "Screening started. This page shows its progress.")
-    except Conflict as error:
-        messages.error(request, error.detail)
-    return redirect(f"{reverse('lifecycle')}#screening")
+    done = "Screening started. This page shows its progress."
+    return act(request, lambda: screening_request(by=by), f"{reverse('lifecycle')}#screening", done)
 
 
-@require_POST
-def lifecycle_retry(request: HttpRequest, pk: int) -> HttpResponse:
+@page(CHANGE, methods=POST)
+def lifecycle_retry(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Try a run that was given up again."""
-    by = principal_of(request)
-    by.require(CHANGE)
-    run = _runs_of(by).select_related("agent").filter(pk=pk).first()
-    if run is None:
-        raise NotFound("There is no such job.")
-    try:
-        job_retry(job=run, by=by)
-        messages.success(request, "The job was requeued.")
-    except DomainError as error:
-        messages.error(request, error.detail)
-    return redirect(f"{reverse('lifecycle')}?{query_without(request)}")
+    run = get_object_or_404(_runs_of(by).select_related("agent"), pk=pk)
+    back = f"{reverse('lifecycle')}?{query_without(request)}"
+    return act(request, lambda: job_retry(job=run, by=by), back, "The job was requeued.", refusals=(DomainError,))
 
 
-@require_POST
-def lifecycle_schedule(request: HttpRequest, pk: int) -> HttpResponse:
+@page(CHANGE, methods=POST)
+def lifecycle_schedule(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     """Pause, resume or run one schedule."""
-    by = principal_of(request)
-    by.require(CHANGE)
-    schedule = Schedule.objects.filter(pk=pk).first()
-    if schedule is None:
-        raise NotFound("There is no such schedule.")
-    actions: dict[str, tuple[Any, str]] = {
-        "pause": (schedule_pause, "paused until it is resumed."),
-        "resume": (schedule_resume, "resumed."),
-        "run": (schedule_run, "started."),
-    }
-    service, said = actions.get(request.POST.get("action", ""), (None, ""))
-    if service is None:
+    schedule = get_object_or_404(Schedule, pk=pk)
+    action = request.POST.get("action", "")
+    if action not in SCHEDULE_ACTIONS:
         raise NotFound("Unknown action.")
-    try:
-        service(schedule=schedule, by=by)
-        messages.success(request, f"{schedule.name}: {said}")
-    except DomainError as error:
-        messages.error(request, error.detail)
-    return redirect(f"{reverse('lifecycle')}#schedules")
+    service, done = SCHEDULE_ACTIONS[action]
+    return act(
+        request,
+        lambda: service(schedule=schedule, by=by),
+        f"{reverse('lifecycle')}#schedules",
+        f"{schedule.name}: {done}",
+        refusals=(DomainError,),
+    )
 
 
 def _screening(by: Principal) -> dict[str, Any]:

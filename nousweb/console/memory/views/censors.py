@@ -1,31 +1,33 @@
 """Censors of an agent, and the bench on which texts are tested against them."""
 
 from typing import Any
-from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import Truncator
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from identity.models import Persona
-from identity.selectors import agent_get
+from identity.models import Agent, Persona
+from identity.principal import Principal
 from memory.censoring.censor_matching import default_threshold, highlight_matches
 from memory.models import Censor, CensorQuerySet
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
 from nousweb.console.common.list_page import Action, Column, Title
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, form_page, form_refuse
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context, memory_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    base_context,
+    memory_context,
+    memory_list,
+    memory_page,
+)
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 
-VIEW = "memory.view_censor"
+VIEW, CHANGE = "memory.view_censor", "memory.change_censor"
 SEVERITY_KINDS = {"warn": "warn", "block": "block", "absolute": "block"}
 VERDICTS = {
     "allow": ("ok", "No censor triggers.", "The text would pass."),
@@ -71,16 +73,14 @@ agent_censors = memory_list(
 """The censors, strictest first."""
 
 
-@require_safe
-def agent_censor(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page(VIEW, of=Censor)
+def agent_censor(request: HttpRequest, scope: PersonaScope, censor: Censor) -> HttpResponse:
     """One censor: its pattern, and how often it was right."""
-    scope = persona_scope(request, slug, VIEW)
-    censor: Censor = scope.row(scope.memory.censors, pk, "censor")
     context = memory_context(
         request,
         scope,
         censor,
-        may_change=scope.by.may("memory.change_censor"),
+        may_change=scope.by.may(CHANGE),
         false_share=_false_share(censor),
         remark=RemarkForm(),
     )
@@ -94,76 +94,63 @@ def _false_share(censor: Censor) -> int | None:
     return min(100, round(100 * censor.false_positive_count / censor.activation_count))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_censor_add(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("memory.add_censor", methods=FORM)
+def agent_censor_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Make a censor."""
-    by = principal_of(request)
-    by.require("memory.add_censor")
-    agent = agent_get(slug, by)
-    form = CensorForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        fields: dict[str, Any] = {**form.cleaned_data}
+
+    def create(fields: dict[str, Any]) -> Censor:
         if fields["match"] != Censor.Match.SEMANTIC:
             # The field stands for a meaning only; a pattern that leaves it filled means nothing by it.
             fields["similarity_threshold"] = None
-        try:
-            censor = censor_create(agent=agent, by=by, **fields)
-        except Invalid as error:
-            form_refuse(form, error)
-        except (Conflict, NotAllowed) as error:
-            form.add_error(None, error.detail)
-        else:
-            messages.success(request, "The censor was created and is in force.")
-            return redirect("agent_censor", slug=slug, pk=censor.pk)
-    context = {"agent": agent, "form": form, "default_threshold": default_threshold()}
-    return render(request, "memory/censor_add.html", context, status=422 if form.errors else 200)
+        return censor_create(agent=agent, by=by, **fields)
+
+    return form_page(
+        request,
+        "memory/censor_add.html",
+        CensorForm(request.POST or None),
+        create,
+        done="The censor was created and is in force.",
+        back=lambda censor: reverse("agent_censor", args=[agent.slug, censor.pk]),
+        context={"agent": agent, "default_threshold": default_threshold()},
+        refusals=(Conflict, NotAllowed),
+    )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_censor_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page(VIEW, CHANGE, of=Censor, methods=FORM)
+def agent_censor_edit(request: HttpRequest, scope: PersonaScope, censor: Censor) -> HttpResponse:
     """Change a censor, retire it or bring it back."""
-    scope = persona_scope(request, slug, VIEW)
-    scope.by.require("memory.change_censor")
-    censor: Censor = scope.row(scope.memory.censors.select_related("agent"), pk, "censor")
     initial = {name: getattr(censor, name) for name in CensorEditForm.base_fields if name != "message"}
     form = CensorEditForm(request.POST if request.method == "POST" else None, initial=initial)
     if censor.match != Censor.Match.SEMANTIC:
         del form.fields["similarity_threshold"]
-    if request.method == "POST" and form.is_valid():
-        try:
-            censor_update(censor=censor, by=scope.by, **form.cleaned_data)
-        except Invalid as error:
-            form_refuse(form, error)
-        except NotAllowed as error:
-            form.add_error(None, error.detail)
-        else:
-            messages.success(request, "The censor was saved.")
-            return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
-    context = base_context(request, scope, censor=censor, form=form)
-    return render(request, "memory/censor_edit.html", context, status=422 if form.errors else 200)
+    return form_page(
+        request,
+        "memory/censor_edit.html",
+        form,
+        lambda fields: censor_update(censor=censor, by=scope.by, **fields),
+        done="The censor was saved.",
+        back=scope.url,
+        context=base_context(request, scope, censor=censor),
+        refusals=(Conflict, NotAllowed),
+    )
 
 
-@require_POST
-def agent_censor_false_positive(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page(VIEW, CHANGE, of=Censor, methods=POST)
+def agent_censor_false_positive(request: HttpRequest, scope: PersonaScope, censor: Censor) -> HttpResponse:
     """Count that a match was mistaken."""
-    scope = persona_scope(request, slug, VIEW)
-    scope.by.require("memory.change_censor")
-    censor: Censor = scope.row(scope.memory.censors.select_related("agent"), pk, "censor")
     form = RemarkForm(request.POST)
-    if form.is_valid():
+
+    def report() -> None:
+        if not form.is_valid():
+            raise Invalid("The remark is too long. Nothing was recorded.")
         censor_false_positive(censor=censor, by=scope.by, message=form.cleaned_data["reason"])
-        messages.success(request, "The false positive was recorded.")
-    else:
-        messages.error(request, "The remark is too long. Nothing was recorded.")
-    return redirect(reverse("agent_censor", args=[slug, pk]) + scope.suffix)
+
+    return act(request, report, scope.url(censor), "The false positive was recorded.")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(VIEW, methods=FORM)
+def agent_censor_bench(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Try a text against the actor's censors. Counts nothing, so it may be tried as often as one likes."""
-    by = principal_of(request)
-    by.require(VIEW)
-    agent = agent_get(slug, by)
     fields = request.POST if request.method == "POST" else request.GET
     form = BenchForm(fields if "text" in fields else None)
     context: dict[str, Any] = {"agent": agent, "form": form, "persona": Persona.ACTOR}
@@ -186,13 +173,13 @@ def agent_censor_bench(request: HttpRequest, slug: str) -> HttpResponse:
                     for number, match in enumerate(outcome.matches, 1)
                 ],
                 "missed": [(missed, censors[missed.rule.id]) for missed in outcome.timed_out],
-                "may_report": by.may("memory.change_censor"),
+                "may_report": by.may(CHANGE),
             }
     status = 422 if form.errors else 200
     if request.htmx:  # type: ignore[attr-defined]
         response = render(request, "memory/_bench_result.html", context, status=status)
         query = urlencode({name: fields.get(name, "") for name in ("text", "domain")})
-        address = f"{reverse('agent_censor_bench', args=[slug])}?{query}"
+        address = f"{reverse('agent_censor_bench', args=[agent.slug])}?{query}"
         response["HX-Push-Url"] = address if len(address) <= MAX_ADDRESS_CHARACTERS else "false"
         return response
     return render(request, "memory/censor_bench.html", context, status=status)

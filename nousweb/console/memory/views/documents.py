@@ -2,21 +2,23 @@
 
 import json
 from typing import Any
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
 from nousweb.console.common.list_page import Column, Title
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import memory_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.common.view_helpers import POST
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    memory_context,
+    memory_list,
+    memory_page,
+)
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
@@ -26,6 +28,11 @@ SHOWN_LINES = 400
 SHOWN_CHARACTERS = 20_000
 COMPARED_LINES = 4_000
 """Maximum characters of a value, its text and its changes that are shown."""
+CHANGES = {
+    "retire": (document_retire, "Retired. The agent cannot find the document any more. Its versions are kept."),
+    "restore": (document_restore, "Version {new} has the value of version {old}."),
+    "release": (document_release, "The agent can change the document again."),
+}
 STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
 
 
@@ -57,11 +64,9 @@ agent_documents = memory_list(
 """The documents, latest first."""
 
 
-@require_safe
-def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_document", of=Document, related=("superseded_by",))
+def agent_document(request: HttpRequest, scope: PersonaScope, document: Document) -> HttpResponse:
     """One version of a document: its value, the text for search, and the changes of each version."""
-    scope = persona_scope(request, slug, "memory.view_document")
-    document: Document = scope.row(scope.memory.documents.select_related("superseded_by"), pk, "document")
     same = scope.memory.documents.filter(persona=document.persona, address=document.address)
     latest = list(same.order_by("-version")[: VERSIONS + 1])
     text = readable_value(document.value)
@@ -88,31 +93,19 @@ def agent_document(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     return render(request, "memory/document.html", context)
 
 
-@require_POST
-def agent_document_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+@memory_page("memory.view_document", "memory.add_document", of=Document, methods=POST)
+def agent_document_change(request: HttpRequest, scope: PersonaScope, document: Document, change: str) -> HttpResponse:
     """Retire a document, restore one of its versions, or let the agent change a document that people decided."""
-    scope = persona_scope(request, slug, "memory.view_document")
-    scope.by.require("memory.add_document", scope.agent)
-    document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")
+    if change not in CHANGES:
+        raise NotFound("Unknown action.")
+    service, done = CHANGES[change]
     try:
-        match change:
-            case "retire":
-                document = document_retire(document=document, by=scope.by)
-                done = "Retired. The agent cannot find the document any more. Its versions are kept."
-            case "restore":
-                version = document.version
-                document = document_restore(document=document, by=scope.by)
-                done = f"Version {document.version} has the value of version {version}."
-            case "release":
-                document = document_release(document=document, by=scope.by)
-                done = "The agent can change the document again."
-            case _:
-                raise NotFound("Unknown action.")
+        changed = service(document=document, by=scope.by)
+        messages.success(request, done.format(new=changed.version, old=document.version))
     except Conflict as error:
+        changed = document
         messages.error(request, error.detail)
-    else:
-        messages.success(request, done)
-    return redirect(reverse("agent_document", args=[slug, document.pk]) + scope.suffix)
+    return redirect(scope.url(changed))
 
 
 def beginning(text: str) -> str:

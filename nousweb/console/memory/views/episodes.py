@@ -1,23 +1,23 @@
 """Episodes of an agent."""
 
-from uuid import UUID
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods, require_safe
 
 from memory.models import Episode
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
-from nousweb.console.common.pagination import query_without, request_page
+from nousweb.console.common.list_page import query_without, request_page
+from nousweb.console.common.view_helpers import FORM
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
-from nousweb.console.memory.memory_list import MemoryList, memory_list
 from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
     changed_fields,
     edit_page,
     memory_context,
+    memory_list,
+    memory_page,
 )
-from nousweb.console.memory.persona_scope import persona_scope
 from nousweb.console.memory.views.events import MONO_KINDS, previews
 
 RELATED_SHOWN = 50
@@ -40,11 +40,9 @@ agent_episodes = memory_list(
 """Stretches of work, latest first."""
 
 
-@require_safe
-def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_episode", of=Episode)
+def agent_episode(request: HttpRequest, scope: PersonaScope, episode: Episode) -> HttpResponse:
     """One episode: its course and outcome, and its transcript in pages."""
-    scope = persona_scope(request, slug, "memory.view_episode")
-    episode: Episode = scope.row(scope.memory.episodes, pk, "episode")
     events = scope.memory.events.filter(episodes=episode)
     context = memory_context(
         request,
@@ -62,12 +60,9 @@ def agent_episode(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
     return render(request, "memory/episode.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_episode", CHANGE_EPISODE, of=Episode, methods=FORM)
+def agent_episode_edit(request: HttpRequest, scope: PersonaScope, episode: Episode) -> HttpResponse:
     """Change how an episode is described, and whether it is shown."""
-    scope = persona_scope(request, slug, "memory.view_episode")
-    scope.by.require(CHANGE_EPISODE, scope.agent)
-    episode: Episode = scope.row(scope.memory.episodes.select_related("agent"), pk, "episode")
     initial = {name: getattr(episode, name) for name in EpisodeForm.base_fields}
     form = EpisodeForm(request.POST if request.method == "POST" else None, initial=initial)
     return edit_page(
@@ -82,13 +77,10 @@ def agent_episode_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespons
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_episode_close(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_episode", CHANGE_EPISODE, of=Episode, methods=FORM)
+def agent_episode_close(request: HttpRequest, scope: PersonaScope, episode: Episode) -> HttpResponse:
     """End an episode that is still open."""
-    scope = persona_scope(request, slug, "memory.view_episode")
-    scope.by.require(CHANGE_EPISODE, scope.agent)
-    episode: Episode = scope.row(scope.memory.episodes.select_related("agent"), pk, "episode")
-    initial = {"outcome": episode.outcome, "summary": episode.summary, "lessons": episode.lessons}
+    initial = {name: getattr(episode, name) for name in ("outcome", "summary", "lessons")}
     form = EpisodeCloseForm(request.POST if request.method == "POST" else None, initial=initial)
     return edit_page(
         request,

@@ -11,12 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods
 
 from identity.models import Agent, ApiToken, ChangeProposal, IdentityVersion, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors import agent_get
 from memory.models import Censor, Document, Fact, FactChange, LoopSummary, SubjectAlias, WorkingMemory
 from memory.services.erasure import (
     ERASE,
@@ -33,9 +31,8 @@ from memory.services.erasure import (
     subject_erase,
 )
 from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.view_helpers import principal_of, refused_on
-from nousweb.console.memory.page_context import base_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.common.view_helpers import FORM, agent_page, refused_on
+from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.lib.errors import NotFound
 
 Goes = list[tuple[int, str]]
@@ -90,33 +87,27 @@ def _personas(by: Principal) -> list[str]:
     return [name for name in Persona.values if name == Persona.ACTOR or by.may(VIEW_SUBCONSCIOUS)]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_fact_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_fact", ERASE, of=Fact, methods=FORM)
+def agent_fact_erase(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """Erase one fact with its history."""
-    scope = persona_scope(request, slug, "memory.view_fact")
-    scope.by.require(ERASE, scope.agent)
-    fact: Fact = scope.row(scope.memory.facts.select_related("agent"), pk, "fact")
     return _page(
         request,
         base_context(request, scope),
         title="Erase this fact",
         meaning="This cannot be undone. To withdraw a wrong fact and keep the record, mark it as wrong instead.",
         quote=fact.content,
-        expected=slug,
+        expected=scope.agent.slug,
         goes=lambda: [(1, "fact"), (FactChange.objects.filter(fact=fact).count(), "changes in its history")],
-        back=reverse("agent_fact", args=[slug, pk]) + scope.suffix,
-        receipt={"action": "fact.erase", "agent": slug},
+        back=scope.url(fact),
+        receipt={"action": "fact.erase", "agent": scope.agent.slug},
         run=lambda reason, documents: fact_erase(fact=fact, by=scope.by, reason=reason, documents=documents),
         offered=documents_quoting(scope.agent, [fact], personas=_personas(scope.by)),
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_document", ERASE, of=Document, methods=FORM)
+def agent_document_erase(request: HttpRequest, scope: PersonaScope, document: Document) -> HttpResponse:
     """Erase a document with all of its versions."""
-    scope = persona_scope(request, slug, "memory.view_document")
-    scope.by.require(ERASE, scope.agent)
-    document: Document = scope.row(scope.memory.documents.select_related("agent"), pk, "document")
     versions = scope.memory.documents.filter(persona=document.persona, address=document.address)
     return _page(
         request,
@@ -124,20 +115,17 @@ def agent_document_erase(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
         title="Erase this document",
         meaning="This cannot be undone. To withdraw the document and keep the record, retire it instead.",
         quote=str(document),
-        expected=slug,
+        expected=scope.agent.slug,
         goes=lambda: [(1, "document"), (versions.count(), "versions of it")],
-        back=reverse("agent_document", args=[slug, pk]) + scope.suffix,
-        receipt={"action": "document.erase", "agent": slug},
+        back=scope.url(document),
+        receipt={"action": "document.erase", "agent": scope.agent.slug},
         run=lambda reason, documents: document_erase(document=document, by=scope.by, reason=reason),
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ERASE, methods=FORM)
+def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase everything that an agent holds to be true about ?subject=, in both personas."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
-    by.require(ERASE, agent)
     subject = request.GET.get("subject", "").strip()
     facts = facts_about(agent, subject)
     if not subject or not facts.exists():
@@ -155,8 +143,8 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
             (facts.count(), f"facts about {subject}"),
             (FactChange.objects.filter(fact__in=facts).count(), "changes in their history"),
         ],
-        back=reverse("agent_facts", args=[slug]),
-        receipt={"action": "subject.erase", "agent": slug},
+        back=reverse("agent_facts", args=[agent.slug]),
+        receipt={"action": "subject.erase", "agent": agent.slug},
         run=lambda reason, documents: subject_erase(
             agent=agent, subject=subject, by=by, reason=reason, documents=documents
         ),
@@ -164,12 +152,9 @@ def agent_subject_erase(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ERASE, methods=FORM)
+def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase everything of an agent that carries the key ?project=, in both personas."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
-    by.require(ERASE, agent)
     project = request.GET.get("project", "").strip()
     counts = project_counts(agent, project) if project else {}
     if not counts:
@@ -183,27 +168,24 @@ def agent_project_erase(request: HttpRequest, slug: str) -> HttpResponse:
         quote="",
         expected=project,
         goes=lambda: [(count, f"{NOUNS.get(name, name)} of {project}") for name, count in counts.items()],
-        back=reverse("agent_facts", args=[slug]),
-        receipt={"action": "project.erase", "agent": slug},
+        back=reverse("agent_facts", args=[agent.slug]),
+        receipt={"action": "project.erase", "agent": agent.slug},
         run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_erase_all(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(ERASE, methods=FORM)
+def agent_erase_all(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase an agent with everything of it."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
-    by.require(ERASE, agent)
     return _page(
         request,
         {"agent": agent},
         title=f"Erase {agent.name}",
         meaning="This cannot be undone. The agent's tokens stop working at once.",
         quote="",
-        expected=slug,
+        expected=agent.slug,
         goes=lambda: _all_of(agent),
-        back=reverse("agent_settings", args=[slug]),
+        back=reverse("agent_settings", args=[agent.slug]),
         receipt={"action": "agent.erase"},
         run=lambda reason, documents: agent_erase(agent=agent, by=by, reason=reason),
     )

@@ -8,17 +8,19 @@ from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
-from nousweb.console.common.list_export import ListExport, model_columns
-from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.memory.memory_list import MemoryList
-from nousweb.console.memory.page_context import base_context, memory_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.common.list_page import ListExport, model_columns, query_without, request_page
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    base_context,
+    memory_context,
+    memory_page,
+)
 from nousweb.lib.errors import NotFound
 
 VIEW = "memory.view_event"
@@ -61,10 +63,9 @@ LOOPS = replace(
 )
 
 
-@require_safe
-def agent_events(request: HttpRequest, slug: str) -> HttpResponseBase:
+@memory_page(VIEW)
+def agent_events(request: HttpRequest, scope: PersonaScope) -> HttpResponseBase:
     """The loops with the latest event first, or with ?view=events each event by itself."""
-    scope = persona_scope(request, slug, VIEW)
     found = EVENTS.filtered(request, scope)
     if request.GET.get("view") == "events":
         return EVENTS.response(request, scope, found, found.results, view="events")
@@ -104,10 +105,9 @@ def previews(events: EventQuerySet) -> EventQuerySet:
     )
 
 
-@require_safe
-def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
+@memory_page(VIEW)
+def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpResponse:
     """One loop with all its events in order: a page, or the part of one that a row unfolds."""
-    scope = persona_scope(request, slug, VIEW)
     events = scope.memory.events.filter(loop_id=loop_id)
     if request.htmx:  # type: ignore[attr-defined]
         some = list(previews(events).order_by("ts", "pk")[: UNFOLDED_EVENTS + 1])
@@ -118,7 +118,7 @@ def agent_loop(request: HttpRequest, slug: str, loop_id: str) -> HttpResponse:
                 "agent": scope.agent,
                 "shown": scope,
                 "events": some[:UNFOLDED_EVENTS],
-                "more_url": loop_url(slug, loop_id) + scope.suffix if len(some) > UNFOLDED_EVENTS else "",
+                "more_url": loop_url(scope.agent.slug, loop_id) + scope.suffix if len(some) > UNFOLDED_EVENTS else "",
                 "mono_kinds": MONO_KINDS,
             },
         )
@@ -146,11 +146,9 @@ def loop_url(slug: str, loop_id: str) -> str:
     return reverse("agent_loop", args=[slug, loop_id])
 
 
-@require_safe
-def agent_event(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+@memory_page(VIEW, of=Event)
+def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
     """One event as it was recorded, with the memories derived from it."""
-    scope = persona_scope(request, slug, VIEW)
-    event: Event = scope.row(scope.memory.events, pk, "event")
     loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
     neighbours = scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
     context = memory_context(

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from identity.principal import Principal
 from memory.models import Fact, FactChange
@@ -25,13 +22,17 @@ from memory.services.facts import (
 )
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common.pagination import query_without
-from nousweb.console.common.view_helpers import form_refuse
+from nousweb.console.common.list_page import query_without
+from nousweb.console.common.view_helpers import FORM, POST, act, form_page
 from nousweb.console.memory.forms import FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context
-from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
-from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    base_context,
+    memory_list,
+    memory_page,
+)
+from nousweb.lib.errors import Conflict, DomainError, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 
@@ -67,45 +68,33 @@ agent_supersessions = memory_list(
 """Every fact that took another one's place, latest first."""
 
 
-@require_POST
-def agent_supersession_undo(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+@memory_page(REVIEW, methods=POST)
+def agent_supersession_undo(request: HttpRequest, scope: PersonaScope, pk: int) -> HttpResponse:
     """Let a superseded fact hold again, as a new change."""
-    scope = persona_scope(request, slug, REVIEW)
-    change = scope.row(_superseded(scope).select_related("fact__agent"), pk, "supersession")
-    try:
+    change = scope.row(_superseded(scope).select_related("fact__agent"), pk)
+
+    def undo() -> None:
         if not _undoable(change):
-            raise NotFound("This supersession has been undone already.")
+            raise Conflict("This supersession has been undone already.")
         supersession_undo(fact=change.fact, by=scope.by, reason=request.POST.get("reason", ""))
-        messages.success(request, "The old fact was restored. Both facts are active now.")
-    except DomainError as error:
-        messages.error(request, error.detail)
-    return redirect(f"{reverse('agent_supersessions', args=[slug])}?{query_without(request)}")
+
+    back = f"{reverse('agent_supersessions', args=[scope.agent.slug])}?{query_without(request)}"
+    done = "The old fact was restored. Both facts are active now."
+    return act(request, undo, back, done, refusals=(DomainError,))
 
 
 def _undoable(change: FactChange) -> bool:
     return not change.fact.active and change.fact.superseded_by_id == change.other_id
 
 
-def _confirm(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    return fact_confirm(fact=fact, by=by, reason=fields["reason"])
+def _plain(service: Callable[..., Fact], fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
+    return service(fact=fact, by=by, **fields)
 
 
 def _supersede(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
     stated = {name: fields[name] for name in ("attribute", "value") if fields[name]}
     new = {"content": fields["content"], **stated, "source": f"console: {by.name}"}
     return fact_replace(old=fact, fields=new, by=by, reason=fields["reason"], at=fields["at"]).new
-
-
-def _invalidate(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    return fact_invalidate(fact=fact, by=by, reason=fields["reason"])
-
-
-def _restore(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    return fact_restore(fact=fact, by=by, **fields)
-
-
-def _edit(fact: Fact, by: Principal, fields: dict[str, Any]) -> Fact:
-    return fact_edit(fact=fact, by=by, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +108,7 @@ class FactAction:
     form: type[forms.Form]
     run: Callable[[Fact, Principal, dict[str, Any]], Fact]
     permission: str = "memory.change_fact"
-    danger: bool = False
+    look: str = "btn-primary"
 
 
 FACT_ACTIONS: dict[str, FactAction] = {
@@ -129,7 +118,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Confirm fact",
         "The fact was confirmed.",
         RemarkForm,
-        _confirm,
+        partial(_plain, fact_confirm),
         "memory.add_fact",
     ),
     "supersede": FactAction(
@@ -148,8 +137,8 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Mark as wrong",
         "Marked as wrong. No prompt includes it from now on.",
         RemarkForm,
-        _invalidate,
-        danger=True,
+        partial(_plain, fact_invalidate),
+        look="btn-danger is-final",
     ),
     "restore": FactAction(
         "Restore",
@@ -157,7 +146,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Restore fact",
         "The fact was restored.",
         FactRestoreForm,
-        _restore,
+        partial(_plain, fact_restore),
     ),
     "edit": FactAction(
         "Recategorise",
@@ -165,7 +154,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Save",
         "The fact's category and metadata were saved.",
         FactEditForm,
-        _edit,
+        partial(_plain, fact_edit),
     ),
 }
 
@@ -174,48 +163,22 @@ METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order i
 """Selectors of the fields of a recategorisation that its blast radius uses."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_fact_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+@memory_page("memory.view_fact", of=Fact, methods=FORM)
+def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, change: str) -> HttpResponse:
     """The form of one action, and the action itself."""
     if change not in FACT_ACTIONS:
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
     what = FACT_ACTIONS[change]
-    scope = persona_scope(request, slug, "memory.view_fact")
     scope.by.require(what.permission, scope.agent)
-    fact: Fact = scope.row(scope.memory.facts.select_related("agent"), pk, "fact")
-    form = what.form(request.POST if request.method == "POST" else None, initial=_initial(fact))
-    refusal = ""
-    if request.method == "POST" and form.is_valid():
-        try:
-            changed = what.run(fact, scope.by, form.cleaned_data)
-        except Invalid as error:
-            form_refuse(form, error)
-        except Conflict as error:
-            refusal = error.detail
-        else:
-            messages.success(request, what.done)
-            return redirect(reverse("agent_fact", args=[slug, changed.pk]) + scope.suffix)
-    context = base_context(
+    names = ("content", "tags", "importance", "category", "scope", "project", "task")
+    initial = {name: getattr(fact, name) for name in names}
+    return form_page(
         request,
-        scope,
-        fact=fact,
-        change=change,
-        what=what,
-        form=form,
-        refusal=refusal,
-        metadata_fields=METADATA_FIELDS,
+        "memory/fact_change.html",
+        what.form(request.POST if request.method == "POST" else None, initial=initial),
+        lambda fields: what.run(fact, scope.by, fields),
+        done=what.done,
+        back=scope.url,
+        context=base_context(request, scope, fact=fact, change=change, what=what, metadata_fields=METADATA_FIELDS),
+        conflict="refusal",
     )
-    status = 409 if refusal else 422 if form.errors else 200
-    return render(request, "memory/fact_change.html", context, status=status)
-
-
-def _initial(fact: Fact) -> dict[str, Any]:
-    return {
-        "content": fact.content,
-        "tags": ", ".join(fact.tags),
-        "importance": fact.importance,
-        "category": fact.category,
-        "scope": fact.scope,
-        "project": fact.project,
-        "task": fact.task,
-    }

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.shortcuts import render
+from django.urls import reverse
 
-from identity.selectors import agent_get
+from identity.models import Agent
+from identity.principal import Principal
 from memory.models import Fact, FactChange
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
@@ -19,11 +18,15 @@ from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
 from nousweb.console.common.charts import SpanBar, span_bars
 from nousweb.console.common.list_page import Action, Column, Title
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, agent_page, form_page
 from nousweb.console.memory.forms import FactForm
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import memory_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    memory_context,
+    memory_list,
+    memory_page,
+)
 from nousweb.lib import clock
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -177,28 +180,25 @@ agent_facts = memory_list(
 """The facts of the actor; with the permission, also those of the subconscious."""
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_fact_add(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page("memory.add_fact", methods=FORM)
+def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """A form for one fact."""
-    by = principal_of(request)
-    by.require("memory.add_fact")
-    agent = agent_get(slug, by)
-    form = FactForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        fields: dict[str, Any] = form.cleaned_data
-        with refused_on(form):
-            fact_learn(agent=agent, by=by, **{**fields, "source": fields["source"] or f"console: {by.name}"})
-            messages.success(request, "The fact was added.")
-            return redirect("agent_facts", slug=slug)
-    return render(request, "memory/fact_add.html", {"agent": agent, "form": form}, status=422 if form.errors else 200)
+    return form_page(
+        request,
+        "memory/fact_add.html",
+        FactForm(request.POST or None),
+        lambda fields: fact_learn(
+            agent=agent, by=by, **{**fields, "source": fields["source"] or f"console: {by.name}"}
+        ),
+        done="The fact was added.",
+        back=lambda learned: reverse("agent_facts", args=[agent.slug]),
+        context={"agent": agent},
+    )
 
 
-@require_safe
-def agent_fact(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page(VIEW, of=Fact, related=("source_event", "source_episode", "superseded_by", "contradiction_of"))
+def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
-    scope = persona_scope(request, slug, VIEW)
-    facts = scope.memory.facts.select_related("source_event", "source_episode", "superseded_by", "contradiction_of")
-    fact: Fact = scope.row(facts, pk, "fact")
     changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
     may_change = scope.by.may("memory.change_fact")
     context = memory_context(

@@ -8,15 +8,12 @@ from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from identity.selectors import agent_get
 from memory.models import FileRun, ImportedMemory
 from memory.policy import DEFAULT_CATEGORY
 from memory.transfer.file_runs import (
@@ -34,9 +31,9 @@ from memory.transfer.file_runs import (
     run_stop,
 )
 from memory.transfer.readers import FORMATS
+from nousweb.console.common.list_page import request_page
 from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.pagination import request_page
-from nousweb.console.common.view_helpers import change_and_tell, principal_of, refused_on
+from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, refused_on
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 LATEST_MEMORIES = 8
@@ -175,11 +172,9 @@ CHANGES = {
 }
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(IMPORT, methods=FORM, fresh=True)
+def agent_imports(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The form and the imports so far. A script announces the file first (`size` and `name`) and sends it in parts."""
-    by, agent = _asked(request, slug)
     form = ImportForm(
         request.POST if request.method == "POST" else None, request.FILES or None, by=by
     )  # fmt: skip
@@ -188,7 +183,7 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
         with refused_on(form):
             run = _announced(request, agent, form, by, in_parts)
             if in_parts:
-                part = reverse("agent_import_part", args=[slug, run.pk])
+                part = reverse("agent_import_part", args=[agent.slug, run.pk])
                 return JsonResponse({"part": part, "page": run.get_absolute_url(), "bytes": MAX_PART_BYTES}, status=201)
             return redirect(run)
     if in_parts:
@@ -201,10 +196,9 @@ def agent_imports(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "memory/imports.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-def agent_exports(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(IMPORT, VIEW_SUBCONSCIOUS, methods=POST)
+def agent_exports(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Start an export."""
-    by, agent = _asked(request, slug, Kind.EXPORT)
     form = ExportForm(request.POST)
     try:
         if not form.is_valid():
@@ -212,17 +206,16 @@ def agent_exports(request: HttpRequest, slug: str) -> HttpResponse:
         run = export_start(agent=agent, by=by, **form.cleaned_data)
     except (Conflict, Invalid) as error:
         messages.error(request, error.detail)
-        return redirect("agent_imports", slug)
+        return redirect("agent_imports", agent.slug)
     return redirect(run)
 
 
-@never_cache
-@require_safe
+@agent_page(IMPORT, fresh=True)
 def file_run(
-    request: HttpRequest, slug: str, pk: UUID, kind: str, template: str = "memory/file_run.html"
+    request: HttpRequest, by: Principal, agent: Agent, pk: UUID, kind: str, template: str = "memory/file_run.html"
 ) -> HttpResponse:
     """The preview, the progress and the result of an import or an export, or with another template a part of it."""
-    run = _run(request, slug, pk, kind)
+    run = _run(by, agent, pk, kind)
     shown = {
         "percent": int(run.share * 100),
         "status_kind": STATUS_KINDS[run.status],
@@ -235,51 +228,43 @@ def file_run(
     return render(request, template, {"agent": run.agent, "run": run, "shown": shown})
 
 
-@never_cache
-@require_safe
-def agent_export_file(request: HttpRequest, slug: str, pk: UUID) -> HttpResponseBase:
+@agent_page(IMPORT, fresh=True)
+def agent_export_file(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponseBase:
     """The file, as JSON Lines."""
-    run = _run(request, slug, pk, Kind.EXPORT)
+    run = _run(by, agent, pk, Kind.EXPORT)
     try:
-        path = export_file(run=run, by=principal_of(request))
-        name = f"{slug}-{run.created_at:%Y-%m-%d}.jsonl"
+        path = export_file(run=run, by=by)
+        name = f"{agent.slug}-{run.created_at:%Y-%m-%d}.jsonl"
         return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type="application/jsonl")
     except (Conflict, FileNotFoundError) as error:
         messages.error(request, str(getattr(error, "detail", "The file of this export no longer exists.")))
         return redirect(run)
 
 
-@require_POST
-def agent_import_part(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@agent_page(IMPORT, methods=POST)
+def agent_import_part(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
     """Take the bytes of the body as those of the file from ?offset= on."""
-    run = _run(request, slug, pk, Kind.IMPORT)
+    run = _run(by, agent, pk, Kind.IMPORT)
     offset = request.GET.get("offset", "")
     try:
         if not (offset.isascii() and offset.isdigit() and len(offset) < 13):
             raise Invalid("offset must be a number of bytes.", field="offset")
-        run = import_receive(run=run, offset=int(offset), part=request.body, by=principal_of(request))
+        run = import_receive(run=run, offset=int(offset), part=request.body, by=by)
     except DomainError as error:
         return JsonResponse({"errors": [error.detail], "received": run.received_bytes}, status=error.status)
     return JsonResponse({"received": run.received_bytes, "status": run.status})
 
 
-@require_POST
-def file_run_change(request: HttpRequest, slug: str, pk: UUID, change: str, kind: str) -> HttpResponse:
+@agent_page(IMPORT, methods=POST)
+def file_run_change(
+    request: HttpRequest, by: Principal, agent: Agent, pk: UUID, change: str, kind: str
+) -> HttpResponse:
     """Start or resume an import, or stop a run, or delete its file."""
-    run = _run(request, slug, pk, kind)
+    run = _run(by, agent, pk, kind)
     if (Kind(kind), change) not in CHANGES:
         raise NotFound("Unknown action.")
-    service, said = CHANGES[Kind(kind), change]
-    change_and_tell(request, lambda: service(run=run, by=principal_of(request)), said)
-    return redirect(run)
-
-
-def _asked(request: HttpRequest, slug: str, kind: str = Kind.IMPORT) -> tuple[Principal, Agent]:
-    by = principal_of(request)
-    by.require(IMPORT)
-    if kind == Kind.EXPORT:
-        by.require(VIEW_SUBCONSCIOUS)
-    return by, agent_get(slug, by)
+    service, done = CHANGES[Kind(kind), change]
+    return act(request, lambda: service(run=run, by=by), run, done)
 
 
 def _visible(agent: Agent, by: Principal, kind: str) -> QuerySet[FileRun]:
@@ -287,12 +272,10 @@ def _visible(agent: Agent, by: Principal, kind: str) -> QuerySet[FileRun]:
     return FileRun.objects.filter(agent=agent, kind=kind, persona__in=personas).select_related("agent")
 
 
-def _run(request: HttpRequest, slug: str, pk: UUID, kind: str) -> FileRun:
-    by, agent = _asked(request, slug, kind)
-    run = _visible(agent, by, kind).filter(pk=pk).first()
-    if run is None:
-        raise NotFound(f"There is no such {kind}.")
-    return run
+def _run(by: Principal, agent: Agent, pk: UUID, kind: str) -> FileRun:
+    if kind == Kind.EXPORT:
+        by.require(VIEW_SUBCONSCIOUS)
+    return get_object_or_404(_visible(agent, by, kind), pk=pk)
 
 
 def _announced(request: HttpRequest, agent: Agent, form: ImportForm, by: Principal, in_parts: bool) -> FileRun:

@@ -10,44 +10,34 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
+from nousweb.console.common.list_page import BoundedPaginator, query_without, request_page
 from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
-from nousweb.console.common.pagination import BoundedPaginator, query_without, request_page
-from nousweb.console.memory.page_context import base_context
-from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
+VIEW_FACT = "memory.view_fact"
 PAGE_SIZE = 50
 PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
 DEFAULT_DAYS = "30"
 
 
-def _scope(request: HttpRequest, slug: str) -> PersonaScope:
-    """The scope of the page, for people who may see both facts and usage."""
-    scope = persona_scope(request, slug, "memory.view_fact")
-    scope.by.require(VIEW_RUN)
-    return scope
-
-
-@require_safe
-def agent_health(request: HttpRequest, slug: str) -> HttpResponse:
+@memory_page(VIEW_FACT, VIEW_RUN)
+def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The score, and how many facts each finding lists."""
-    scope = _scope(request, slug)
     health = memory_health(scope.memory, clock.now())
     return render(request, "memory/memory_health.html", base_context(request, scope, health=health))
 
 
-@require_safe
-def agent_health_list(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
+@memory_page(VIEW_FACT, VIEW_RUN)
+def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -> HttpResponse:
     """The facts of one finding, the latest first, with the possible actions on each."""
-    scope = _scope(request, slug)
     if finding not in FINDINGS:
         raise NotFound("There is no such list.")
     about = FINDINGS[finding]
@@ -97,10 +87,9 @@ def _row(scope: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any
     }
 
 
-@require_safe
-def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
+@memory_page(VIEW_FACT, VIEW_RUN)
+def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The cost of each memory in prompts over a period, and the share of it that answers referred to."""
-    scope = _scope(request, slug)
     days = request.GET.get("days", "")
     days = days if days in PERIODS else DEFAULT_DAYS
     sort = request.GET.get("sort", "")
@@ -109,7 +98,11 @@ def agent_health_ledger(request: HttpRequest, slug: str) -> HttpResponse:
     paginator = BoundedPaginator(counted, PAGE_SIZE)
     page = paginator.get_page(request.GET.get("page"))
     rows = [
-        {"use": row, "label": TYPE_PAGES[row.type].label, "url": memory_url(slug, row.type, row.id) if row.text else ""}
+        {
+            "use": row,
+            "label": TYPE_PAGES[row.type].label,
+            "url": memory_url(scope.agent.slug, row.type, row.id) if row.text else "",
+        }
         for row in ledger_rows(scope.memory, page.object_list)
     ]
     context = base_context(

@@ -7,13 +7,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from context.feedback.health_findings import FINDINGS
 from context.models import VIEW_RUN
 from memory.models import Fact
-from nousweb.console.common.view_helpers import MAX_SELECTED, refusals_summary, uuids_of
-from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.common.view_helpers import MAX_SELECTED, POST, refusals_summary, uuids_of
+from nousweb.console.memory.page_context import PersonaScope, memory_page
 from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
 from nousweb.lib.errors import DomainError, NotFound
 
@@ -21,11 +20,9 @@ DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Res
 """By action: the confirmation for many facts; only facts marked as wrong can be restored from here."""
 
 
-@require_POST
-def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResponse:
+@memory_page("memory.view_fact", VIEW_RUN, methods=POST)
+def agent_health_bulk(request: HttpRequest, scope: PersonaScope, finding: str) -> HttpResponse:
     """Confirm the selected facts, mark them as wrong, or restore them; each that refuses is named and stops none."""
-    scope = persona_scope(request, slug, "memory.view_fact")
-    scope.by.require(VIEW_RUN)
     fields = request.GET.copy()
     fields.update(request.POST)
     action = fields.get("action", "")
@@ -43,7 +40,7 @@ def agent_health_bulk(request: HttpRequest, slug: str, finding: str) -> HttpResp
         messages.error(request, refusals_summary(refused))
     if not done and not refused:
         messages.warning(request, "Nothing was selected.")
-    page = reverse("agent_health_list", args=[slug, finding]) + scope.suffix
+    page = reverse("agent_health_list", args=[scope.agent.slug, finding]) + scope.suffix
     if done and action == "invalidate":
         query = urlencode([("done", fact.pk) for fact in done])
         return redirect(f"{page}{'&' if scope.suffix else '?'}{query}")

@@ -1,21 +1,22 @@
 """Procedures that an agent has learned."""
 
-from uuid import UUID
-
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.shortcuts import render
 
 from memory.models import Procedure
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
 from nousweb.console.common.list_page import Column, Title
+from nousweb.console.common.view_helpers import FORM, POST, act
 from nousweb.console.memory.forms import ProcedureForm
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import edit_page, memory_context
-from nousweb.console.memory.persona_scope import persona_scope
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    edit_page,
+    memory_context,
+    memory_list,
+    memory_page,
+)
 
 agent_procedures = memory_list(
     MemoryList(
@@ -41,26 +42,16 @@ agent_procedures = memory_list(
 """Ways of doing things, by name."""
 
 
-@require_safe
-def agent_procedure(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_procedure", of=Procedure)
+def agent_procedure(request: HttpRequest, scope: PersonaScope, procedure: Procedure) -> HttpResponse:
     """One procedure: its steps, and how often it helped."""
-    scope = persona_scope(request, slug, "memory.view_procedure")
-    procedure: Procedure = scope.row(scope.memory.procedures, pk, "procedure")
-    context = memory_context(
-        request,
-        scope,
-        procedure,
-        may_change=scope.by.may("memory.change_procedure"),
-    )
+    context = memory_context(request, scope, procedure, may_change=scope.by.may("memory.change_procedure"))
     return render(request, "memory/procedure.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_procedure", "memory.change_procedure", of=Procedure, methods=FORM)
+def agent_procedure_edit(request: HttpRequest, scope: PersonaScope, procedure: Procedure) -> HttpResponse:
     """Rewrite a procedure; its counts stay."""
-    scope = persona_scope(request, slug, "memory.view_procedure")
-    scope.by.require("memory.change_procedure", scope.agent)
-    procedure: Procedure = scope.row(scope.memory.procedures.select_related("agent"), pk, "procedure")
     initial = {name: getattr(procedure, name) for name in ProcedureForm.base_fields}
     return edit_page(
         request,
@@ -74,14 +65,14 @@ def agent_procedure_edit(request: HttpRequest, slug: str, pk: UUID) -> HttpRespo
     )
 
 
-@require_POST
-def agent_procedure_use(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page("memory.view_procedure", of=Procedure, methods=POST)
+def agent_procedure_use(request: HttpRequest, scope: PersonaScope, procedure: Procedure) -> HttpResponse:
     """Take a procedure out of use, or bring it back."""
-    scope = persona_scope(request, slug, "memory.view_procedure")
-    procedure: Procedure = scope.row(scope.memory.procedures.select_related("agent"), pk, "procedure")
     active = request.POST.get("active") == "yes"
-    procedure_update(procedure=procedure, by=scope.by, active=active)
-    messages.success(
-        request, "The procedure is in use again." if active else "Retired. The agent no longer gets this procedure."
+    done = "The procedure is in use again." if active else "Retired. The agent no longer gets this procedure."
+    return act(
+        request,
+        lambda: procedure_update(procedure=procedure, by=scope.by, active=active),
+        scope.url(procedure),
+        done,
     )
-    return redirect(reverse("agent_procedure", args=[slug, pk]) + scope.suffix)

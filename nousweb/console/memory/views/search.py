@@ -1,36 +1,78 @@
 """Search one agent's memory by hand, with the scores that decide about prompts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Count, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
-from identity.models import Persona
-from identity.selectors import agent_get
+from context.feedback.figure_snapshots import LARGE_MEMORY, snapshot_of, snapshot_put
+from identity.models import Agent, Persona
+from identity.principal import Principal
 from memory.embedding.thresholds import thresholds_of
 from memory.models import EVERYTHING, EmbeddingModel, IndexStatus, ItemType, ProjectScope, SearchItem, SearchStatistics
-from memory.search import SearchHit, SearchRequest, SearchResult, search
+from memory.persona import PersonaMemory
+from memory.search import SearchRequest, SearchResult, search
 from memory.search.query_word_counts import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.search_index.row_embedding import index_retry
 from memory.types import MEMORY_TYPES
+from nousweb.console.common.list_page import query_without, request_page
 from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.pagination import query_without, request_page
-from nousweb.console.common.view_helpers import principal_of, refused_on
+from nousweb.console.common.view_helpers import POST, agent_page, refused_on
 from nousweb.console.memory.forms import SearchForm
-from nousweb.console.memory.index_counts_by_type import index_counts
-from nousweb.console.memory.page_context import base_context
-from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
+
+NAME = "search index"
+NONE: dict[str, Any] = {"total": 0, "ready": 0, "pending": 0, "failed": 0, "oldest": None}
 
 
-@require_safe
-def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
+def index_counts(
+    view: PersonaMemory, collections: Iterable[SearchStatistics]
+) -> tuple[list[dict[str, Any]], datetime | None]:
+    """A row for each type of memory, and when the rows that are ready were counted last, if the memory is large.
+
+    `collections` are all of the agent's. At most two statements, one for a memory that is not large.
+    """
+    large = sum(each.items for each in collections) >= LARGE_MEMORY
+    snapshot = snapshot_of(NAME, view.agent.pk, both=len(view.personas) > 1) if large else None
+    counted = _counted(view, waiting=snapshot is not None)
+    if snapshot:
+        for kind, ready in snapshot.value.items():
+            row = counted.setdefault(kind, dict(NONE))
+            row |= {"ready": ready, "total": ready + row["pending"] + row["failed"]}
+    rows = [{"label": kind.label, **counted.get(kind.value, NONE)} for kind in ItemType]
+    return rows, snapshot.at if snapshot else None
+
+
+def index_counts_refresh(view: PersonaMemory) -> None:
+    """Store the counts of rows of a large memory that are ready."""
+    ready = {kind: row["ready"] for kind, row in _counted(view).items()}
+    snapshot_put(NAME, view.agent.pk, ready, both=len(view.personas) > 1)
+
+
+def _counted(view: PersonaMemory, *, waiting: bool = False) -> dict[str, dict[str, Any]]:
+    """Count rows by type and state. With `waiting`, only rows that are not ready, which have an index."""
+    rows = SearchItem.objects.filter(agent=view.agent, persona__in=view.personas).order_by()
+    if waiting:
+        rows = rows.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED))
+    counts = rows.values("item_type").annotate(
+        total=Count("pk"),
+        ready=Count("pk", filter=Q(status=IndexStatus.READY)),
+        pending=Count("pk", filter=Q(status=IndexStatus.PENDING)),
+        failed=Count("pk", filter=Q(status=IndexStatus.FAILED)),
+        oldest=Min("recorded_at", filter=Q(status=IndexStatus.PENDING)),
+    )
+    return {row["item_type"]: {**row} for row in counts}
+
+
+@memory_page("memory.view_searchitem")
+def agent_index(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The numbers of indexed, pending and failed rows, with the age of pending and the errors of failed ones."""
-    scope = persona_scope(request, slug, "memory.view_searchitem")
     items = SearchItem.objects.filter(agent=scope.agent, persona__in=scope.memory.personas)
     held = list(SearchStatistics.objects.filter(agent=scope.agent))
     rows, counted_at = index_counts(scope.memory, held)
@@ -54,7 +96,9 @@ def agent_index(request: HttpRequest, slug: str) -> HttpResponse:
         count_from=COUNT_FROM,
         index_from=INDEX_FROM,
         page=failed,
-        failed=[(item, _address(item, scope)) for item in failed.rows],
+        failed=[
+            (item, memory_url(scope.agent.slug, item.item_type, item.item_id) + scope.suffix) for item in failed.rows
+        ],
         query=query_without(request),
         may_retry=scope.by.may("memory.change_searchitem"),
     )
@@ -74,22 +118,16 @@ def _collections(
     ]
 
 
-def _address(item: SearchItem, scope: PersonaScope) -> str:
-    return memory_url(scope.agent.slug, item.item_type, item.item_id) + scope.suffix
-
-
-@require_POST
-def agent_index_retry(request: HttpRequest, slug: str) -> HttpResponse:
+@agent_page(methods=POST)
+def agent_index_retry(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Let everything that failed be tried again."""
-    by = principal_of(request)
-    agent = agent_get(slug, by)
     count = index_retry(agent=agent, by=by)
     if count:
         messages.success(request, f"{count:,} {'row' if count == 1 else 'rows'} will be retried.")
     else:
         messages.info(request, "No row has failed.")
     back = "?persona=subconscious" if request.GET.get("persona") == "subconscious" else ""
-    return redirect(reverse("agent_index", args=[slug]) + back)
+    return redirect(reverse("agent_index", args=[agent.slug]) + back)
 
 
 LIMIT = 25
@@ -103,10 +141,9 @@ TIMING_LABELS = {
 }
 
 
-@require_safe
-def agent_search(request: HttpRequest, slug: str) -> HttpResponse:
+@memory_page("memory.view_searchitem")
+def agent_search(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The hits of a question; hits below the threshold are greyed."""
-    scope = persona_scope(request, slug, "memory.view_searchitem")
     form = SearchForm(request.GET if "q" in request.GET else None)
     context = base_context(request, scope, form=form, query=query_without(request))
     if form.is_bound and form.is_valid():
@@ -127,7 +164,15 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
     result: SearchResult = search(scope.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     threshold = thresholds_of(model or "").relevance
-    rows = [_row(hit, scope) for hit in result.items]
+    rows: list[dict[str, Any]] = [
+        {
+            "hit": hit,
+            "url": memory_url(scope.agent.slug, hit.type, hit.id) + scope.suffix,
+            "label": ItemType(hit.type).label,
+            "percent": round(100 * hit.score, 1),
+        }
+        for hit in result.items
+    ]
     return {
         "result": result,
         "threshold": threshold,
@@ -136,13 +181,4 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
         "below": [row for row in rows if row["hit"].score < threshold],
         "timings": [(TIMING_LABELS.get(name, name), 1000 * took) for name, took in result.timings.items()],
         "total_ms": 1000 * sum(result.timings.values()),
-    }
-
-
-def _row(hit: SearchHit, scope: PersonaScope) -> dict[str, Any]:
-    return {
-        "hit": hit,
-        "url": memory_url(scope.agent.slug, hit.type, hit.id) + scope.suffix,
-        "label": ItemType(hit.type).label,
-        "percent": round(100 * hit.score, 1),
     }

@@ -1,17 +1,14 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from identity.models import Persona
 from memory.models import Fact, Subject, SubjectAlias, SubjectChange
@@ -23,12 +20,15 @@ from memory.services.subjects.proposals import similar_subjects
 from memory.services.subjects.registry import CHANGE, VIEW, alias_find
 from memory.services.subjects.split import subject_split
 from memory.services.subjects.undo import subject_change_undo
-from nousweb.console.common.list_export import ListExport
-from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.view_helpers import uuids_of
-from nousweb.console.memory.memory_list import MemoryList, memory_list
-from nousweb.console.memory.page_context import base_context
-from nousweb.console.memory.persona_scope import PersonaScope, persona_scope
+from nousweb.console.common.list_page import Column, ListExport, Title
+from nousweb.console.common.view_helpers import POST, uuids_of
+from nousweb.console.memory.page_context import (
+    MemoryList,
+    PersonaScope,
+    base_context,
+    memory_list,
+    memory_page,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound
 
@@ -37,38 +37,11 @@ ROW = 34.0
 TOP = 24.0
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineBar:
-    """One fact: `true_*` is its span in the world, `known_*` the one in which the agent held it, in units of WIDTH."""
+def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: datetime, now: datetime) -> dict[str, Any]:
+    """`facts` in their order from top to bottom; `holding` are the keys of those that hold at `moment`.
 
-    fact: Fact
-    y: float
-    valid_x: float
-    valid_width: float
-    recorded_x: float
-    recorded_width: float
-    css_class: str
-    holds: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    x: float
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    bars: tuple[TimelineBar, ...]
-    ticks: tuple[Tick, ...]
-    height: float
-    begins: datetime
-    ends: datetime
-    marker: float
-
-
-def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: datetime, now: datetime) -> Timeline:
-    """`facts` in their order from top to bottom; `holding` are the keys of those that hold at `moment`."""
+    Of a bar, `valid_*` is the span in the world, `recorded_*` the one in which the agent held it, in units of WIDTH.
+    """
     moments = [each for fact in facts for each in (fact.valid_from, fact.recorded_at, fact.retired_at) if each]
     begins, ends = min([*moments, now]), now
     # A beginning long before everything else would leave no room for the rest, and none at all no width.
@@ -84,23 +57,25 @@ def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: date
     for place, fact in enumerate(facts):
         valid_x, true_end = x(fact.valid_from, fact.recorded_at), x(fact.valid_until, ends)
         recorded_x, known_end = x(fact.recorded_at, begins), x(fact.retired_at, ends)
-        wrong = fact.invalidated_at is not None
         bars.append(
-            TimelineBar(
-                fact,
-                TOP + place * ROW,
-                valid_x,
-                max(true_end - valid_x, 3.0),
-                recorded_x,
-                max(known_end - recorded_x, 3.0),
-                "is-wrong" if wrong else "is-active" if fact.active else "is-past",
-                fact.pk in holding,
-            )
+            {
+                "fact": fact,
+                "y": TOP + place * ROW,
+                "valid_x": valid_x,
+                "valid_width": max(true_end - valid_x, 3.0),
+                "recorded_x": recorded_x,
+                "recorded_width": max(known_end - recorded_x, 3.0),
+                "css_class": "is-wrong" if fact.invalidated_at else "is-active" if fact.active else "is-past",
+                "holds": fact.pk in holding,
+            }
         )
     form = "%Y-%m-%d" if ends - begins > timedelta(days=4) else "%m-%d %H:%M"
     places = (0.0, 0.25, 0.5, 0.75)
-    ticks = tuple(Tick(round(WIDTH * share, 1), (begins + (ends - begins) * share).strftime(form)) for share in places)
-    return Timeline(tuple(bars), ticks, TOP + len(bars) * ROW, begins, ends, x(moment, ends))
+    ticks = [
+        {"x": round(WIDTH * share, 1), "label": (begins + (ends - begins) * share).strftime(form)} for share in places
+    ]
+    height = TOP + len(bars) * ROW
+    return {"bars": bars, "ticks": ticks, "height": height, "begins": begins, "ends": ends, "marker": x(moment, ends)}
 
 
 MAX_OF_A_SUBJECT = 200
@@ -144,10 +119,9 @@ agent_subjects = memory_list(
 """The subjects of the actor's facts; with the permission, also those of the subconscious."""
 
 
-@require_POST
-def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
+@memory_page(CHANGE, methods=POST)
+def agent_subject_add(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """Enter a subject before any fact names it."""
-    scope = persona_scope(request, slug, CHANGE)
     fields = request.POST
     try:
         subject = subject_create(
@@ -155,25 +129,22 @@ def agent_subject_add(request: HttpRequest, slug: str) -> HttpResponse:
         )
     except DomainError as error:
         messages.error(request, error.detail)
-        return redirect(reverse("agent_subjects", args=[slug]) + scope.suffix)
+        return redirect(reverse("agent_subjects", args=[scope.agent.slug]) + scope.suffix)
     messages.success(request, f"The subject “{subject.name}” was added.")
     return redirect(_address(scope, subject))
 
 
-@require_safe
-def agent_subject(request: HttpRequest, slug: str, subject: str) -> HttpResponse:
+@memory_page(VIEW)
+def agent_subject(request: HttpRequest, scope: PersonaScope, subject: str) -> HttpResponse:
     """All facts ever believed about the subjects of a name, in each shown memory."""
-    scope = persona_scope(request, slug, VIEW)
     return _page(request, scope, _things(scope, subject))
 
 
-@require_safe
-def agent_subject_thing(request: HttpRequest, slug: str, pk: UUID) -> HttpResponse:
+@memory_page(VIEW, of=Subject)
+def agent_subject_thing(request: HttpRequest, scope: PersonaScope, thing: Subject) -> HttpResponse:
     """The same for one subject, whatever its name; a merged subject is shown by the one that it was merged into."""
-    scope = persona_scope(request, slug, VIEW)
-    thing: Subject = scope.row(scope.memory.rows(Subject), pk, "subject")
     if thing.merged_into_id is not None:
-        return redirect(reverse("agent_subject_thing", args=[slug, thing.merged_into_id]) + scope.suffix)
+        return redirect(reverse("agent_subject_thing", args=[scope.agent.slug, thing.merged_into_id]) + scope.suffix)
     return _page(request, scope, [thing])
 
 
@@ -187,7 +158,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     now = clock.now()
     first = timeline_of(found, set(), now, now)
     step = _step(request.GET.get("at", ""))
-    moment = now if step is None else first.begins + (first.ends - first.begins) * (step / 1000)
+    moment = now if step is None else first["begins"] + (first["ends"] - first["begins"]) * (step / 1000)
     holding = set(facts.as_of(moment).values_list("pk", flat=True))
     name = things[0].name
     may_change = scope.by.may(CHANGE)
@@ -209,13 +180,11 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     return render(request, "memory/subject.html", context)
 
 
-@require_POST
-def agent_subject_change(request: HttpRequest, slug: str, pk: UUID, change: str) -> HttpResponse:
+@memory_page(CHANGE, of=Subject, methods=POST)
+def agent_subject_change(request: HttpRequest, scope: PersonaScope, subject: Subject, change: str) -> HttpResponse:
     """One change of a subject, through the service of the same name; a refusal says why, and changes nothing."""
-    scope = persona_scope(request, slug, CHANGE)
     if change not in CHANGES:
         raise NotFound(f"A subject has no change {change[:60]!r}; there are {', '.join(CHANGES)}.")
-    subject: Subject = scope.row(scope.memory.rows(Subject).select_related("agent"), pk, "subject")
     try:
         done, thing = CHANGES[change](scope, subject, request.POST)
     except DomainError as error:
@@ -271,7 +240,7 @@ def _alias(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
 def _undo(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
     keys = uuids_of([fields.get("change", "")])
     changes = SubjectChange.objects.filter(agent=scope.agent, subject=subject)
-    change: SubjectChange = scope.row(changes, keys[0] if keys else None, "change")
+    change: SubjectChange = scope.row(changes, keys[0] if keys else None)
     subject_change_undo(change=change, by=scope.by)
     return f"Undone: {change.summary}", subject
 

@@ -2,7 +2,7 @@
 
 from memory.models import WorkingMemory
 from memory.selectors.filters import WorkingFilter
-from nousweb.console.memory.memory_list import MemoryList, memory_list
+from nousweb.console.memory.page_context import MemoryList, memory_list
 
 agent_working = memory_list(
     MemoryList(

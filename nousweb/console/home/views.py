@@ -1,0 +1,55 @@
+"""The console's home."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from identity.principal import Principal
+from identity.services.personal_settings import demo_tour_leave
+from identity.services.versions import REVIEW
+from nousweb.console.common.view_helpers import POST, page
+from nousweb.console.home.dashboard import CHOICES, dashboard
+from nousweb.console.home.global_search import global_search
+from nousweb.lib.problem_documents import page_sending
+
+
+@page()
+def home(request: HttpRequest, by: Principal) -> HttpResponse:
+    """The home page: system health and items that need attention. Agent and period are in the address."""
+    return render(
+        request,
+        "home/home.html",
+        {
+            "board": dashboard(by, request.GET),
+            "periods": CHOICES,
+            "may_review": by.may(REVIEW),
+            "may_add_agent": by.may("identity.add_agent"),
+            "may_add_token": by.may("identity.add_apitoken"),
+        },
+    )
+
+
+VIEW = "identity.view_agent"
+TYPING_SECONDS = 0.3
+"""While one types, names count more than the last memory."""
+
+
+@page(VIEW)
+def console_search(request: HttpRequest, by: Principal) -> HttpResponse:
+    """The hits of ?q= across the agents that one may see; for htmx, only the list."""
+    query, first = request.GET.get("q", ""), request.GET.get("agent", "")
+    if request.htmx:  # type: ignore[attr-defined]
+        result = global_search(query, by=by, first=first, seconds=TYPING_SECONDS)
+        return render(
+            request, "home/_search_results.html", {"result": result, "asked": query.strip(), "in_palette": True}
+        )
+    result = global_search(query, by=by, first=first)
+    return render(request, "home/search.html", {"result": result, "asked": query.strip()})
+
+
+@page(methods=POST)
+def demo_tour_change(request: HttpRequest, by: Principal, leaves: bool) -> HttpResponse:
+    """Show the panel of the guided demo no more, or again as far as it was; the page of the button stays."""
+    demo_tour_leave(leaves=leaves, by=by)
+    sender = page_sending(request)
+    # A browser may not say which page that is.
+    return redirect("home" if sender == request.get_full_path() else sender)
