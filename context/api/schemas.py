@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
-from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest, Message
+from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
@@ -87,29 +87,9 @@ class ContextIn(Input):
 
     def as_request(self) -> ContextRequest:
         """The question to the engine. Raises Invalid."""
-        task = self.task or TaskIn()
-        return ContextRequest(
-            session_id=self.session_id,
-            input=self.input,
-            frame=self.frame,
-            profile=self.profile,
-            profile_override=self.profile_override.dict(exclude_unset=True) if self.profile_override else {},
-            conversation=tuple(Message(message.role, message.content) for message in self.conversation),
-            mode=task.mode,
-            project=self.project,
-            task=task.key,
-            include_projects=tuple(self.include_projects),
-            all_projects=self.all_projects,
-            tags=tuple(task.tags),
-            files=tuple(task.files),
-            budget=self.budget,
-            budgets=self.budgets,
-            fill=self.fill,
-            as_of=self.as_of,
-            censors=self.censors,
-            dry_run=self.dry_run,
-            explain=self.explain,
-        )
+        task = (self.task or TaskIn()).dict()
+        override = self.profile_override.dict(exclude_unset=True) if self.profile_override else {}
+        return ContextRequest.of_json({**self.dict(), **task, "task": task["key"], "profile_override": override})
 
 
 ContestedAge = Literal["newer", "older"]

@@ -151,29 +151,14 @@ class ContextRequest:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:
-        """A logged request; fields that it lacks have their defaults."""
-        moment = values.get("as_of")
+        """A request as the API takes it or as it was logged; fields that it lacks have their defaults."""
+        given = {one.name: values[one.name] for one in fields(cls) if one.init and values.get(one.name) is not None}
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         messages: Sequence[Mapping[str, str]] = values.get("conversation") or ()
-        return cls(
-            session_id=values["session_id"],
-            input=values["input"],
-            frame=values.get("frame"),
-            profile=values.get("profile"),
-            profile_override=values.get("profile_override") or {},
-            conversation=tuple(Message(message["role"], message["content"]) for message in messages),
-            mode=values.get("mode"),
-            tags=tuple(values.get("tags") or ()),
-            files=tuple(values.get("files") or ()),
-            budget=values.get("budget"),
-            budgets=values.get("budgets") or {},
-            fill=bool(values.get("fill")),
-            as_of=datetime.fromisoformat(moment) if moment else None,
-            censors=values.get("censors") or "check",
-            project=values.get("project") or "",
-            task=values.get("task") or "",
-            include_projects=tuple(values.get("include_projects") or ()),
-            all_projects=bool(values.get("all_projects")),
-        )
+        given["conversation"] = tuple(Message(message["role"], message["content"]) for message in messages)
+        if isinstance(moment := given.get("as_of"), str):
+            given["as_of"] = datetime.fromisoformat(moment)
+        return cls(**given)
 
 
 TOKENS_PER_SCALE = 500
