@@ -12,7 +12,7 @@ from identity.services.versions import is_self_approval
 from memory.models import SAME_WORDS, Censor, Fact, MemoryReview, Validity, keys_changed, tier_of, validity_at
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
-from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
+from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.reviews.attribute_resolution import attribute_pairs
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find

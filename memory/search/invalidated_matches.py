@@ -1,6 +1,6 @@
 """Search hits that repeat a fact which people invalidated: prompts exclude them, whatever their memory type.
 
-A token cannot learn an invalidated fact again (memory.services.facts.invalidated_facts). An event, a decision, a
+A token cannot learn an invalidated fact again (memory.services.facts.repeated_facts). An event, a decision, a
 document or a longer fact, older or newer, may still contain its statement; here each of their sentences is compared
 with the invalidated facts.
 """

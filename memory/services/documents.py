@@ -28,7 +28,7 @@ from memory.policy import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.facts.invalidated_facts import invalidated_match
+from memory.services.facts.repeated_facts import invalidated_match
 from memory.services.memory_write import human_author_check, row_lock
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put

@@ -12,7 +12,7 @@ from identity.services.guardrails import section_text_check as identity_text_che
 from memory.layers.event_validation import draft_check
 from memory.models import key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
-from memory.services.facts.fields import fact_fields_check
+from memory.services.facts.store import fact_fields_check
 from memory.transfer.json_stream import Record, records_read
 from memory.transfer.json_values import BadEntry, place_shown, printable
 from memory.transfer.readers import FORMATS

@@ -9,8 +9,8 @@ from memory.judge import JudgeUnavailable
 from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.judge_backlog import PENDING, backlog_continue
 from memory.models import Fact, Job
-from memory.services.facts.learn import fact_reconcile
 from memory.services.facts.precheck import MAX_VERDICTS_LATER, Precheck, fact_precheck
+from memory.services.facts.reconcile import fact_reconcile
 from memory.services.memory_write import learning_lock
 
 BY = Principal.of_system("lifecycle")

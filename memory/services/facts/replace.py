@@ -14,8 +14,9 @@ from memory.models import Fact, MemoryReview
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.changes import pending_review_check
-from memory.services.facts.learn import LearnResult, fact_learn
+from memory.services.facts.learn import fact_learn
 from memory.services.facts.pairs import fact_supersede, successor_scope_check
+from memory.services.facts.reconcile import LearnResult
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots

@@ -20,8 +20,8 @@ from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARA
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
 from memory.services.facts.changes import endorsement_change, facts_lock
-from memory.services.facts.cross_subject_duplicates import unstored_fact_fields
 from memory.services.facts.pairs import resolution_apply
+from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.memory_write import learning_lock, plain
 from memory.services.reviews.attribute_resolution import ANSWERS, attribute_decide
 from memory.services.reviews.blind_samples import decision_remeasure, fields_before, sample_agrees, verdict_sample

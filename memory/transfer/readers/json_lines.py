@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory.layers.event_validation import EVENT_FIELDS
-from memory.services.facts.fields import FACT_FIELDS, TIME_FIELDS
+from memory.services.facts.store import FACT_FIELDS, TIME_FIELDS
 from memory.transfer.json_stream import Record
 from memory.transfer.json_values import BadEntry, list_check, moment_get, text_get, value_get
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, Entry, Format, ReadOptions, content_id
