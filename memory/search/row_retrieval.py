@@ -3,7 +3,6 @@
 It reads only the index tables of the persona, and of these only the agent's own rows.
 """
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,6 @@ from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
-from django.db import connection
 from pgvector import HalfVector
 
 from identity.models import Agent
@@ -151,7 +149,7 @@ def candidates_fetch(
     """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types."""
     (
         ids, types, loops, positions, words, cosines, contains, named, flags, long_ids, passages,
-    ) = columns_prepared(*_fetch_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
+    ) = columns_prepared(*candidates_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
     flags = np.asarray(flags, np.int64)
     nearest = np.full((len(ids), PASSAGES, 3), np.nan)
     nearest[np.searchsorted(ids, long_ids)] = np.reshape(passages, (-1, PASSAGES, 3))
@@ -189,23 +187,7 @@ TUNING = {
 }
 
 
-def candidates_explain(view: PersonaMemory, request: SearchRequest, counts: Counts, vector: Vectors | None) -> Any:
-    """The query plans of `lexical_fetch` and `candidates_fetch` as PostgreSQL's JSON."""
-    lexemes = list(counts.df)
-    plans = []
-    with connection.cursor() as cursor:
-        for statement, values in (
-            lexical_statement(view, request, counts, lexemes),
-            _fetch_statement(view, request, counts, lexemes, [], vector),
-        ):
-            if statement:
-                cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
-                plan = cursor.fetchone()[0]
-                plans.append(json.loads(plan) if isinstance(plan, str) else plan)
-    return plans
-
-
-def _fetch_statement(
+def candidates_statement(
     view: PersonaMemory,
     request: SearchRequest,
     counts: Counts,
@@ -213,6 +195,7 @@ def _fetch_statement(
     lexical: Sequence[int],
     vector: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
+    """The statement of `candidates_fetch` and its values."""
     known, known_values = visible_of(request)
     wanted, wanted_values = wanted_of(request)
     values: dict[str, Any] = {

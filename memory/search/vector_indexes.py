@@ -3,12 +3,11 @@
 import hashlib
 import os
 
-from django.db import connection
 from psycopg import sql
 
 from memory.models import EmbeddingModel, SearchStatistics
 from memory.search.index_tables import PASSAGES_OF_TABLE, PERSONA_OF_TABLE
-from nousweb.lib.transactions import advisory_lock, sql_change, sql_row
+from nousweb.lib.transactions import advisory_lock, sql_change, sql_row, sql_rows
 
 INDEX_FROM = 5_000
 """Items, or passages of a counted collection, from which they get an approximate index. Below, reading all vectors is
@@ -134,13 +133,11 @@ def _name(table: str, agent_id: int, model: str) -> str:
 
 
 def _drop_others(table: str, wanted: set[str]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = %s"
-            " AND starts_with(indexname, %s) AND indexname <> ALL(%s)",
-            [table, f"{table}_near_", list(wanted)],
-        )
-        found = cursor.fetchall()
-        for (name,) in found:
-            cursor.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+    found = sql_rows(
+        "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = %s"
+        " AND starts_with(indexname, %s) AND indexname <> ALL(%s)",
+        [table, f"{table}_near_", list(wanted)],
+    )
+    for (name,) in found:
+        sql_change(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
     return len(found)

@@ -12,10 +12,21 @@ from memory.models import GLOBAL, EmbeddingModel, Event, SearchItem
 from memory.persona import ActorMemory, SubconsciousMemory
 from memory.search import SearchRequest, search
 from memory.search.query_word_counts import counts_read
-from memory.search.row_retrieval import candidates_explain
+from memory.search.row_retrieval import candidates_statement, lexical_statement
 from memory.services.events import events_record
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib.transactions import sql_row
 from tests.factories import make_principal
+
+
+def plans_of(view, request, counts, vector):
+    """PostgreSQL's plans of the statements of a search."""
+    lexemes = list(counts.df)
+    statements = (
+        lexical_statement(view, request, counts, lexemes),
+        candidates_statement(view, request, counts, lexemes, [], vector),
+    )
+    return [sql_row(f"EXPLAIN (FORMAT JSON) {statement}", values)[0] for statement, values in statements if statement]
 
 
 def tables_of(plan):
@@ -55,12 +66,12 @@ def test_search_plan_of_an_actor_touches_only_its_collection(both):
     for request in requests:
         for vector in (None, [0.1] * 384):
             counts = counts_read(ActorMemory(both), request.query)
-            plan = candidates_explain(ActorMemory(both), request, counts, vector)
+            plan = plans_of(ActorMemory(both), request, counts, vector)
             touched = tables_of(plan)
             assert touched
             assert all(name.startswith("memory_searchitem_actor") for name in touched), touched
             assert "subconscious" not in json.dumps(plan)
-    wide = tables_of(candidates_explain(SubconsciousMemory(both), requests[0], counts, None))
+    wide = tables_of(plans_of(SubconsciousMemory(both), requests[0], counts, None))
     assert any(name.startswith("memory_searchitem_subconscious") for name in wide)
 
 

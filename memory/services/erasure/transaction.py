@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 from uuid import UUID
 
-from django.db import connection, models, transaction
+from django.db import models, transaction
 
 from identity.models import Agent, IdentityVersion
 from identity.principal import Principal
@@ -16,7 +16,7 @@ from identity.services.audit import audit_draft
 from memory.models import Event, Fact, FactChange, JudgeCall
 from memory.services.erasure.quotes import RECEIPTS, still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
-from nousweb.lib.transactions import sql_row, transaction_retried
+from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
 from nousweb.lib.validation import text_check
 
 ERASE = "memory.erase_memory"
@@ -146,9 +146,7 @@ ORDER BY s.relname
 
 def reanalyze_tables() -> int:
     """Analyze the tables again whose planner statistics are older than the last erasure; returns their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
-        tables = [row[0] for row in cursor.fetchall()]
-        for table in tables:
-            cursor.execute("SELECT nous_sample_renew(%s)", [table])
+    tables = sql_rows(_DUE, [list(RECEIPTS), SETTLED.total_seconds()])
+    for table in tables:
+        sql_change("SELECT nous_sample_renew(%s)", table)
     return len(tables)

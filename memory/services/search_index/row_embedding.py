@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -113,13 +113,11 @@ def _claim(persona: str) -> list[LeasedIndexRow]:
     now = clock.now()
     values: dict[str, Any] = {"persona": persona, "now": now, "until": now + EMBEDDING_LEASE.lease, "batch": BATCH}
     claimed: list[LeasedIndexRow] = []
-    with connection.cursor() as cursor:
-        cursor.execute(_AGENTS, values)
-        for (agent_id,) in sorted(cursor.fetchall()):
-            cursor.execute(_CLAIM, {**values, "agent": agent_id, "batch": BATCH - len(claimed)})
-            claimed += sorted((LeasedIndexRow(*row) for row in cursor.fetchall()), key=lambda row: row.id)
-            if len(claimed) == BATCH:
-                break
+    for (agent_id,) in sorted(sql_rows(_AGENTS, values)):
+        rows = sql_rows(_CLAIM, {**values, "agent": agent_id, "batch": BATCH - len(claimed)})
+        claimed += sorted((LeasedIndexRow(*row) for row in rows), key=lambda row: row.id)
+        if len(claimed) == BATCH:
+            break
     return claimed
 
 
@@ -140,10 +138,9 @@ WHERE item.agent_id = %s AND item.persona = held.persona AND item.id = held.id A
 
 def _renew(claimed: Sequence[LeasedIndexRow]) -> None:
     until = clock.now() + EMBEDDING_LEASE.lease
-    with connection.cursor() as cursor:
-        for agent_id, rows in rows_by_agent(claimed):
-            personas, ids = [row.persona for row in rows], [row.id for row in rows]
-            cursor.execute(_RENEW, [until, personas, ids, [row.attempts for row in rows], agent_id])
+    for agent_id, rows in rows_by_agent(claimed):
+        personas, ids = [row.persona for row in rows], [row.id for row in rows]
+        sql_change(_RENEW, [until, personas, ids, [row.attempts for row in rows], agent_id])
 
 
 def _give_up() -> None:
@@ -258,20 +255,19 @@ def _passages_write(rows: Sequence[tuple[LeasedIndexRow, Sequence[tuple[int, int
     if not rows:
         return
     agent_id = rows[0][0].agent_id
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM memory_searchpassage AS passage USING unnest(%s::text[], %s::bigint[]) AS held (persona, id)"
-            " WHERE passage.agent_id = %s AND passage.persona = held.persona AND passage.row_id = held.id"
-            " AND passage.model = %s",
-            [[row.persona for row, _ in rows], [row.id for row, _ in rows], agent_id, model],
-        )
-        parts = [
-            (row.persona, row.id, place, begin, end, vector_literal(vector))
-            for row, passages in rows
-            for place, (begin, end, vector) in enumerate(passages)
-        ]
-        if parts:
-            cursor.execute(_PASSAGES, [model, *map(list, zip(*parts, strict=True)), agent_id])
+    sql_change(
+        "DELETE FROM memory_searchpassage AS passage USING unnest(%s::text[], %s::bigint[]) AS held (persona, id)"
+        " WHERE passage.agent_id = %s AND passage.persona = held.persona AND passage.row_id = held.id"
+        " AND passage.model = %s",
+        [[row.persona for row, _ in rows], [row.id for row, _ in rows], agent_id, model],
+    )
+    parts = [
+        (row.persona, row.id, place, begin, end, vector_literal(vector))
+        for row, passages in rows
+        for place, (begin, end, vector) in enumerate(passages)
+    ]
+    if parts:
+        sql_change(_PASSAGES, [model, *map(list, zip(*parts, strict=True)), agent_id])
 
 
 def vector_literal(vector: Vectors) -> str:
@@ -283,23 +279,22 @@ def _postpone(claimed: Sequence[LeasedIndexRow], error: EmbeddingFailed) -> None
     """Set the time of the rows' next attempt; after the last attempt, mark them as failed."""
     log.warning("embedding_failed", rows=len(claimed), error=str(error))
     now = clock.now()
-    with connection.cursor() as cursor:
-        for agent_id, rows in rows_by_agent(claimed):
-            cursor.execute(
-                "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
-                " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
-                " FROM unnest(%s::text[], %s::bigint[], %s::timestamptz[]) AS new (persona, id, due_at)"
-                " WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id"
-                " AND item.status = 'pending'",
-                [
-                    str(error)[:500],
-                    EMBEDDING_LEASE.max_attempts,
-                    [row.persona for row in rows],
-                    [row.id for row in rows],
-                    [now + EMBEDDING_LEASE.backoff(row.attempts) for row in rows],
-                    agent_id,
-                ],
-            )
+    for agent_id, rows in rows_by_agent(claimed):
+        sql_change(
+            "UPDATE memory_searchitem AS item SET error = %s, due_at = new.due_at,"
+            " status = CASE WHEN item.attempts >= %s THEN 'failed' ELSE item.status END"
+            " FROM unnest(%s::text[], %s::bigint[], %s::timestamptz[]) AS new (persona, id, due_at)"
+            " WHERE item.agent_id = %s AND item.persona = new.persona AND item.id = new.id"
+            " AND item.status = 'pending'",
+            [
+                str(error)[:500],
+                EMBEDDING_LEASE.max_attempts,
+                [row.persona for row in rows],
+                [row.id for row in rows],
+                [now + EMBEDDING_LEASE.backoff(row.attempts) for row in rows],
+                agent_id,
+            ],
+        )
 
 
 def index_retry(*, agent: Agent | None, by: Principal) -> int:

@@ -7,13 +7,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from django.db import connection
-
 from memory.jobs import message_send
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 from memory.types.memory_type import KEPT_ELSEWHERE
-from nousweb.lib.transactions import sql_change
+from nousweb.lib.transactions import sql_change, sql_row
 
 _TYPES = {
     "agent_id": "bigint",
@@ -69,15 +67,11 @@ def index_put(entries: Iterable[IndexEntry], *, notify: bool = True) -> None:
     # Always in the same order, to avoid deadlocks of two writers.
     rows = sorted(latest.values(), key=lambda entry: (entry.agent_id, entry.persona, entry.item_type, entry.item_id))
     agents = [sorted({entry.agent_id for entry in rows})]
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITING, agents)
-        notified = cursor.fetchone()[0]
-        for agent_id, own in groupby(rows, key=attrgetter("agent_id")):
-            cursor.execute(_UPSERT, [agent_id, *_columns(list(own))])
-        if notify and not notified:
-            cursor.execute(_WAITING, agents)
-            if cursor.fetchone()[0]:
-                message_send("memory.tasks.embed_pending")
+    notified = sql_row(_WAITING, agents)[0]
+    for agent_id, own in groupby(rows, key=attrgetter("agent_id")):
+        sql_change(_UPSERT, [agent_id, *_columns(list(own))])
+    if notify and not notified and sql_row(_WAITING, agents)[0]:
+        message_send("memory.tasks.embed_pending")
 
 
 def _columns(rows: Sequence[IndexEntry]) -> list[list[Any]]:
