@@ -12,7 +12,7 @@ from context.models import REPORT, VIEW_RUN, ContextRun
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import NotFound, existing
 
 COMPARED_COLUMNS = ("id", "agent_id", "persona", "session_id", "created_at", "sections")
 """The columns of a run that `prompt_step` reads."""
@@ -119,7 +119,7 @@ def outcomes_view_check(agent: Agent, by: Principal) -> None:
 def run_get(agent: Agent, by: Principal, key: UUID) -> ContextRun:
     """One logged run with its agent. Raises NotAllowed, and NotFound also for one that `by` may not see."""
     by.require(VIEW_RUN, agent)
-    run = ContextRun.objects.visible_to(by).filter(agent=agent).select_related("agent").filter(pk=key).first()
-    if run is None:
-        raise NotFound("There is no such run. Runs are deleted when their retention ends.")
-    return run
+    return existing(
+        ContextRun.objects.visible_to(by).filter(agent=agent).select_related("agent").filter(pk=key).first(),
+        "There is no such run. Runs are deleted when their retention ends.",
+    )

@@ -27,7 +27,7 @@ from memory.models import ItemType
 from memory.persona import VIEWS
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 from nousweb.lib.validation import choice_check, text_check
 
@@ -51,10 +51,9 @@ def expectations_of(agent: Agent, by: Principal) -> ExpectationQuerySet:
 
 def expectation_get(agent: Agent, by: Principal, key: UUID) -> Expectation:
     """One expectation. Raises NotAllowed, and NotFound also for one that `by` may not see."""
-    found = expectations_of(agent, by).select_related("agent").filter(pk=key).first()
-    if found is None:
-        raise NotFound("There is no such expectation.")
-    return found
+    return existing(
+        expectations_of(agent, by).select_related("agent").filter(pk=key).first(), "There is no such expectation."
+    )
 
 
 def result_of(expectation: Expectation) -> ExpectationResult | None:
@@ -326,10 +325,10 @@ def _locked(expectation: Expectation, by: Principal) -> Expectation:
     """Lock the row for a person who may change it. Raises NotAllowed, and NotFound for a row that `by` may not see."""
     by.require(CHANGE, expectation.agent)
     rows = Expectation.objects.select_for_update(of=("self",)).select_related("agent")
-    found = rows.filter(agent=expectation.agent_id, pk=expectation.pk, persona__in=personas_of(by)).first()
-    if found is None:
-        raise NotFound("There is no such expectation.")
-    return found
+    return existing(
+        rows.filter(agent=expectation.agent_id, pk=expectation.pk, persona__in=personas_of(by)).first(),
+        "There is no such expectation.",
+    )
 
 
 def _activate(expectation: Expectation, by: Principal, *, active: bool, action: str, reason: str) -> Expectation:

@@ -29,7 +29,7 @@ from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.censors import censors_count
 from memory.types import MEMORY_TYPES
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, existing
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
@@ -214,10 +214,10 @@ def context_outcome(*, run: ContextRun, outcome: str, note: str = "", by: Princi
 def run_lock(run: ContextRun) -> ContextRun:
     """Lock and reload the run. Raises NotFound if it was erased or purged meanwhile."""
     rows = ContextRun.objects.select_for_update(of=("self",)).select_related("agent")
-    found = rows.filter(agent=run.agent_id, pk=run.pk).first()
-    if found is None:
-        raise NotFound("There is no such context. Runs are deleted when their retention ends.")
-    return found
+    return existing(
+        rows.filter(agent=run.agent_id, pk=run.pk).first(),
+        "There is no such context. Runs are deleted when their retention ends.",
+    )
 
 
 def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:

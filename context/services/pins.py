@@ -12,7 +12,7 @@ from identity.services.versions import agent_lock
 from memory.models import ItemType, SearchItem
 from memory.persona import persona_memory
 from memory.search.memory_loader import memories_load
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
 
 PIN = "context.add_contextpin"
 UNPIN = "context.delete_contextpin"
@@ -51,9 +51,10 @@ def context_pin(*, agent: Agent, item_type: str, item_id: str, by: Principal, pe
 def context_unpin(*, agent: Agent, item_type: str, item_id: str, by: Principal) -> None:
     """Remove a pin. Raises NotFound when there is none."""
     by.require(UNPIN, agent)
-    pin = ContextPin.objects.select_for_update().filter(agent=agent, item_type=item_type, item_id=item_id).first()
-    if pin is None:
-        raise NotFound("This memory is not pinned.")
+    pin = existing(
+        ContextPin.objects.select_for_update().filter(agent=agent, item_type=item_type, item_id=item_id).first(),
+        "This memory is not pinned.",
+    )
     _record(pin, by, "context.unpin", before={"type": item_type, "id": item_id})
     pin.delete()
 

@@ -23,7 +23,7 @@ from memory.persona import persona_memory
 from memory.services.events import events_record
 from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
 from memory.services.quarantine.memories import scan_agent_text
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import DomainError, existing
 
 TALK = "context.talk_to_agent"
 MAX_LOOP_CHARACTERS = 100
@@ -121,9 +121,10 @@ def _keep(
 ) -> Mapping[str, Any]:
     """Report the answer to the logged context and record both texts as events, like an agent's client at the end of a
     turn; returns the check of the answer."""
-    run = ContextRun.objects.select_related("agent").filter(pk=record.id).first() if record.id else None
-    if run is None:
-        raise NotFound("The logged context has been erased in the meantime.")
+    run = existing(
+        ContextRun.objects.select_related("agent").filter(pk=record.id).first() if record.id else None,
+        "The logged context has been erased in the meantime.",
+    )
     check = context_respond(run=run, response=answer, by=writer).check
     shared = {"loop_id": request.session_id[:MAX_LOOP_CHARACTERS], "project": request.project}
     shared = {name: value for name, value in shared.items() if value}

@@ -15,7 +15,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
-from nousweb.lib.errors import Conflict, Invalid, NotFound, StaleEdit
+from nousweb.lib.errors import Conflict, Invalid, StaleEdit, existing
 
 CHANGE = "context.change_contextprofile"
 
@@ -139,10 +139,7 @@ def effective_settings(profile: ContextProfile) -> list[EffectiveSetting]:
 
 def profile_get(slug: str) -> ContextProfile:
     """The profile called `slug`. Raises NotFound."""
-    profile = ContextProfile.objects.filter(slug=slug).first()
-    if profile is None:
-        raise NotFound(f"There is no profile {slug[:60]!r}.")
-    return profile
+    return existing(ContextProfile.objects.filter(slug=slug).first(), f"There is no profile {slug[:60]!r}.")
 
 
 def _version_write(

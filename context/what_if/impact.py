@@ -17,7 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.merge import subjects_merged_in_dry_run
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 
 State = ExpectationResult.State
 
@@ -187,9 +187,10 @@ def impact_of_run(*, agent: Agent, run_id: UUID, overrides: Overrides, by: Princ
     """The impact of a change on one logged request. Raises NotAllowed, NotFound."""
     by.require(ASSEMBLE, agent)
     by.require("context.view_contextrun", agent)
-    run = ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first()
-    if run is None:
-        raise NotFound("There is no such run. Runs are deleted when their retention ends.")
+    run = existing(
+        ContextRun.objects.visible_to(by).filter(agent=agent).filter(pk=run_id).first(),
+        "There is no such run. Runs are deleted when their retention ends.",
+    )
     return _row(agent, run, overrides, by)
 
 

@@ -29,7 +29,7 @@ from identity.selectors import IdentityState, agent_for, identity_state, version
 from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
 from nousweb.lib.constrained_types import AgentSlug, PageLimit
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.schemas import REFUSALS, Problem
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens
@@ -66,9 +66,10 @@ def section_get(request: HttpRequest, response: HttpResponse, section: SectionPa
     by = _principal(request)
     found = agent_for(by, agent)
     by.require("identity.view_identityversion", found)
-    version = IdentityVersion.objects.current().filter(agent=found, section=section_check(section)).first()
-    if version is None:
-        raise NotFound(f"{section} has no text yet.")
+    version = existing(
+        IdentityVersion.objects.current().filter(agent=found, section=section_check(section)).first(),
+        f"{section} has no text yet.",
+    )
     response["ETag"] = version.etag
     return Status(304, None) if _known(request, version.etag) else _section_out(version)
 

@@ -18,7 +18,7 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import NotFound, existing
 from nousweb.lib.schemas import CHANGE_REFUSALS, Input
 
 Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]
@@ -166,9 +166,7 @@ def deliveries_again(request: HttpRequest, webhook_id: UUID, payload: ReplayIn, 
     webhook = _webhook(by, agent, webhook_id)
     delivery = None
     if payload.delivery is not None:
-        delivery = webhook.messages.filter(pk=payload.delivery).first()
-        if delivery is None:
-            raise NotFound("There is no such message.")
+        delivery = existing(webhook.messages.filter(pk=payload.delivery).first(), "There is no such message.")
     return {"replayed": deliveries_replay(webhook=webhook, by=by, delivery=delivery)}
 
 

@@ -11,16 +11,13 @@ from django.db.models.functions import Length, RowNumber
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy, assemble_prompt
 from identity.principal import Principal
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.token_estimate import estimate_tokens
 
 
 def agent_get(slug: str, by: Principal) -> Agent:
     """The agent called `slug`. Raises NotFound, also for one that `by` may not know of."""
-    agent = Agent.objects.visible_to(by).filter(slug=slug).first()
-    if agent is None:
-        raise NotFound(f"There is no agent {slug[:60]!r}.")
-    return agent
+    return existing(Agent.objects.visible_to(by).filter(slug=slug).first(), f"There is no agent {slug[:60]!r}.")
 
 
 def agent_for(principal: Principal, slug: str) -> Agent:
@@ -79,10 +76,10 @@ def identity_state(agent: Agent, versions: Iterable[IdentityVersion] | None = No
 
 def version_get(agent: Agent, section: str, number: int) -> IdentityVersion:
     """One version of a section. Raises NotFound."""
-    version = IdentityVersion.objects.filter(agent=agent, section=section, version=number).first()
-    if version is None:
-        raise NotFound(f"{section} has no version {number}.")
-    return version
+    return existing(
+        IdentityVersion.objects.filter(agent=agent, section=section, version=number).first(),
+        f"{section} has no version {number}.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.db import transaction
 
 from identity.models import Agent
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import NotFound, existing
 from nousweb.lib.transactions import sql_change, sql_row, transaction_retried
 
 P = ParamSpec("P")
@@ -79,10 +79,7 @@ def agent_transaction(of: str = "agent") -> Callable[[Callable[P, T]], Callable[
 
 def agent_reload(agent: Agent) -> Agent:
     """Reload the agent. Raises NotFound if it is gone."""
-    found = Agent.objects.filter(pk=agent.pk).first()
-    if found is None:
-        raise NotFound("There is no such agent.")
-    return found
+    return existing(Agent.objects.filter(pk=agent.pk).first(), "There is no such agent.")
 
 
 def agent_lock_exclusive(agent: Agent, *, whole: bool = False) -> Agent:
@@ -91,9 +88,9 @@ def agent_lock_exclusive(agent: Agent, *, whole: bool = False) -> Agent:
     With `whole`, the row is locked against new references too. Raises NotFound if the agent is gone.
     """
     sql_change("SELECT nous_agent_hold(%s, alone => true)", [agent.pk])
-    found = Agent.objects.select_for_update(no_key=not whole).filter(pk=agent.pk).first()
-    if found is None:
-        raise NotFound("There is no such agent.")
+    found = existing(
+        Agent.objects.select_for_update(no_key=not whole).filter(pk=agent.pk).first(), "There is no such agent."
+    )
     found.erasures += 1
     found.save(update_fields=["erasures"])
     return found

@@ -22,7 +22,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, existing
 from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -333,9 +333,9 @@ def opinion_give(*, item: InboxItem, answer: str, note: str = "", by: Principal)
     choice_check("answer", answer, SecondOpinion.Answer.values)
     note = text_check("note", note.strip(), MAX_COMMENT_CHARACTERS)
     rows = SecondOpinion.objects.select_for_update(of=("self",)).select_related("asker")
-    asked = rows.filter(item_id=item.id, person=person_of(by)).first()
-    if asked is None:
-        raise NotFound("Nobody has asked for your opinion on this item.")
+    asked = existing(
+        rows.filter(item_id=item.id, person=person_of(by)).first(), "Nobody has asked for your opinion on this item."
+    )
     before, asked.answer, asked.note, asked.answered_at = asked.answer, answer, note, clock.now()
     asked.save(update_fields=["answer", "note", "answered_at"])
     if asked.asker is not None:

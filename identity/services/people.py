@@ -22,7 +22,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, existing
 from nousweb.lib.lookalikes import name_skeletons
 from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import text_check, visible_text, visible_text_check, whole_check
@@ -91,10 +91,10 @@ def invitation_revoke(*, invitation: Invitation, by: Principal) -> Invitation:
 
 def invitation_find(secret: str) -> Invitation:
     """The open invitation that a link names. Raises NotFound, which says the same of every other secret."""
-    found = Invitation.objects.open().filter(digest=secret_digest(secret)).first()
-    if found is None:
-        raise NotFound("This invitation was used, revoked or has expired. Ask for a new one.")
-    return found
+    return existing(
+        Invitation.objects.open().filter(digest=secret_digest(secret)).first(),
+        "This invitation was used, revoked or has expired. Ask for a new one.",
+    )
 
 
 @transaction.atomic
@@ -103,9 +103,10 @@ def invitation_accept(*, secret: str, username: str, password: str) -> User:
 
     Raises NotFound for a secret that opens nothing, Invalid with the field for a name or password that does not do.
     """
-    invitation = Invitation.objects.select_for_update().filter(pk=invitation_find(secret).pk).open().first()
-    if invitation is None:
-        raise NotFound("Somebody else has just used this invitation.")
+    invitation = existing(
+        Invitation.objects.select_for_update().filter(pk=invitation_find(secret).pk).open().first(),
+        "Somebody else has just used this invitation.",
+    )
     person = User(username=username)
     _password_set(person, password)
     person.is_superuser = invitation.role == Invitation.OWNER

@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.inbox_items import person_of
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, existing
 from nousweb.lib.validation import text_check, visible_text_check
 
 
@@ -34,9 +34,7 @@ def saved_filter_save(*, name: str, query: str, by: Principal) -> SavedFilter:
 @transaction.atomic
 def saved_filter_delete(*, key: int, by: Principal) -> None:
     """Remove a filter of one's own. Raises NotAllowed, NotFound."""
-    saved = SavedFilter.objects.filter(person=person_of(by), pk=key).first()
-    if saved is None:
-        raise NotFound("You have no such filter.")
+    saved = existing(SavedFilter.objects.filter(person=person_of(by), pk=key).first(), "You have no such filter.")
     audit_record(by=by, action="saved_filter.delete", target=saved, agent=None, before={"query": saved.query})
     saved.delete()
 

@@ -42,7 +42,7 @@ from identity.services.versions import (
     version_current,
 )
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, existing
 from nousweb.lib.textdiff import merge_texts
 
 Status = ChangeProposal.Status
@@ -158,9 +158,10 @@ def identity_rollback(
     """Give a section the text of an earlier version, as a new version that names the one it restores."""
     by.require(REVIEW, agent)
     section_check(section)
-    target = IdentityVersion.objects.filter(agent=agent, section=section, version=to_version).first()
-    if target is None:
-        raise NotFound(f"{section} has no version {to_version}.")
+    target = existing(
+        IdentityVersion.objects.filter(agent=agent, section=section, version=to_version).first(),
+        f"{section} has no version {to_version}.",
+    )
     return identity_propose(
         agent=agent,
         section=section,

@@ -28,7 +28,7 @@ from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.people import owner_check
 from identity.services.tokens import secret_digest
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, TooMany
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, TooMany, existing
 
 log = structlog.get_logger(__name__)
 
@@ -81,9 +81,9 @@ def second_factor_verify(*, person: User, code: str, by: Principal) -> None:
 
 @transaction.atomic
 def _verify(person: User, code: str, by: Principal) -> Invalid | TooMany | None:
-    factor = SecondFactor.objects.select_for_update().filter(person=person).first()
-    if factor is None:
-        raise NotFound("This account has no second factor.")
+    factor = existing(
+        SecondFactor.objects.select_for_update().filter(person=person).first(), "This account has no second factor."
+    )
     now = clock.now()
     if wait := _lock_seconds(factor, now):
         return TooMany(f"Too many wrong codes. Try again in {wait // 60 + 1} minutes.", retry_after=wait)
@@ -167,9 +167,9 @@ def second_factor_reset(*, person: User, by: Principal) -> None:
 def recovery_codes_renew(*, person: User, by: Principal) -> list[str]:
     """New recovery codes instead of all there were, used or not. Raises NotFound, NotAllowed."""
     _own_check(person, by)
-    factor = SecondFactor.objects.select_for_update().filter(person=person).first()
-    if factor is None:
-        raise NotFound("You have no second factor.")
+    factor = existing(
+        SecondFactor.objects.select_for_update().filter(person=person).first(), "You have no second factor."
+    )
     factor.recovery_codes.all().delete()
     codes = _codes_make(factor)
     audit_record(by=by, action="second_factor.renew", target=person, agent=None)

@@ -19,7 +19,7 @@ from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
 from identity.services.guardrails import remark_check
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, NotAllowed, existing
 
 
 def is_own(proposal: ChangeProposal, by: Principal) -> bool:
@@ -99,10 +99,7 @@ def agent_lock(agent: Agent) -> Agent:
     Not the strongest lock: every row written for the agent holds its key, and neither waits for the other.
     Raises NotFound when the agent has been erased meanwhile.
     """
-    locked = Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).first()
-    if locked is None:
-        raise NotFound("There is no such agent.")
-    return locked
+    return existing(Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk).first(), "There is no such agent.")
 
 
 def version_current(agent: Agent, section: str) -> IdentityVersion | None:
@@ -191,15 +188,14 @@ def proposal_lock(proposal: ChangeProposal, by: Principal) -> tuple[Agent, Chang
     """Lock the agent and the proposal. Raises NotFound if it is gone, or of a persona that `by` may not see."""
     by.require(REVIEW, proposal.agent)
     agent = agent_lock(proposal.agent)
-    locked = (
+    locked = existing(
         ChangeProposal.objects.visible_to(by)
         .select_for_update(of=("self",))
         .select_related("version__previous", "restores")
         .filter(agent=agent, pk=proposal.pk)
-        .first()
+        .first(),
+        "There is no such proposal.",
     )
-    if locked is None:
-        raise NotFound("There is no such proposal.")
     return agent, locked
 
 

@@ -9,7 +9,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.persona import PersonaMemory, memory_of
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import existing
 from nousweb.lib.keyset_page import keyset_page
 
 Row = TypeVar("Row", bound=Model)
@@ -30,10 +30,7 @@ def caller(request: HttpRequest, slug: str, permission: str) -> tuple[Agent, Pri
 
 def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
     """The row with the primary key `key`. Raises NotFound, also for one that this view does not show."""
-    row = rows.filter(pk=key).first()
-    if row is None:
-        raise NotFound(f"There is no such {noun}.")
-    return row
+    return existing(rows.filter(pk=key).first(), f"There is no such {noun}.")
 
 
 def list_page(

@@ -28,7 +28,7 @@ from nousweb.lib.constrained_types import (
     TaskKey,
     UnitInterval,
 )
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import existing
 from nousweb.lib.schemas import REFUSALS, Derived, Moment
 from nousweb.lib.validation import moment_check, text_check
 
@@ -128,9 +128,7 @@ def loop_get(request: HttpRequest, loop_id: str, agent: AgentSlug = "", persona:
     named: dict[str, LoopSummary] = {
         loop.persona: loop for loop in memory.loops.filter(loop_id=loop_id, persona__in=personas)
     }
-    loop = named.get(memory.persona) or next(iter(named.values()), None)
-    if loop is None:
-        raise NotFound("There is no such loop.")
+    loop = existing(named.get(memory.persona) or next(iter(named.values()), None), "There is no such loop.")
     events = memory.events.filter(persona=loop.persona).of_loop(loop.loop_id).with_details()
     return {"loop": loop, "events": list(events[:EVENTS_SHOWN])}
 

@@ -21,7 +21,7 @@ from memory.services.working_memory import (
     working_thread_open,
 )
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
-from nousweb.lib.errors import NotFound
+from nousweb.lib.errors import existing
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 
@@ -98,10 +98,10 @@ def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "") ->
     """The task, items and open threads of one session of the caller's persona. Answers 404 where there are none."""
     _, by, memory = caller(request, agent, "memory.view_workingmemory")
     # The subconscious has a session of its own, whatever the actor calls its.
-    working = session_of(memory.working.filter(session_id=session_id, persona=by.persona), by)
-    if working is None:
-        raise NotFound("This session has no working memory.")
-    return working
+    return existing(
+        session_of(memory.working.filter(session_id=session_id, persona=by.persona), by),
+        "This session has no working memory.",
+    )
 
 
 @router.put("/working/{session_id}", response={200: WorkingSetOut, **REFUSALS}, summary="Set task, frame and capacity")

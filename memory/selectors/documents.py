@@ -15,7 +15,7 @@ from memory.models import Document, DocumentQuerySet, ItemType, ProjectScope, do
 from memory.persona import VIEWS
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, existing
 from nousweb.lib.transactions import sql_rows
 from nousweb.lib.validation import depth_check, json_check, whole_check
 
@@ -68,10 +68,10 @@ class DocumentStore:
         wanted = Q(active=True)
         if retired_version is not None:
             wanted |= Q(version=retired_version, retired_by=self.by.name, superseded_by=None)
-        found = self.rows.filter(wanted, address=address).select_related("agent").first()
-        if found is None:
-            raise NotFound("There is no document with this key.")
-        return found
+        return existing(
+            self.rows.filter(wanted, address=address).select_related("agent").first(),
+            "There is no document with this key.",
+        )
 
     def search(
         self,

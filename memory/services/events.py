@@ -25,7 +25,7 @@ from memory.services.trust import event_origin
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.distribution import is_distributed
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotAllowed, existing
 from nousweb.lib.transactions import sql_row, sql_rows
 
 LOOPS_IN_AUDIT = 20
@@ -298,9 +298,7 @@ def event_ids_reserve(*, agent_id: int, persona: str, count: int) -> list[int]:
     such agent any more.
     """
     statement = _RESERVE_ROUTED if is_distributed() else _RESERVE
-    row = sql_row(statement, {"agent": agent_id, "persona": persona, "count": count})
-    if row is None:
-        raise NotFound("No such agent.")
+    row = existing(sql_row(statement, {"agent": agent_id, "persona": persona, "count": count}), "No such agent.")
     first = row[0] - count + 1
     return [event_id(agent_id, persona, first + place) for place in range(count)]
 

@@ -21,7 +21,7 @@ from memory.services.search_index.writer import index_put, index_remove
 from memory.services.trust import origin_of
 from memory.types import entry_of
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, existing
 from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import choice_check, tags_check, unit_check
 
@@ -132,10 +132,7 @@ def row_lock(row: Row) -> Row:
     Its key stays free: the subconscious may refer to a row of the actor's, and neither waits for the other.
     """
     rows = type(row)._default_manager.select_for_update(of=("self",), no_key=True).select_related("agent")
-    found = rows.filter(agent=row.agent_id, pk=row.pk).first()
-    if found is None:
-        raise NotFound(f"There is no such {row._meta.verbose_name}.")
-    return found
+    return existing(rows.filter(agent=row.agent_id, pk=row.pk).first(), f"There is no such {row._meta.verbose_name}.")
 
 
 def fields_change(row: Model, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

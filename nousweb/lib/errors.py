@@ -1,6 +1,8 @@
 """Errors of the domain: raised by services, shown by the API as problem+json and by the console as pages."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
 
 
 class DomainError(Exception):
@@ -29,6 +31,13 @@ class NotFound(DomainError):
     status = 404
     code = "not_found"
     title = "Not found"
+
+
+def existing(row: T | None, refusal: str) -> T:
+    """What was looked up. Raises NotFound if it is not there."""
+    if row is None:
+        raise NotFound(refusal)
+    return row
 
 
 class Conflict(DomainError):

@@ -20,7 +20,7 @@ from memory.services.facts.reconcile import LearnResult
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, existing
 from nousweb.lib.validation import text_check
 
 INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
@@ -60,9 +60,9 @@ def fact_replace(
         # Reviews are opened under this lock, so none is opened between this check and the change.
         learning_lock(old.agent, old.persona)
         # Not locked here: facts are locked in one order only, and `fact_supersede` checks again under the lock.
-        current = Fact.objects.select_related("agent").filter(agent=old.agent_id, pk=old.pk).first()
-        if current is None:
-            raise NotFound("There is no such fact.")
+        current = existing(
+            Fact.objects.select_related("agent").filter(agent=old.agent_id, pk=old.pk).first(), "There is no such fact."
+        )
         old = current
         if old.active:
             pending_review_check(old)

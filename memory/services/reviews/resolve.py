@@ -31,7 +31,7 @@ from memory.services.reviews.states import REVIEW, resolution_record, review_loc
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.fact_snapshots import pair_snapshots
 from memory.services.subjects.merge import subject_merge
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
 from nousweb.lib.validation import choice_check, text_check, visible_text_check
 
 Kind = MemoryReview.Kind
@@ -334,9 +334,10 @@ def _repeated(review: MemoryReview, resolution: MemoryReview.Resolution, by: Pri
             **unstored_fact_fields(review),
         )
         return {"made": str(learned.fact.pk) if learned.action not in ("confirmed", "decided") else ""}
-    known = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
-    if known is None:
-        raise NotFound("There is no such fact.")
+    known = existing(
+        Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first(),
+        "There is no such fact.",
+    )
     undo = _subjects_merge(review, by, comment) if len(review.subjects) > 1 else {}
     if not known.active:
         return undo
@@ -359,9 +360,10 @@ def _subjects_merge(review: MemoryReview, by: Principal, comment: str) -> dict[s
 
 def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) -> dict[str, Any]:
     """Restore the invalidated fact of a review, or learn it in the new words of the review's proposal."""
-    invalidated = Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first()
-    if invalidated is None:
-        raise NotFound("There is no such fact.")
+    invalidated = existing(
+        Fact.objects.select_related("agent").filter(agent=review.agent_id, pk__in=review.facts).first(),
+        "There is no such fact.",
+    )
     if review.proposal == invalidated.content:
         fact_restore(fact=invalidated, by=by, reason=comment, endorse=True)
         return {"restored": str(invalidated.pk), "endorsed": {str(invalidated.pk): invalidated.endorsed}}

@@ -18,7 +18,7 @@ from memory.models import Fact, MemoryReview, Subject
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
 from memory.policy.autonomy import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, existing
 
 REVIEW = "memory.review_memory"
 Status = MemoryReview.Status
@@ -29,15 +29,13 @@ def review_lock(review: MemoryReview) -> MemoryReview:
 
     Locks are always taken in this order: the review, then its facts.
     """
-    locked = (
+    return existing(
         MemoryReview.objects.select_for_update(of=("self",))
         .select_related("agent", "old__agent", "new__agent", "censor__agent")
         .filter(agent=review.agent_id, pk=review.pk)
-        .first()
+        .first(),
+        "There is no such review.",
     )
-    if locked is None:
-        raise NotFound("There is no such review.")
-    return locked
 
 
 def resolution_record(

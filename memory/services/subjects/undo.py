@@ -10,7 +10,7 @@ from memory.models import Fact, Subject, SubjectAlias, SubjectChange
 from memory.services.reviews.states import reviews_settle
 from memory.services.subjects.registry import Action, subjects_lock
 from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib.errors import Conflict, existing
 
 
 @agent_transaction(of="change")
@@ -20,13 +20,12 @@ def subject_change_undo(*, change: SubjectChange, by: Principal, reason: str = "
     What came with the spellings of a merge goes back with them, also what was learned since. Raises Conflict where it
     has been undone, or what it changed has been changed since, NotAllowed, NotFound.
     """
-    found = (
+    found = existing(
         SubjectChange.objects.select_related("subject__agent", "subject__merged_into")
         .filter(agent=change.agent_id, pk=change.pk)
-        .first()
+        .first(),
+        "There is no such change.",
     )
-    if found is None:
-        raise NotFound("There is no such change.")
     (subject,) = subjects_lock(found.subject, by=by)
     # Read again, under the lock.
     change = SubjectChange.objects.select_related("other").get(agent=found.agent_id, pk=found.pk)

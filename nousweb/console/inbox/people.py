@@ -37,7 +37,7 @@ from nousweb.console.inbox.decisions import item_undo
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.query import PROPOSAL
 from nousweb.lib import clock
-from nousweb.lib.errors import DomainError, Invalid, NotFound
+from nousweb.lib.errors import DomainError, Invalid, NotFound, existing
 
 MORNING = time(8)
 """The time of day when items come back that were snoozed until a day, in the time zone of the console."""
@@ -54,9 +54,10 @@ Change = Callable[[HttpRequest, InboxItem, Principal], str]
 def inbox_item(item_type: str, pk: UUID, by: Principal) -> InboxItem:
     """The item of this type and key. Raises NotFound, also for an item that `by` may not see."""
     rows: Any = ChangeProposal.objects.visible_to(by) if item_type == PROPOSAL else visible_reviews(by)
-    row = rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None
-    if row is None:
-        raise NotFound("There is no such item.")
+    row = existing(
+        rows.filter(pk=pk).select_related("agent").first() if item_type in DECIDE_RIGHTS else None,
+        "There is no such item.",
+    )
     return InboxItem.of(row)
 
 

@@ -40,7 +40,7 @@ from nousweb.console.common.view_helpers import (
     section_named,
 )
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib.errors import Invalid, existing
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.textdiff import diff_texts
 
@@ -285,9 +285,7 @@ def _rollback_page(
     request: HttpRequest, agent: Agent, target: IdentityVersion, form: RollbackForm, *, status: int = 200
 ) -> HttpResponse:
     section = Section(target.section)
-    current = version_current(agent, section)
-    if current is None:
-        raise NotFound(f"{section.label} has no current version.")
+    current = existing(version_current(agent, section), f"{section.label} has no current version.")
     context = {
         **_about(agent, section),
         "form": form,

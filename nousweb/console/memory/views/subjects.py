@@ -30,7 +30,7 @@ from nousweb.console.memory.page_context import (
     memory_page,
 )
 from nousweb.lib import clock
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import DomainError, NotFound, existing
 
 WIDTH = 1000.0
 ROW = 34.0
@@ -200,9 +200,10 @@ Done = tuple[str, Subject]
 
 def _merge(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
     name = fields.get("into", "").strip()
-    known = alias_find(agent=scope.agent, persona=subject.persona, spelling=name) if name else None
-    if known is None:
-        raise NotFound(f"There is no subject called “{name[:80]}” in this memory.")
+    known = existing(
+        alias_find(agent=scope.agent, persona=subject.persona, spelling=name) if name else None,
+        f"There is no subject called “{name[:80]}” in this memory.",
+    )
     into = Subject.objects.select_related("agent").get(agent=scope.agent, pk=known.subject_id)
     change = subject_merge(subject=subject, into=into, by=scope.by, reason=fields.get("reason", ""))
     return f"{change.summary} It can be undone below.", change.subject
