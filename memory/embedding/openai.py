@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memory.embedding.protocol import EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
+from memory.embedding.protocol import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
 from nousweb.lib.http_exchange import BadAnswer, http_exchange
 
 BATCH = 64
@@ -22,7 +22,7 @@ MAX_DIMENSION = 16_000
 """What a column of half-precision vectors stores."""
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(Embedder):
     """`timeout` and `query_timeout` are seconds of one try, however they are spent; `retries` come after the first one.
 
     A query is asked once and briefly: somebody waits for it, and words alone can answer.
@@ -42,6 +42,7 @@ class OpenAIEmbedder:
         if not base_url.startswith(("http://", "https://")):
             raise ValueError("the base URL of the embeddings endpoint starts with http:// or https://")
         self.model = model
+        self.name = f"openai:{model}"
         self._address = base_url.rstrip("/") + "/embeddings"
         self._key = key
         self._asked_dimension = dimension
@@ -49,16 +50,6 @@ class OpenAIEmbedder:
         self._timeout = timeout
         self._query_timeout = query_timeout
         self._retries = retries
-
-    @property
-    def name(self) -> str:
-        return f"openai:{self.model}"
-
-    @property
-    def dimension(self) -> int:
-        if not self._dimension:
-            self._dimension = len(self.embed_query("dimension"))
-        return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         parts = [

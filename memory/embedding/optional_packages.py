@@ -12,27 +12,17 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 
-from memory.embedding.protocol import EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
+from memory.embedding.protocol import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vectors, normalised
 
 
-class FastEmbedder:
+class FastEmbedder(Embedder):
     """Loads at first use, once a process."""
 
     def __init__(self, model: str) -> None:
         self.model = model
         self._loading = threading.Lock()
+        self.name = f"fastembed:{model}"
         self._loaded: Any = None
-        self._dimension = 0
-
-    @property
-    def name(self) -> str:
-        return f"fastembed:{self.model}"
-
-    @property
-    def dimension(self) -> int:
-        if not self._dimension:
-            self._dimension = len(self.embed_query("dimension"))
-        return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         model = self._load()
@@ -80,22 +70,17 @@ BATCH = 64
 """Texts in one run of the model; of similar length, so that little is padded."""
 
 
-class MultilingualEmbedder:
+class MultilingualEmbedder(Embedder):
     """Loads at first use, once a process."""
+
+    name = f"multilingual:{MODEL}"
+    _dimension = DIMENSION
 
     def __init__(self, model: str = MODEL) -> None:
         if model != MODEL:
             raise ValueError(f"the multilingual embedder has one model, {MODEL}")
         self._turn = threading.Lock()
         self._loaded: Any = None
-
-    @property
-    def name(self) -> str:
-        return f"multilingual:{MODEL}"
-
-    @property
-    def dimension(self) -> int:
-        return DIMENSION
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), DIMENSION), np.float32)

@@ -1,7 +1,6 @@
 """The interface of embedding models, and their errors."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +20,29 @@ class EmbeddingRefused(EmbeddingFailed):
     """The model answered, and refuses this input or this configuration."""
 
 
-class Embedder(Protocol):
-    """Makes vectors of length 1, so that their inner product is their cosine. Safe to call from many threads."""
+class Embedder:
+    """Makes vectors of length 1, so that their inner product is their cosine. Safe to call from many threads.
 
-    @property
-    def name(self) -> str:
-        """`<embedder>:<model>`, which the index keeps beside every vector."""
-        ...
+    `name`: `<embedder>:<model>`, which the index keeps beside every vector.
+    """
+
+    name: str
+    _dimension: int = 0
 
     @property
     def dimension(self) -> int:
         """Length of a vector. May load the model; raises EmbeddingFailed when that fails."""
-        ...
+        if not self._dimension:
+            self._dimension = len(self.embed_query("dimension"))
+        return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Vectors of texts to be found, shape (len(texts), dimension). Raises EmbeddingFailed."""
-        ...
+        raise NotImplementedError
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a question, shape (dimension,). Raises EmbeddingFailed."""
-        ...
+        raise NotImplementedError
 
 
 def normalised(vectors: Vectors) -> Vectors:

@@ -15,15 +15,12 @@ from memory.embedding.protocol import Embedder, EmbeddingUnavailable, Vectors
 from nousweb.lib.tracing import Span, Value, span, traced
 
 
-class TracedEmbedder:
+class TracedEmbedder(Embedder):
     """Another embedder with a span around each call, by the conventions for generative AI."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
+        self.name = embedder.name
 
     @property
     def dimension(self) -> int:
