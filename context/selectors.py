@@ -12,7 +12,7 @@ from context.models import REPORT, VIEW_RUN, ContextRun
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib.errors import NotFound, existing
+from nousweb.lib import NotFound, existing
 
 COMPARED_COLUMNS = ("id", "agent_id", "persona", "session_id", "created_at", "sections")
 """The columns of a run that `prompt_step` reads."""

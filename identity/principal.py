@@ -16,7 +16,7 @@ from identity.policy.permissions import (
     PROJECT_TOKEN_PERMISSIONS,
     SCOPE_PERMISSIONS,
 )
-from nousweb.lib.errors import NotAllowed, NotFound
+from nousweb.lib import NotAllowed, NotFound
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser

@@ -14,9 +14,9 @@ from context.feedback.fingerprint_stats import SHOWN, fingerprints
 from context.selectors import outcomes_view_check
 from identity.principal import Principal
 from identity.selectors import agent_for
+from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import AgentSlug, UnitInterval
 from nousweb.lib.schemas import REFUSALS, Moment
-from nousweb.lib.validation import moment_check
 
 router = Router(tags=["context"])
 

@@ -22,8 +22,8 @@ from memory.search import SearchRequest
 from memory.selectors.memory_expansion import memory_expand
 from memory.selectors.screened_answers import memory_search
 from memory.types import MEMORY_TYPES
+from nousweb.lib import NotFound
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
-from nousweb.lib.errors import NotFound
 from nousweb.lib.schemas import CHANGE_REFUSALS, Moment, raw_json_response
 
 

@@ -32,8 +32,8 @@ from context.models import Expectation
 from context.selectors import run_get
 from identity.principal import Principal
 from identity.selectors import agent_for
+from nousweb.lib import Invalid
 from nousweb.lib.constrained_types import AgentSlug, PageCursor, PageLimit
-from nousweb.lib.errors import Invalid
 from nousweb.lib.keyset_page import keyset_page
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS
 

@@ -34,7 +34,7 @@ from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory
 from memory.services.subjects.merge import subjects_merged_in_dry_run
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError
 
 logger = structlog.get_logger(__name__)
 

@@ -26,10 +26,8 @@ from identity.services.versions import agent_lock
 from memory.models import ItemType
 from memory.persona import VIEWS
 from memory.types import MEMORY_TYPES
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
+from nousweb.lib import Conflict, Invalid, NotFound, choice_check, clock, existing, text_check
 from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
-from nousweb.lib.validation import choice_check, text_check
 
 State = ExpectationResult.State
 

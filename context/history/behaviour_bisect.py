@@ -22,8 +22,7 @@ from identity.models.changes import ChangeStream
 from identity.policy.changes import KIND_OF_ACTION
 from identity.principal import Principal
 from memory.persona import PersonaMemory, persona_memory
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid, clock
 
 PROFILE_KIND = "profile.updated"
 """A version of a context profile, which is no change of any one agent."""

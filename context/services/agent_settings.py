@@ -30,9 +30,7 @@ from memory.policy.autonomy import (
     Autonomy,
 )
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotFound, StaleEdit
-from nousweb.lib.validation import first_unstorable
+from nousweb.lib import Invalid, NotFound, StaleEdit, clock, first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"

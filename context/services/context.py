@@ -28,14 +28,12 @@ from memory.persona import VIEWS, persona_memory
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.censors import censors_count
 from memory.types import MEMORY_TYPES
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, existing
+from nousweb.lib import Conflict, Invalid, choice_check, clock, existing, unstorable_reason
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.recorded_metrics import CONTEXT_MEMORIES, CONTEXT_SECONDS, CONTEXT_TOKENS
 from nousweb.lib.recorded_metrics import record as record_measure
 from nousweb.lib.tracing import Value, span, trace_id, traced
 from nousweb.lib.transactions import transaction_retried
-from nousweb.lib.validation import choice_check, unstorable_reason
 
 TRIGGER = "memory.trigger_censor"
 INPUT, ANSWER = "input", "answer"

@@ -12,7 +12,7 @@ from identity.services.versions import agent_lock
 from memory.models import ItemType, SearchItem
 from memory.persona import persona_memory
 from memory.search.memory_loader import memories_load
-from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
+from nousweb.lib import Conflict, Invalid, NotFound, existing
 
 PIN = "context.add_contextpin"
 UNPIN = "context.delete_contextpin"

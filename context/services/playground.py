@@ -23,7 +23,7 @@ from memory.persona import persona_memory
 from memory.services.events import events_record
 from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
 from memory.services.quarantine.memories import scan_agent_text
-from nousweb.lib.errors import DomainError, existing
+from nousweb.lib import DomainError, existing
 
 TALK = "context.talk_to_agent"
 MAX_LOOP_CHARACTERS = 100

@@ -15,7 +15,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agents import agent_configure
 from identity.services.audit import audit_record
-from nousweb.lib.errors import Conflict, Invalid, StaleEdit, existing
+from nousweb.lib import Conflict, Invalid, StaleEdit, existing
 
 CHANGE = "context.change_contextprofile"
 

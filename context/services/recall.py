@@ -17,7 +17,7 @@ from memory.search import SearchRequest
 from memory.search.result import SearchHit, SearchResult
 from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand
 from memory.selectors.screened_answers import memory_search
-from nousweb.lib.errors import Conflict
+from nousweb.lib import Conflict
 from nousweb.lib.token_estimate import estimate_tokens
 
 MAX_RECALLS = 200

@@ -16,9 +16,7 @@ from memory.services.facts.repeated_facts import unstored_fact_fields
 from memory.services.reviews.attribute_resolution import attribute_pairs
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from memory.services.subjects.registry import alias_find
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.validation import tags_check, unit_check, unstorable_reason, word_check
+from nousweb.lib import Conflict, Invalid, clock, tags_check, unit_check, unstorable_reason, word_check
 
 Resolution = MemoryReview.Resolution
 CHANGING = (Resolution.SAME, Resolution.REPLACE)

@@ -17,7 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
 from memory.services.subjects.merge import subjects_merged_in_dry_run
-from nousweb.lib.errors import Invalid, NotFound, existing
+from nousweb.lib import Invalid, NotFound, existing
 
 State = ExpectationResult.State
 

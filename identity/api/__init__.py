@@ -28,8 +28,8 @@ from identity.schemas.identity import (
 from identity.selectors import IdentityState, agent_for, identity_state, version_get
 from identity.services.agents import agent_reinitiate
 from identity.services.proposals import identity_propose
+from nousweb.lib import Invalid, NotFound, existing
 from nousweb.lib.constrained_types import AgentSlug, PageLimit
-from nousweb.lib.errors import Invalid, NotFound, existing
 from nousweb.lib.schemas import REFUSALS, Problem
 from nousweb.lib.textdiff import diff_texts
 from nousweb.lib.token_estimate import estimate_tokens

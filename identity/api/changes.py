@@ -23,7 +23,7 @@ from identity.services.change_feed import (
     streams_of,
 )
 from identity.services.change_long_poll import changes_await
-from nousweb.lib.errors import Invalid, NotAllowed
+from nousweb.lib import Invalid, NotAllowed
 from nousweb.lib.schemas import REFUSALS
 
 MAX_CHARACTERS = 200

@@ -18,7 +18,7 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
-from nousweb.lib.errors import NotFound, existing
+from nousweb.lib import NotFound, existing
 from nousweb.lib.schemas import CHANGE_REFUSALS, Input
 
 Scope = Literal["identity:read", "memory:read", "context:read", "expectations:run"]

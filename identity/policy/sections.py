@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from django.db import models
 
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid
 from nousweb.lib.prompt_escaping import fence_block
 
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Length, RowNumber
 from identity.models import Agent, AgentKind, AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.sections import SECTION_POLICY, Section, SectionPolicy, assemble_prompt
 from identity.principal import Principal
-from nousweb.lib.errors import Invalid, NotFound, existing
+from nousweb.lib import Invalid, NotFound, existing
 from nousweb.lib.token_estimate import estimate_tokens
 
 

@@ -16,7 +16,7 @@ from identity.models import Invitation
 from identity.principal import Principal, acting, acting_principal
 from identity.services.audit import audit_record
 from identity.services.people import is_last_owner, role_give, username_check
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib import Conflict, Invalid, NotAllowed
 
 WATCHED = ("username", "is_active", "is_staff", "is_superuser")
 """Fields whose values the record shows; of the password it tells only that it was changed."""

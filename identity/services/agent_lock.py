@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.db import transaction
 
 from identity.models import Agent
-from nousweb.lib.errors import NotFound, existing
+from nousweb.lib import NotFound, existing
 from nousweb.lib.transactions import sql_change, sql_row, transaction_retried
 
 P = ParamSpec("P")

@@ -20,11 +20,9 @@ from identity.services.audit import audit_record
 from identity.services.guardrails import content_check, remark_check, screening_reason
 from identity.services.proposals import identity_propose
 from identity.services.versions import agent_lock, requires_proposal, version_activate, version_current
-from nousweb.lib import clock
+from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
 from nousweb.lib.characters import invisible_characters
-from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.prompt_escaping import fence_line
-from nousweb.lib.validation import unstorable_reason
 
 ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
 profile_sources: list[ProfileSource] = []

@@ -18,8 +18,7 @@ from identity.models import Agent, AuditEvent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS, KIND_OF_ACTION
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from nousweb.lib import clock
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError, clock
 from nousweb.lib.prepared_statements import instance_insert
 from nousweb.lib.transactions import sql_row, sql_rows
 

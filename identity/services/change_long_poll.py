@@ -19,7 +19,7 @@ from identity.services.change_feed import (
     stream_publish,
     streams_of,
 )
-from nousweb.lib.errors import TooMany
+from nousweb.lib import TooMany
 from nousweb.lib.shutdown import stopping
 
 _lock = Lock()

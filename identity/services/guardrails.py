@@ -29,12 +29,10 @@ from identity.policy.sections import (
     change_size,
 )
 from identity.principal import Principal
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, TooMany
+from nousweb.lib import Conflict, Invalid, TooMany, clock, unapprovable_reason, unstorable_reason
 from nousweb.lib.injection.scan import scan_text
 from nousweb.lib.lookalikes import lookalike_fold, powers_marked
 from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import unapprovable_reason, unstorable_reason
 
 Status = ChangeProposal.Status
 MAX_COMPARED = 500

@@ -21,9 +21,17 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, existing
-from nousweb.lib.validation import choice_check, text_check, visible_text_check
+from nousweb.lib import (
+    Conflict,
+    Invalid,
+    NotAllowed,
+    NotFound,
+    choice_check,
+    clock,
+    existing,
+    text_check,
+    visible_text_check,
+)
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 UNLIMITED = Q(agent_limit__isnull=True) | Q(is_superuser=True)

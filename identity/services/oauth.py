@@ -33,11 +33,9 @@ from identity.services.tokens import (
     token_revoke,
     token_rights_check,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid, NotAllowed, NotFound, TooMany
+from nousweb.lib import Invalid, NotAllowed, NotFound, TooMany, clock, is_blank, unapprovable_reason
 from nousweb.lib.redirect_uris import redirect_place, redirect_uri_problem
 from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import is_blank, unapprovable_reason
 
 MAX_NAME_CHARACTERS = 100
 

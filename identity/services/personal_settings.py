@@ -9,9 +9,7 @@ from identity.policy.inbox import MAX_FILTERS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.inbox_items import person_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, existing
-from nousweb.lib.validation import text_check, visible_text_check
+from nousweb.lib import Conflict, Invalid, clock, existing, text_check, visible_text_check
 
 
 @transaction.atomic

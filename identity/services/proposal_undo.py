@@ -17,8 +17,7 @@ from identity.services.versions import (
     version_activate,
     version_current,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict
+from nousweb.lib import Conflict, clock
 
 Status = ChangeProposal.Status
 

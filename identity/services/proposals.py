@@ -41,8 +41,7 @@ from identity.services.versions import (
     version_activate,
     version_current,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, existing
+from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
 from nousweb.lib.textdiff import merge_texts
 
 Status = ChangeProposal.Status

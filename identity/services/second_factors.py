@@ -27,8 +27,7 @@ from identity.services.audit import audit_record
 from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.people import owner_check
 from identity.services.tokens import secret_digest
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound, TooMany, existing
+from nousweb.lib import Conflict, Invalid, NotAllowed, NotFound, TooMany, clock, existing
 
 log = structlog.get_logger(__name__)
 

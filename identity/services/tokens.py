@@ -14,11 +14,9 @@ from identity.policy.oauth import SECRET_LIFETIME
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from nousweb.lib import clock
+from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
 from nousweb.lib.constrained_types import key_text
-from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
-from nousweb.lib.validation import unstorable_reason
 
 MAX_TOKEN_PROJECTS = 20
 TOKEN_PREFIX = "nous_"  # noqa: S105

@@ -18,8 +18,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
 from identity.services.guardrails import remark_check
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotAllowed, existing
+from nousweb.lib import Conflict, NotAllowed, clock, existing
 
 
 def is_own(proposal: ChangeProposal, by: Principal) -> bool:

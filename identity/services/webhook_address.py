@@ -14,9 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 
 from identity.policy.webhooks import ANSWER_BYTES, EXCHANGE_SECONDS, TIMEOUT_SECONDS
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid, unstorable_reason
 from nousweb.lib.http_exchange import Cut
-from nousweb.lib.validation import unstorable_reason
 
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")

@@ -14,10 +14,8 @@ from identity.services.audit import audit_record
 from identity.services.change_feed import stream_publish
 from identity.services.encrypted_secrets import secret_decrypt, secret_encrypt
 from identity.services.webhook_address import url_check
-from nousweb.lib import clock
+from nousweb.lib import Conflict, Invalid, NotFound, clock, unstorable_reason
 from nousweb.lib.encrypted_text import is_encrypted
-from nousweb.lib.errors import Conflict, Invalid, NotFound
-from nousweb.lib.validation import unstorable_reason
 
 PURPOSE = "webhook"
 State, Status = Webhook.State, WebhookDelivery.Status

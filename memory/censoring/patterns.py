@@ -15,8 +15,7 @@ from typing import Any
 import re2
 
 from memory.policy import MAX_PATTERN_CHARACTERS
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import is_blank, unstorable_reason
+from nousweb.lib import Invalid, is_blank, unstorable_reason
 
 MAX_REPETITION = 1_000
 MAX_LITERAL_WORDS = 5

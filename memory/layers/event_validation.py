@@ -10,8 +10,7 @@ from typing import Any
 
 from identity.models import Persona
 from memory.models import Event, EventKind, key_check
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
+from nousweb.lib import Invalid, choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
 
 KIND_PERSONAS: dict[str, tuple[str, ...]] = {
     EventKind.SUBCONSCIOUS_PROMPT: (Persona.SUBCONSCIOUS,),

@@ -34,9 +34,8 @@ from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.handlers import DREAM, HANDLERS
 from memory.lifecycle.judge_backlog import TO_RERUN, judgeable, judged_work_open
 from memory.models import Job, MemoryReview
-from nousweb.lib import clock
+from nousweb.lib import Conflict, DomainError, clock
 from nousweb.lib.background import repeat
-from nousweb.lib.errors import Conflict, DomainError
 from nousweb.lib.tracing import span
 from nousweb.lib.transactions import transaction_retried
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError
 
 WIDTH = 30
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from memory.models import ItemType, ProjectScope, Scope, not_valid_at_sql, valid_at_sql
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, moment_check, unit_check, unstorable_reason, whole_check
+from nousweb.lib import Invalid, choice_check, clock, moment_check, unit_check, unstorable_reason, whole_check
 
 ITEM_TYPES, SCOPES = tuple(ItemType.values), tuple(Scope.values)
 MIN_HITS, MAX_HITS = 30, 50

@@ -20,7 +20,7 @@ from memory.transfer.export_tables import (
     rows_of,
     table_name,
 )
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid
 from nousweb.lib.transactions import sql_change
 
 CHUNK = 1_000

@@ -28,8 +28,7 @@ from memory.transfer.import_memory import (
     memories_preview,
     survey_check,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, DomainError
+from nousweb.lib import Conflict, DomainError, clock
 
 log = structlog.get_logger(__name__)
 

@@ -27,9 +27,7 @@ from memory.policy import DEFAULT_CATEGORY
 from memory.services.erasure import Erasure
 from memory.transfer.agent_export import agent_export
 from memory.transfer.import_dry_run import ImportRequest, choices_check
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
-from nousweb.lib.validation import text_check
+from nousweb.lib import Conflict, Invalid, NotAllowed, clock, text_check
 
 IMPORT = "memory.import_memory"
 MAX_FILE_BYTES = 256 << 20

@@ -14,8 +14,7 @@ from memory.layers.event_validation import MAX_KEY_CHARACTERS, events_check
 from memory.services.events import events_record
 from memory.transfer.conversation_readers import READERS, LeftOut, Source, Turn
 from memory.transfer.json_values import place_shown
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib import Conflict, Invalid, clock
 
 BATCH = 500
 

@@ -19,8 +19,7 @@ from memory.transfer.readers import FORMATS
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, REFUSED, SKIPPED, Entry, ReadOptions, refused, skipped
 from memory.transfer.readers.letta import LEAVE_OUT
 from memory.transfer.source_file import parts_read
-from nousweb.lib import clock
-from nousweb.lib.errors import DomainError, Invalid
+from nousweb.lib import DomainError, Invalid, clock
 
 MAX_EXAMPLES = 3
 WATCHED = 500

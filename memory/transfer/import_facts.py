@@ -24,7 +24,7 @@ from memory.transfer.import_provenance import (
     provenance_put,
     source_text,
 )
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib import Conflict, Invalid
 
 BATCH = 100
 """Facts of one transaction. Whoever else learns for the same memory waits for it."""

@@ -32,7 +32,7 @@ from memory.transfer.import_provenance import (
     provenance_put,
 )
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, REFUSED, SKIPPED, Entry
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib import Conflict, Invalid, NotAllowed
 
 BATCHES = {EVENT: 500, FACT: BATCH, IDENTITY: 1}
 """Entries of one transaction."""

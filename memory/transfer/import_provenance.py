@@ -12,8 +12,7 @@ from memory.models import ImportedMemory
 from memory.transfer.import_dry_run import ImportRequest
 from memory.transfer.json_values import place_shown
 from memory.transfer.readers.entry import FACT, Entry, content_id
-from nousweb.lib.errors import DomainError
-from nousweb.lib.validation import is_blank
+from nousweb.lib import DomainError, is_blank
 
 MAX_ID_CHARACTERS = 300
 MAX_FILE_CHARACTERS = 255

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from nousweb.lib.validation import first_unstorable
+from nousweb.lib import first_unstorable
 
 MAX_DEPTH = 100
 """Lists and objects within each other; what this product writes is a tenth as deep."""

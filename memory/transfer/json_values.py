@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid
 
 MAX_PLACE_CHARACTERS = 200
 

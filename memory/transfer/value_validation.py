@@ -10,8 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from memory.models import FactChange, WorkingMemory
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import is_blank
+from nousweb.lib import Invalid, is_blank
 
 MAX_LEAD = timedelta(minutes=10)
 """How far the clock of the machine that wrote the file may be ahead of this one's."""

@@ -8,8 +8,8 @@ from ninja.utils import check_csrf
 from identity.principal import Principal
 from identity.services.tokens import token_authenticate
 from nousweb.database.replica import token_reads
+from nousweb.lib import NotAllowed
 from nousweb.lib.caller_identity import caller_accepted, caller_refused
-from nousweb.lib.errors import NotAllowed
 
 AUTHENTICATED_CALLER = "authenticated_caller"
 """Attribute of a request that another channel, such as MCP, makes for a caller that it has authenticated.

@@ -34,9 +34,8 @@ from identity.services.accounts import provider_account_sign_in
 from nousweb.access.log_in import BACKEND
 from nousweb.access.roles import ROLE_PERMISSIONS
 from nousweb.access.second_factor_step import PROVIDER, is_fresh, proof_set
-from nousweb.lib.errors import DomainError, Invalid, NotAllowed
+from nousweb.lib import DomainError, Invalid, NotAllowed, text_check
 from nousweb.lib.http_exchange import http_exchange
-from nousweb.lib.validation import text_check
 
 log = structlog.get_logger(__name__)
 

@@ -30,7 +30,7 @@ from identity.api.webhooks import router as webhook_router
 from memory.api import router as memory_router
 from nousweb.access.api_authentication import PersonAuth, TokenAuth, authenticated_caller
 from nousweb.database.outages import outage_of
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError
 from nousweb.lib.problem_documents import domain_problem, problem
 
 logger = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.views import defaults
 
 from nousweb.database.disk_space import database_disk_low
-from nousweb.lib.errors import Unavailable
+from nousweb.lib import Unavailable
 from nousweb.lib.problem_documents import domain_problem, for_programs
 
 log = structlog.get_logger(__name__)

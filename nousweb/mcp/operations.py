@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 from identity.principal import Principal
 from nousweb.access.api_authentication import AUTHENTICATED_CALLER
 from nousweb.api import api
-from nousweb.lib.validation import first_unstorable
+from nousweb.lib import first_unstorable
 
 SCHEMAS = "#/components/schemas/"
 

@@ -21,7 +21,7 @@ from identity.principal import Principal, acting
 from nousweb.database.outages import outage_of, outage_page
 from nousweb.database.replica import PEOPLE, agent_key, replica_allowed, replica_take, replica_used, write_note
 from nousweb.database.statement_timeouts import work, work_of
-from nousweb.lib.errors import DomainError, Unavailable
+from nousweb.lib import DomainError, Unavailable
 from nousweb.lib.problem_documents import for_programs, page_above, page_sending, problem, problem_of_status
 from nousweb.lib.recorded_metrics import observe_request
 

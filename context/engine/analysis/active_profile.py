@@ -9,8 +9,7 @@ from context.engine.analysis.built_in_profiles import BUILT_IN
 from context.engine.analysis.profiles import Profile, profile_of
 from context.models import ContextProfileVersion
 from identity.models import Agent
-from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.validation import unstorable_reason
+from nousweb.lib import Invalid, NotFound, unstorable_reason
 
 MAX_DEPTH = 10
 """Levels of inheritance that are followed."""

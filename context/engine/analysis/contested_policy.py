@@ -6,8 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, word_check
+from nousweb.lib import Invalid, choice_check, word_check
 
 CONFIG_KEY = "contested"
 MAX_CATEGORIES = 50

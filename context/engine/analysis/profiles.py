@@ -13,8 +13,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from memory.models import ItemType
 from memory.policy import TRUST_ORDER
+from nousweb.lib import Invalid
 from nousweb.lib.constrained_types import OneOf, UnitInterval
-from nousweb.lib.errors import Invalid
 
 SCOPES = ("task", "project", "global")
 

@@ -43,10 +43,8 @@ from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.models import ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SESSION_CHARACTERS
-from nousweb.lib import clock
+from nousweb.lib import Invalid, choice_check, clock, first_unstorable, moment_check, whole_check
 from nousweb.lib.constrained_types import MAX_TAGS
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, first_unstorable, moment_check, whole_check
 
 MAX_INPUT_CHARACTERS = 100_000
 MAX_MESSAGES = 200

@@ -22,7 +22,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_get
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError
 
 State = ExpectationResult.State
 EXIT_CODES = {State.PASSED: 0, State.FAILED: 1, State.ERROR: 2}

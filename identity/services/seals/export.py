@@ -22,8 +22,7 @@ from identity.policy.sealed_tables import OVERDUE, SEALED_TABLES
 from identity.services.agent_lock import agent_lock_shared
 from identity.services.change_feed import feed_change_record
 from identity.services.seals.sealer import pending_rows, seal_values
-from nousweb.lib import clock
-from nousweb.lib.errors import NotFound
+from nousweb.lib import NotFound, clock
 from nousweb.lib.permission_holder import PermissionHolder
 
 BATCH = 500

@@ -41,8 +41,7 @@ from identity.services.seals.sealer import (
     seal_values,
     values_hash,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotAllowed
+from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.merkle_tree import tree_root
 from nousweb.lib.transactions import sql_change
 

@@ -26,8 +26,7 @@ from memory.models import Job, MemoryReview, MemoryReviewQuerySet
 from memory.services.reviews.resolve import verdict_apply
 from memory.services.subjects.fact_snapshots import snapshot_of
 from memory.services.trust import least_trusted
-from nousweb.lib import clock
-from nousweb.lib.errors import DomainError
+from nousweb.lib import DomainError, clock
 
 BY = Principal.of_system("judge")
 

@@ -6,8 +6,8 @@ from typing import Any
 from identity.principal import Principal
 from memory.models import Screening
 from memory.services.quarantine.screening import screening_continue, screening_request
+from nousweb.lib import Conflict
 from nousweb.lib.commands import ServiceCommand
-from nousweb.lib.errors import Conflict
 
 
 class Command(ServiceCommand):

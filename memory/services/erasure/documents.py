@@ -25,7 +25,7 @@ from memory.services.erasure.transaction import (
     receipt_describe,
 )
 from memory.services.search_index.writer import index_remove
-from nousweb.lib.errors import NotFound
+from nousweb.lib import NotFound
 
 
 @erasing

@@ -24,8 +24,7 @@ from memory.services.erasure.transaction import (
 from memory.services.facts.changes import facts_lock
 from memory.services.search_index.writer import index_remove
 from memory.services.subjects.registry import alias_find
-from nousweb.lib.errors import NotFound
-from nousweb.lib.validation import visible_text_check
+from nousweb.lib import NotFound, visible_text_check
 
 
 @erasing

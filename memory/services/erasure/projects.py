@@ -25,7 +25,7 @@ from memory.services.erasure.transaction import (
     receipt_describe,
 )
 from memory.types import MEMORY_TYPES
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib import Invalid, NotFound
 from nousweb.lib.transactions import sql_change
 
 

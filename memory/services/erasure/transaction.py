@@ -16,8 +16,8 @@ from identity.services.audit import audit_draft
 from memory.models import Event, Fact, FactChange, JudgeCall
 from memory.services.erasure.quotes import RECEIPTS, still_quoted
 from memory.services.erasure.scope import Erasure, Receipt, erasers
+from nousweb.lib import text_check
 from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
-from nousweb.lib.validation import text_check
 
 ERASE = "memory.erase_memory"
 MAX_REASON_CHARACTERS = 2_000

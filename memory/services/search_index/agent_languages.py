@@ -11,8 +11,7 @@ from memory.jobs import message_send
 from memory.models import SearchItem, SearchLanguage
 from memory.search.languages import DEFAULT_DICTIONARY, LANGUAGES, PLAIN, language_of
 from memory.search.query_word_counts import statistics_recount
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid, clock
 from nousweb.lib.transactions import advisory_lock, sql_change, sql_row
 
 log = structlog.get_logger(__name__)

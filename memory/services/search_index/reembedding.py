@@ -28,8 +28,7 @@ from memory.services.search_index.row_embedding import (
 )
 from memory.services.search_index.writer import index_put
 from memory.types import MEMORY_TYPES, entry_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib import Conflict, Invalid, clock
 from nousweb.lib.transactions import advisory_lock, sql_change
 
 log = structlog.get_logger(__name__)

@@ -15,9 +15,8 @@ from identity.policy.oauth import MAX_REDIRECT_URIS
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.services.oauth import oauth_client_register
 from nousweb.access.oauth.server import OAuthServer
+from nousweb.lib import DomainError, Invalid, TooMany, first_unstorable
 from nousweb.lib.caller_identity import client_address
-from nousweb.lib.errors import DomainError, Invalid, TooMany
-from nousweb.lib.validation import first_unstorable
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource/mcp"
 
