@@ -374,7 +374,7 @@ RECEIPTS = "'document.erase', 'fact.erase', 'project.erase', 'subject.erase', 'a
 """The actions of receipts."""
 
 BLANKED = (
-    "'exportrun', 'importrun', 'contextrecall', 'importedmemory', 'document', 'searchpassage', 'subjectchange',"
+    "'filerun', 'contextrecall', 'importedmemory', 'document', 'searchpassage', 'subjectchange',"
     " 'subjectalias', 'subject', 'expectationwatch', 'expectationresult', 'expectation', 'job', \n"
     "                'contextpin', 'contextrun', 'decision', 'embeddingmodel', 'episode', 'episodeevent', 'event',\n"
     "                'eventsequence', 'fact', 'factchange', 'judgecall', 'longtermentry',"
@@ -1530,56 +1530,42 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="ExportRun",
+            name='FileRun',
             fields=[
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        blank=True, choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20
-                    ),
-                ),
-                ("with_audit", models.BooleanField(default=False)),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("running", "Running"),
-                            ("done", "Done"),
-                            ("stopped", "Stopped"),
-                            ("failed", "Failed"),
-                            ("deleted", "File deleted"),
-                        ],
-                        default="running",
-                        max_length=10,
-                    ),
-                ),
-                ("lines", models.PositiveBigIntegerField(default=0)),
-                ("expected", models.PositiveBigIntegerField(default=0)),
-                ("file_bytes", models.BigIntegerField(default=0)),
-                ("error", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(default=now)),
-                ("changed_at", models.DateTimeField(default=now)),
-                ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
+                ('author_kind', models.CharField(choices=[('person', 'Person'), ('token', 'Agent'), ('system', 'System')], max_length=10)),
+                ('author_id', models.CharField(max_length=100)),
+                ('author_name', models.CharField(max_length=200)),
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('kind', models.CharField(choices=[('import', 'Import'), ('export', 'Export')], max_length=10)),
+                ('persona', models.CharField(blank=True, choices=[('actor', 'Actor'), ('subconscious', 'Subconscious')], max_length=20)),
+                ('status', models.CharField(choices=[('uploading', 'Uploading'), ('checking', 'Being checked'), ('ready', 'Checked, not started'), ('refused', 'Refused'), ('running', 'Running'), ('stopped', 'Stopped'), ('done', 'Done'), ('failed', 'Failed'), ('discarded', 'File deleted')], max_length=10)),
+                ('file_name', models.CharField(blank=True, max_length=255)),
+                ('file_bytes', models.BigIntegerField(default=0)),
+                ('received_bytes', models.BigIntegerField(default=0)),
+                ('system', models.CharField(blank=True, max_length=30)),
+                ('options', models.JSONField(default=dict)),
+                ('survey', models.JSONField(default=dict)),
+                ('outcomes', models.JSONField(default=dict)),
+                ('known', models.JSONField(default=dict)),
+                ('changed', models.JSONField(default=dict)),
+                ('position', models.PositiveBigIntegerField(default=0)),
+                ('share', models.FloatField(default=0.0)),
+                ('work_seconds', models.FloatField(default=0.0)),
+                ('slice', models.PositiveIntegerField(default=0)),
+                ('error', models.TextField(blank=True)),
+                ('created_at', models.DateTimeField(default=now)),
+                ('changed_at', models.DateTimeField(default=now)),
+                ('agent', models.ForeignKey(on_delete=models.CASCADE, related_name='+', to='identity.agent')),
             ],
             options={
-                "indexes": [
-                    models.Index(fields=["agent", "-created_at", "-id"], name="export_run_of_agent"),
+                'indexes': [
+                    models.Index(fields=['agent', 'kind', '-created_at', '-id'], name='file_run_of_agent'),
                 ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("status", "running")), fields=("agent",), name="one_export_of_an_agent_runs"
-                    ),
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('kind', 'export'), ('status', 'running')), fields=('agent',), name='one_export_of_an_agent_runs'),
                 ],
-                "ordering": ["-created_at", "-id"],
+                'ordering': ['-created_at', '-id'],
+                'permissions': [('import_memory', 'Can import memories from a file')],
             },
         ),
         migrations.CreateModel(
@@ -1808,68 +1794,6 @@ class Migration(migrations.Migration):
                         fields=("agent", "persona", "system", "key"), name="one_import_per_source_id"
                     ),
                 ],
-            },
-        ),
-        migrations.CreateModel(
-            name="ImportRun",
-            fields=[
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("uploading", "Uploading"),
-                            ("checking", "Being checked"),
-                            ("ready", "Checked, not started"),
-                            ("refused", "Refused"),
-                            ("running", "Running"),
-                            ("stopped", "Stopped"),
-                            ("done", "Done"),
-                            ("failed", "Failed"),
-                            ("discarded", "Discarded"),
-                        ],
-                        default="uploading",
-                        max_length=10,
-                    ),
-                ),
-                ("file_name", models.CharField(max_length=255)),
-                ("file_bytes", models.BigIntegerField()),
-                ("received_bytes", models.BigIntegerField(default=0)),
-                ("system", models.CharField(blank=True, max_length=30)),
-                ("options", models.JSONField(default=dict)),
-                ("survey", models.JSONField(default=dict)),
-                ("outcomes", models.JSONField(default=dict)),
-                ("known", models.JSONField(default=dict)),
-                ("changed", models.JSONField(default=dict)),
-                ("position", models.PositiveIntegerField(default=0)),
-                ("share", models.FloatField(default=0.0)),
-                ("work_seconds", models.FloatField(default=0.0)),
-                ("slice", models.PositiveIntegerField(default=0)),
-                ("error", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(default=now)),
-                ("changed_at", models.DateTimeField(default=now)),
-                ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "-created_at", "-id"], name="import_run_of_agent"),
-                ],
-                "ordering": ["-created_at", "-id"],
-                "permissions": [("import_memory", "Can import memories from a file")],
             },
         ),
         migrations.CreateModel(
