@@ -21,19 +21,10 @@ from identity.models import Agent, AgentLimit, Invitation, SignIn
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.tokens import secret_digest
-from nousweb.lib import (
-    Conflict,
-    Invalid,
-    NotAllowed,
-    clock,
-    existing,
-    text_check,
-    visible_text,
-    visible_text_check,
-    whole_check,
-)
+from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing, text_check, visible_text_check, whole_check
 from nousweb.lib.lookalikes import name_skeletons
 from nousweb.lib.transactions import transaction_lock
+from nousweb.lib.validation import visible_text
 
 MAX_NOTE_CHARACTERS = 200
 MAX_NAME_CHARACTERS = 150

@@ -12,8 +12,8 @@ import unicodedata
 
 from memory.models import MAX_SPELLING_CHARACTERS
 from memory.subjects import name_lexicon
-from nousweb.lib import visible_text
 from nousweb.lib.lookalikes import lookalike_fold
+from nousweb.lib.validation import visible_text
 
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘`´ʼ", "'"))
 _QUOTES = re.compile(r"[\"“”„«»‹›]|'(?!s\b)")

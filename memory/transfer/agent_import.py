@@ -47,9 +47,10 @@ from memory.transfer.json_reader import BadJson, json_read
 from memory.transfer.value_validation import BadLine, column_value, is_uuid
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.types.stores import document_text
-from nousweb.lib import Conflict, Invalid, unapprovable_reason, visible_text
+from nousweb.lib import Conflict, Invalid, unapprovable_reason
 from nousweb.lib.constrained_types import key_text
 from nousweb.lib.transactions import sql_row
+from nousweb.lib.validation import visible_text
 
 BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
