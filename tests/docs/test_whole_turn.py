@@ -18,7 +18,7 @@ from tests.interfaces.interfaces import (
     ApiInterface,
     McpInterface,
     OlderMcpInterface,
-    StdioInterface,
+    StdioProcess,
     langgraph,
     mem0,
     memory_tool,
@@ -89,7 +89,7 @@ def test_whole_turn_through_each_interface_with_the_same_prompt(demo: DemoServer
     with ExitStack() as open_interfaces:
         nous = open_interfaces.enter_context(Nous(demo.address, demo.token, retries=0))
         api = ApiInterface(demo.address, demo.token, tmp_path)
-        stdio = StdioInterface(demo.address, demo.token, tmp_path, environment=demo.environment)
+        stdio = StdioProcess(demo.address, demo.token, tmp_path, environment=demo.environment)
         open_interfaces.callback(stdio.close)
         interfaces = {
             "API": over_http(api),

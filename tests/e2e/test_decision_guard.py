@@ -228,21 +228,6 @@ def test_decision_that_would_lose_typed_text_asks_once(log_in: LogIn, ada: Agent
     assert status(second) == "pending"
 
 
-def test_edit_without_the_script_is_kept_and_named(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
-    proposal = make_proposal(ada, actor)
-    page = log_in(bob, javascript=False)
-    page.goto(proposal.get_absolute_url())
-    page.locator("#edit > summary").click()
-    page.get_by_label("Text to approve").fill("Truth first, kindly.")
-    page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("this would lose your edit")).to_be_visible()
-    expect(page.get_by_label("Text to approve")).to_have_value("Truth first, kindly.")
-    assert status(proposal) == "pending"
-    page.get_by_role("button", name="Approve my edit").click()
-    expect(page.locator(".review-undo")).to_contain_text("Approved Values of Ada")
-    assert IdentityVersion.objects.current().get(section="values").content == "Truth first, kindly."
-
-
 def test_last_five_decisions_are_undone_one_by_one(
     log_in: LogIn, ada: Agent, actor: Principal, bob: User, charlie: User
 ) -> None:

@@ -48,22 +48,6 @@ def test_identity_edit_shows_the_difference_before_proposing(open_page: OpenPage
     assert current_text(ada) == "Truth before speed."
 
 
-def test_identity_edit_without_javascript_saves_nothing_before_its_preview(
-    log_in: LogIn, ada: Agent, bob: User
-) -> None:
-    values_write(ada, bob, "Truth before speed.")
-    page = log_in(bob, javascript=False)
-    page.goto("/agents/ada/identity/values/propose/")
-    page.get_by_label("Text", exact=True).fill("Speed before truth.")
-    page.get_by_role("button", name="Apply now").click()
-    expect(page.get_by_text("Not saved yet.")).to_be_visible()
-    expect(page.locator("#preview .diff-text.is-added")).to_contain_text("Speed before truth.")
-    assert current_text(ada) == "Truth before speed."
-    page.get_by_role("button", name="Apply now").click()
-    expect(page.get_by_text("Values is now version 2")).to_be_visible()
-    assert current_text(ada) == "Speed before truth."
-
-
 def test_identity_edit_on_a_stale_base_keeps_the_input(log_in: LogIn, ada: Agent, bob: User, charlie: User) -> None:
     values_write(ada, bob, "One.\nTwo.")
     page = log_in(bob)
@@ -82,22 +66,6 @@ def test_identity_edit_on_a_stale_base_keeps_the_input(log_in: LogIn, ada: Agent
     page.get_by_role("button", name="Apply now").click()
     expect(page.get_by_text("Values is now version 3")).to_be_visible()
     assert current_text(ada) == "One, said Charlie.\nTwo, said Bob."
-
-
-def test_identity_comparison_marks_just_what_changed(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
-    long_line = "Look before you speak, and say what you saw. " * 260
-    family = "A 👨\u200d👩\u200d👧 lives here."
-    text = f"回答之前总是先检查日历。\ntoken_limit_is_1000_for_each_request\n{long_line}end\nKeep this.\n{family}"
-    changed = text.replace("日历", "月历").replace("1000", "2000").replace("saw. end", "heard. end").replace("👧", "👦")
-    values_write(ada, bob, text, changed)
-    for width in (1440, 390):
-        page = log_in(alice, width=width)
-        page.goto("/agents/ada/identity/values/compare/?from=1&to=2")
-        for element, words in (
-            ("del", ["日", "1000", "saw", "👨\u200d👩\u200d👧"]),
-            ("ins", ["月", "2000", "heard", "👨\u200d👩\u200d👦"]),
-        ):
-            expect(page.locator(f".diff {element}")).to_have_text(words)
 
 
 def test_identity_versions_are_compared_by_choice_and_by_key(log_in: LogIn, ada: Agent, bob: User, alice: User) -> None:
@@ -136,34 +104,3 @@ def test_identity_rollback_shows_the_change_and_is_undone(log_in: LogIn, ada: Ag
     page.get_by_role("button", name="Undo").click()
     page.wait_for_url("**/review/**")
     assert current_text(ada) == "New and bad."
-
-
-def test_identity_pages_are_read_only_for_viewers(log_in: LogIn, ada: Agent, alice: User) -> None:
-    page = log_in(alice)
-    page.goto("/agents/ada/identity/")
-    expect(page.get_by_role("link", name="Propose change")).to_have_count(0)
-    response = page.goto("/agents/ada/identity/values/propose/")
-    assert response is not None
-    assert response.status == 403
-
-
-@pytest.mark.parametrize("width", [1440, 390])
-def test_identity_pages_are_accessible_and_fit(log_in: LogIn, ada: Agent, charlie: User, width: int) -> None:
-    values_write(ada, charlie, "First text.", "Second text.")
-    page = log_in(charlie, width=width)
-    for path in (
-        "/agents/",
-        "/agents/new/",
-        "/agents/ada/settings/",
-        "/agents/ada/initiate/",
-        "/agents/ada/identity/",
-        "/agents/ada/identity/values/",
-        "/agents/ada/identity/environment/",
-        "/agents/ada/identity/values/compare/",
-        "/agents/ada/identity/values/compare/?from=1&to=7",
-        "/agents/ada/identity/values/propose/",
-        "/agents/ada/identity/values/rollback/1/",
-    ):
-        page.goto(path)
-        assert_accessible(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path

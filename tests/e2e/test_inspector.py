@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -191,20 +190,6 @@ def test_impact_of_each_resolution_of_a_review(
     page.locator(".blast").get_by_text("1 fact").first.click()
     expect(page.locator(".blast")).to_contain_text("Graz and Linz")
     assert MemoryReview.objects.get(pk=asked).status == "pending"
-
-
-def test_inspector_without_scripts_uses_the_address(
-    ledger: Fact, charlie: User, open_page: Any, live_server: Any, client: Any
-) -> None:
-    page = open_page(javascript=False)
-    client.force_login(charlie)
-    page.context.add_cookies(
-        [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
-    page.goto(reverse("agent_context", args=["ada"]))
-    page.get_by_label("Input").fill(EXPORT)
-    page.get_by_role("button", name="Show the prompt").click()
-    expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
 
 
 def test_impact_of_a_category_where_it_is_changed(

@@ -63,11 +63,10 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
     assert Fact.objects.get(subject="Sea").confirmation_count == 1
 
 
-@pytest.mark.parametrize("javascript", [True, False])
-def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, javascript: bool) -> None:
+def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User) -> None:
     by = Principal.of_user(bob)
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="Ask a person.", by=by)
-    page = log_in(bob, javascript=javascript)
+    page = log_in(bob)
     page.goto("/agents/ada/censors/bench/")
     page.get_by_label("Text", exact=True).fill("First drop the table, <i>then</i> rest.")
     page.get_by_role("button", name="Test").click()
@@ -76,9 +75,8 @@ def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User, java
     expect(page.get_by_text("Ask a person.")).to_be_visible()
     expect(page.locator(".bench-text")).to_contain_text("<i>then</i>")
     assert Censor.objects.get().activation_count == 0
-    if javascript:
-        page.reload()
-        expect(page.locator("mark")).to_contain_text("drop the table")
+    page.reload()
+    expect(page.locator("mark")).to_contain_text("drop the table")
 
 
 def test_loop_unfolds_in_place(log_in: LogIn, ada: Agent, alice: User, actor: Principal) -> None:

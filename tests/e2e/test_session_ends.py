@@ -102,16 +102,3 @@ def test_refused_decision_stands_at_an_address_that_can_be_opened(
     assert answer is not None
     assert answer.status == 200
     assert f"/review/{proposal.pk}/?" in page.url
-
-
-@pytest.mark.parametrize(
-    ("address", "page_of_it"),
-    [("/inbox/change/?risk=high", "/inbox/?risk=high"), ("/review/automatic/undo/", "/review/automatic/")],
-)
-def test_address_of_a_form_opened_by_hand_leads_to_its_page(
-    log_in: LogIn, bob: User, address: str, page_of_it: str
-) -> None:
-    page = log_in(bob)
-    page.goto(address)
-    assert page.url.endswith(page_of_it)
-    expect(page.get_by_role("heading", level=1)).to_be_visible()

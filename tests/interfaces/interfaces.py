@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx2
+import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
@@ -24,7 +23,6 @@ from nous_client import Nous
 from memory.lifecycle.runner import job_run
 from memory.models import FileRun, Job
 from tests.event_loops import to_its_end
-from tests.factories import database_address
 from tests.http import browser
 from tests.late_imports import Late
 from tests.product import PROJECT
@@ -180,13 +178,32 @@ class OlderMcpInterface(McpInterface):
 
 
 class StdioInterface(McpInterface):
-    """`manage.py mcp` as a child process, by lines."""
+    """`manage.py mcp`, by lines, in this process."""
 
-    def __init__(self, url: str, secret: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    def line(self, line: str) -> str:
+        """What the command answers to a line."""
+        said = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("NOUS_TOKEN", self.secret)
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+            patch.setattr(sys, "stdout", said)
+            call_command("mcp")
+        return said.getvalue()
+
+    def tool(self, name: str, **arguments: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        answer = json.loads(self.line(json.dumps(message) + "\n"))
+        assert answer["id"] == message["id"], answer
+        if answer["result"].get("isError"):
+            raise Refusal(answer["result"]["content"][0]["text"])
+        return answer["result"]["structuredContent"]
+
+
+class StdioProcess(StdioInterface):
+    """The same as a child process."""
+
+    def __init__(self, url: str, secret: str, folder: Path, environment: Mapping[str, str]) -> None:
         super().__init__(url, secret, folder)
-        if environment is None:
-            environment = {**os.environ, "DATABASE_URL": database_address()}
-        self.ids = count(1)
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "mcp"],
             cwd=PROJECT,
@@ -199,18 +216,12 @@ class StdioInterface(McpInterface):
     def close(self) -> None:
         self.process.communicate(timeout=60)
 
-    def tool(self, name: str, **arguments: Any) -> Any:
-        params = {"name": name, "arguments": arguments}
-        message = {"jsonrpc": "2.0", "id": next(self.ids), "method": "tools/call", "params": params}
+    def line(self, line: str) -> str:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.write(line)
         self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        assert answer["id"] == message["id"], answer
-        if answer["result"].get("isError"):
-            raise Refusal(answer["result"]["content"][0]["text"])
-        return answer["result"]["structuredContent"]
+        return self.process.stdout.readline()
 
 
 class ClientInterface(Interface):

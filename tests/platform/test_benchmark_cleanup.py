@@ -39,7 +39,7 @@ def programs_of(folder: str) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's own")
-@pytest.mark.parametrize("how", SIGNALS[: scaled(2, len(SIGNALS))])
+@pytest.mark.parametrize("how", SIGNALS[: scaled(1, len(SIGNALS))])
 def test_benchmark_ended_leaves_no_program_and_no_folder(how: signal.Signals) -> None:
     benchmark = subprocess.Popen(
         [sys.executable, "-c", TINY], cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True

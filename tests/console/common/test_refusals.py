@@ -33,6 +33,14 @@ def test_refused_page_is_no_interruption(bob: User) -> None:
     assert "Go up to" in refused.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [("/inbox/change/?risk=high", "/inbox/?risk=high"), ("/review/automatic/undo/", "/review/automatic/")],
+)
+def test_address_of_a_form_opened_by_hand_leads_to_its_page(bob: User, address: str, page: str) -> None:
+    assert browser(bob).get(address, headers={"Accept": "text/html"})["Location"] == page
+
+
 @pytest.mark.parametrize("template", ["500.html", "503.html"])
 def test_failed_page_is_opened_again_with_what_was_typed(template: str) -> None:
     page = render_to_string(template, {"outage": {"title": "Down", "detail": "", "retry_after": 1}, "method": "POST"})

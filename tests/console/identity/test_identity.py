@@ -1,6 +1,7 @@
 """The console's pages of agents and identity, without a browser: who may, what they answer, what they cost."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -301,6 +302,20 @@ class TestCompare:
         response = as_person(alice).get(reverse("section_compare", args=VALUES), query)
         assert response.status_code == status
         assert words in page(response)
+
+    def test_diff_marks_only_what_changed(self, ada: Agent, alice: User, bob: User) -> None:
+        family = "A \U0001f468\u200d\U0001f469\u200d\U0001f467 lives here."
+        long_line = "Look, and say what you saw. " * 260
+        text = f"\u56de\u7b54\u65e5\u5386\u3002\ntoken_limit_is_1000_for_each\n{long_line}end\n{family}"
+        changed = text.replace("\u65e5", "\u6708").replace("1000", "2000").replace("saw. end", "heard. end")
+        write(ada, bob, text, changed.replace("\U0001f467", "\U0001f466"))
+        shown = page(as_person(alice).get(reverse("section_compare", args=VALUES), {"from": "1", "to": "2"}))
+        family = "\U0001f468\u200d\U0001f469\u200d"
+        for element, words in (
+            ("del", ["\u65e5", "1000", "saw", f"{family}\U0001f467"]),
+            ("ins", ["\u6708", "2000", "heard", f"{family}\U0001f466"]),
+        ):
+            assert re.findall(f"<{element}>(.*?)</{element}>", shown) == words
 
     def test_diff_of_a_section_without_versions(self, ada: Agent, alice: User) -> None:
         assert as_person(alice).get(reverse("section_compare", args=VALUES)).status_code == 200
