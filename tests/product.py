@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 
 from nousweb.runtime.postgres import EmbeddedServer
-from tests.database import prepared_folder
+from tests.database import compressed_files_share, prepared_folder
 from tests.memory.embedders import Endpoint, endpoint
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -55,7 +55,7 @@ class Product:
             **variables,
         }
         (folder / "static").mkdir(exist_ok=True)
-        _compressed_files_share(folder)
+        compressed_files_share(folder)
         self.programs: list[subprocess.Popen[bytes]] = []
 
     def manage(self, *arguments: str) -> str:
@@ -183,16 +183,6 @@ def prepared_cluster_copy(server: EmbeddedServer) -> str:
     # Unlike shutil's, this copy keeps the owner, which PostgreSQL insists on.
     subprocess.run(["cp", "-a", prepared.paths.cluster, server.paths.cluster], check=True)
     return said.read_text()
-
-
-def _compressed_files_share(folder: Path) -> None:
-    """Let the web server of `folder` find the compressed static files of the run's others.
-
-    They are always the same, and to compress them takes half a second of each start.
-    """
-    shared = Path(os.environ["TEST_RUN_FOLDER"]) / "static-compressed"
-    shared.mkdir(exist_ok=True)
-    (folder / "static-compressed").symlink_to(shared, target_is_directory=True)
 
 
 @contextlib.contextmanager

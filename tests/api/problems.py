@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from context.models import ContextRun
@@ -17,6 +18,12 @@ KEPT = (Agent, ApiToken, AuditEvent, ChangeProposal, IdentityVersion, Fact, Fact
 def rows() -> dict[str, int]:
     """How many rows there are of everything that a call can write."""
     return {model.__name__: model._default_manager.count() for model in KEPT}
+
+
+def each_once(first: Sequence[Any], second: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Each of `first` with the first of `second`, and the first of `first` with each of the others: for two lists of
+    which one code path takes any pair."""
+    return [(one, second[0]) for one in first] + [(first[0], other) for other in second[1:]]
 
 
 def assert_problem(response: HttpResponse, status: int, code: str, *, field: str = "", detail: str = "") -> Any:

@@ -6,15 +6,24 @@ import pytest
 
 from context.models import ContextRun
 from identity.services.agents import agent_create
-from tests.api.problems import assert_problem, rows
+from tests.api.problems import assert_problem, each_once, rows
 from tests.factories import SYSTEM, make_person
 
 CHANGE = ("PUT", "/identity/preferences", {"content": "Prefers tea."})
 FACT = ("POST", "/facts", {"content": "Paris is in France."})
 CONTEXT = ("POST", "/context", {"session_id": "s", "input": "hello"})
 REINITIATE = ("POST", "/reinitiate", {"reason": "anew"})
-WITH_BODY = [pytest.param(*call, id=call[1]) for call in (CHANGE, FACT, CONTEXT, REINITIATE)]
-OPTIONAL_BODY = ("/reinitiate",)
+WITH_BODY = (FACT, CHANGE, CONTEXT, REINITIATE)
+NOT_JSON = {
+    "cut": b"{",
+    "word": b"nul",
+    "comma": b'{"content": "x",}',
+    "utf-16": b"\xff\xfe{}",
+    "surrogate-bytes": b'{"content": "\xed\xa0\x80"}',
+    "bad-utf-8": b'{"content": "\xc3\x28"}',
+    "nested": b"[" * 100_000,
+    "digits": b'{"content": ' + b"9" * 5_000 + b"}",
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,66 +43,48 @@ def caller(api, ada, charlie):
     return lambda method, path, body: api.as_person(charlie).request(method, path, body=body, query={"agent": "ada"})
 
 
-@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"nul",
-        b'{"content": "x",}',
-        b"\xff\xfe{}",
-        b'{"content": "\xed\xa0\x80"}',
-        b'{"content": "\xc3\x28"}',
-        b"[" * 100_000,
-        b'{"content": ' + b"9" * 5_000 + b"}",
-    ],
-    ids=["cut", "word", "comma", "utf-16", "surrogate-bytes", "bad-utf-8", "nested", "digits"],
-)
-def test_body_not_json_in_utf_8_is_refused(caller, method, path, good, body):
+@pytest.mark.parametrize(("call", "name"), each_once(WITH_BODY, [*NOT_JSON]))
+def test_body_not_json_in_utf_8_is_refused(caller, call, name):
     before = rows()
-    refused = caller(method, path, body)
+    refused = caller(*call[:2], NOT_JSON[name])
     assert refused.status_code in (400, 422)
     assert_problem(refused, refused.status_code, {400: "bad_request", 422: "invalid"}[refused.status_code])
     assert b"Traceback" not in refused.content
     assert rows() == before
 
 
-@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
-@pytest.mark.parametrize("body", [b"[]", b'"text"', b"17", b"true"])
-def test_body_that_is_no_object_is_refused(caller, method, path, good, body):
+@pytest.mark.parametrize(("call", "body"), each_once(WITH_BODY, [b"[]", b'"text"', b"17", b"true"]))
+def test_body_that_is_no_object_is_refused(caller, call, body):
     before = rows()
-    assert_problem(caller(method, path, body), 422, "invalid")
+    assert_problem(caller(*call[:2], body), 422, "invalid")
     assert rows() == before
 
 
-@pytest.mark.parametrize(("method", "path", "good"), [p for p in WITH_BODY if p.id not in OPTIONAL_BODY])
-@pytest.mark.parametrize("body", [b"", b"null", b"{}"])
-def test_body_missing_is_refused(caller, method, path, good, body):
+@pytest.mark.parametrize(("call", "body"), each_once((FACT, CHANGE, CONTEXT), [b"", b"null", b"{}"]))
+def test_body_missing_is_refused(caller, call, body):
     before = rows()
-    assert_problem(caller(method, path, body), 422, "invalid")
+    assert_problem(caller(*call[:2], body), 422, "invalid")
     assert rows() == before
 
 
-@pytest.mark.parametrize(("method", "path", "good"), WITH_BODY)
-@pytest.mark.parametrize("extra", ["agent_id", "persona", "id", "__class__", "Content", "", "\ud800", "\x00"])
-def test_field_unknown_is_refused_by_name(caller, method, path, good, extra):
+UNKNOWN = ("agent_id", "persona", "id", "__class__", "Content", "", "\ud800", "\x00")
+
+
+@pytest.mark.parametrize(("call", "extra"), each_once(WITH_BODY, UNKNOWN))
+def test_field_unknown_is_refused_by_name(caller, call, extra):
     before = rows()
     named = "" if extra == "\ud800" else extra
-    assert_problem(caller(method, path, good | {extra: "x"}), 422, "invalid", field=named)
+    assert_problem(caller(*call[:2], call[2] | {extra: "x"}), 422, "invalid", field=named)
     assert rows() == before
 
 
 MORE_TEXT = {"/facts": ("subject", "source"), "/identity/preferences": ("reason",)}
-TEXT_FIELDS = [
-    pytest.param(method, path, good, field, id=f"{path}:{field}")
-    for method, path, good in (CHANGE, FACT, CONTEXT, REINITIATE)
-    for field in (*good, *MORE_TEXT.get(path, ()))
-]
+TEXT_FIELDS = [(call, field) for call in WITH_BODY for field in (*call[2], *MORE_TEXT.get(call[1], ()))]
 
 
-@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
-@pytest.mark.parametrize("text", ["a\x00b", "\x00", "a\ud800b", "\udfff"], ids=["nul", "only-nul", "half", "low-half"])
-def test_text_that_cannot_be_stored_is_refused_by_field(caller, method, path, good, field, text):
+@pytest.mark.parametrize(("place", "text"), each_once(TEXT_FIELDS, ["a\x00b", "\x00", "a\ud800b", "\udfff"]))
+def test_text_that_cannot_be_stored_is_refused_by_field(caller, place, text):
+    (method, path, good), field = place
     before = rows()
     assert_problem(caller(method, path, good | {field: text}), 422, "invalid", field=field)
     assert rows() == before
@@ -104,17 +95,18 @@ def test_text_inside_a_list_is_checked(caller, tags):
     assert_problem(caller(*FACT[:2], FACT[2] | {"tags": tags}), 422, "invalid", field="tags")
 
 
-@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
-def test_text_of_a_megabyte_is_refused_by_field(caller, method, path, good, field):
+@pytest.mark.parametrize("place", TEXT_FIELDS)
+def test_text_of_a_megabyte_is_refused_by_field(caller, place):
+    (method, path, good), field = place
     before = rows()
     body = assert_problem(caller(method, path, good | {field: "x" * 1_000_000}), 422, "invalid", field=field)
     assert len(json.dumps(body)) < 3_000, "a refusal must not quote the text back"
     assert rows() == before
 
 
-@pytest.mark.parametrize(("method", "path", "good", "field"), TEXT_FIELDS)
-@pytest.mark.parametrize("value", [17, 1.5, True, ["x"], {"a": 1}])
-def test_text_of_another_type_is_refused_by_field(caller, method, path, good, field, value):
+@pytest.mark.parametrize(("place", "value"), each_once(TEXT_FIELDS, [17, 1.5, True, ["x"], {"a": 1}]))
+def test_text_of_another_type_is_refused_by_field(caller, place, value):
+    (method, path, good), field = place
     before = rows()
     assert_problem(caller(method, path, good | {field: value}), 422, "invalid", field=field)
     assert rows() == before

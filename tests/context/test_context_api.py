@@ -233,7 +233,7 @@ def test_context_larger_budget_takes_more_memories_than_the_plan(api, ada, syste
 
 def test_context_number_of_queries_is_constant(api, ada, system, actor_token, django_assert_num_queries):
     client = api.as_token(actor_token)
-    for number in (1, 40):
+    for number in (1, 15):
         for place in range(number):
             fact_learn(agent=ada, content=f"The ledger export failed {number + place} times.", by=system)
             fact_learn(agent=ada, content=f"Ann likes ledger {number + place}.", category="preference", by=system)

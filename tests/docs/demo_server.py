@@ -18,6 +18,7 @@ import pytest
 
 from nousweb.runtime.postgres import EmbeddedServer
 from nousweb.runtime.supervisor import answers
+from tests.database import compressed_files_share
 from tests.docs.openai_server import OpenAiServer
 from tests.judge_server import KEY, JudgeServer, Reply
 from tests.product import PATIENCE, PROJECT, tied
@@ -68,6 +69,7 @@ def demo_server(**variables: str) -> Iterator[DemoServer]:
     # Not pytest's own folder, which the account that runs PostgreSQL for root may not enter.
     data = Path(tempfile.mkdtemp(prefix="nous-docs-"))
     data.chmod(0o755)
+    compressed_files_share(data)
     folder = Path(tempfile.mkdtemp(prefix="nous-reader-"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

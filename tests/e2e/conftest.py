@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.http import signed_in
@@ -27,29 +27,43 @@ def complaints() -> list[str]:
     return []
 
 
+@pytest.fixture(scope="session")
+def idle_contexts() -> dict[bool, list[BrowserContext]]:
+    """Contexts that no test uses, by whether they run scripts: they have the static files in their cache."""
+    return {True: [], False: []}
+
+
 @pytest.fixture
-def open_page(chromium: Browser, live_server: LiveServer, complaints: list[str]) -> Iterator[OpenPage]:
+def open_page(
+    chromium: Browser, live_server: LiveServer, complaints: list[str], idle_contexts: dict[bool, list[BrowserContext]]
+) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own; it fails the test when the console shows an error, CSP's too."""
-    contexts = []
+    used: list[tuple[bool, BrowserContext]] = []
 
     def listen(message: ConsoleMessage) -> None:
         if message.type == "error" and not any(known in message.text for known in EXPECTED_COMPLAINTS):
             complaints.append(message.text)
 
     def open_it(*, javascript: bool = True, width: int = 1440, height: int = 900) -> Page:
-        context = chromium.new_context(
-            base_url=live_server.url, java_script_enabled=javascript, viewport={"width": width, "height": height}
-        )
-        contexts.append(context)
+        idle = idle_contexts[javascript]
+        context = idle.pop() if idle else chromium.new_context(base_url=live_server.url, java_script_enabled=javascript)
+        used.append((javascript, context))
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
         page.set_default_timeout(PATIENCE)
         page.on("console", listen)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page
 
     yield open_it
-    for context in contexts:
-        context.close()
+    for javascript, context in used:
+        context.unroute_all(behavior="ignoreErrors")
+        session = context.new_cdp_session(context.pages[0])
+        session.send("Storage.clearDataForOrigin", {"origin": live_server.url, "storageTypes": "all"})
+        for page in context.pages:
+            page.close()
+        context.clear_cookies()
+        idle_contexts[javascript].append(context)
     assert complaints == []
 
 

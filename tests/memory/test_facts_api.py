@@ -19,8 +19,8 @@ from tests.api.problems import assert_problem, rows
 from tests.factories import make_token
 
 FACT_FIELDS = [
-    "id", "persona", "content", "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags",
-    "confidence", "importance", "source", "trust", "quarantined", "active", "confirmation_count", "last_confirmed_at",
+    "id", "persona", "tags", "scope", "project", "task", "importance", "trust", "quarantined", "active", "content", "subject",
+    "attribute", "value", "category", "kind", "confidence", "source", "confirmation_count", "last_confirmed_at",
     "superseded_by", "valid_from", "valid_until", "validity", "recorded_at", "retired_at", "invalidated_at",
     "source_event", "source_episode", "contradiction_of",
 ]  # fmt: skip
@@ -31,7 +31,7 @@ def test_fact_is_learned_by_the_agent(api, ada, actor_token):
     assert answer.status_code == 201
     assert answer.json()["action"] == "stored"
     fact = answer.json()["fact"]
-    assert set(fact) == set(FACT_FIELDS)
+    assert list(fact) == FACT_FIELDS
     assert fact["content"] == "Paris is in France."
     assert (fact["persona"], fact["category"], fact["scope"], fact["active"]) == ("actor", "concept", "global", True)
     assert (fact["confidence"], fact["importance"], fact["confirmation_count"]) == (1.0, 0.5, 0)

@@ -43,7 +43,7 @@ from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
 from memory.services.search_index.writer import index_put
 from memory.transfer.agent_export import agent_export
-from memory.transfer.export_tables import AUDIT_TABLE, LEFT_OUT, TABLES, columns, rows_of
+from memory.transfer.export_tables import AUDIT_TABLE, LATER, LEFT_OUT, TABLES, columns, rows_of
 from memory.types import MEMORY_TYPES, entry_of
 from nousweb.lib.errors import NotAllowed
 from tests.factories import SYSTEM, make_principal
@@ -62,6 +62,9 @@ def other_stores(agent):
             columns = (column for column in store._meta.concrete_fields if isinstance(column, CharField | TextField))
             texts = {column.name: "Words." for column in columns if not column.blank and not column.choices}
             yield store.objects.create(agent=agent, **texts)
+
+
+FIRST_RELEASE = Path(__file__).parents[1] / "fixtures" / "agent_before_0.1.0.jsonl.xz"
 
 
 @pytest.fixture(scope="module")
@@ -298,9 +301,8 @@ def test_transfer_of_an_incomplete_or_wrong_file_stores_nothing(lines, tmp_path,
 
 
 def test_export_from_before_the_first_release_imports_whole(system, tmp_path):
-    exported = Path(__file__).parents[1] / "fixtures" / "agent_before_0.1.0.jsonl.xz"
     path = tmp_path / "marlow.jsonl"
-    path.write_bytes(lzma.decompress(exported.read_bytes()))
+    path.write_bytes(lzma.decompress(FIRST_RELEASE.read_bytes()))
     rows = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "table" in line]
     import_agent(path)
     agent = Agent.objects.get(slug="marlow")
@@ -379,10 +381,30 @@ def test_export_of_one_persona_holds_nothing_of_the_other(full, exported, tmp_pa
         call_command("exportagent", "ada", persona="actor", audit=True)
 
 
-def test_document_of_the_format_names_every_table_in_the_order_of_a_file():
+def columns_of(lines):
+    """Columns of each table of an export, in their order."""
+    rows = [entry for entry in map(json.loads, lines) if "table" in entry]
+    return {entry["table"]: [*entry["row"]] for entry in reversed(rows)}
+
+
+def test_document_of_the_format_names_every_table_in_the_order_of_a_file(full, exported):
+    """And no column that there is not; a file has the columns that one of the first release had, in their order."""
     text = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(encoding="utf-8")
     paragraph = text.partition("The tables, in the order of a file: ")[2].partition("\n\n")[0]
-    assert re.findall(r"`(\w+)`", paragraph) == [model._meta.model_name for model in (*TABLES, AUDIT_TABLE)]
+    tables = re.findall(r"`(\w+)`", paragraph)
+    assert tables == [model._meta.model_name for model in (*TABLES, AUDIT_TABLE)]
+    written = columns_of(exported("ada", audit=True).read_text(encoding="utf-8").splitlines())
+    assert {*written} == {*tables}
+    explained = text.partition("Columns that do not explain themselves:")[2].partition("\n#")[0]
+    for statement in explained.split("\n- "):
+        table = ""
+        for name in re.findall(r"`([\w.]+)`", statement):
+            table, column = name.split(".") if "." in name else (name, "") if name in written else (table, name)
+            assert not column or column in written[table], f"{table}.{column}"
+    first = columns_of(lzma.decompress(FIRST_RELEASE.read_bytes()).decode().splitlines())
+    assert {table: [name for name in written[table] if name in first[table]] for table in first} == first
+    added = {(table, name) for table in first for name in written[table] if name not in first[table]}
+    assert added <= {(model._meta.model_name, name) for model, name in LATER}, "a file of the first release lacks it"
 
 
 def test_transfer_file_is_private_and_replaces_nothing(full, exported):

@@ -29,7 +29,7 @@ HELP_AND_MISTAKES = {
 }
 """Exit code and part of what is said, by arguments."""
 
-STARTED = ("migrate --help", "check", "serve --port x")
+STARTED = ("check", "serve --port x")
 """One of each kind is a program of its own; the others are children of one that has loaded the settings and apps."""
 
 IN_CHILDREN = """

@@ -13,7 +13,7 @@ from identity.services.agents import agent_create
 from memory.models import Event, Fact, SearchItem
 from memory.services.facts import fact_learn, fact_merge
 from nousweb.wsgi import Request
-from tests.api.problems import assert_problem
+from tests.api.problems import assert_problem, each_once
 from tests.factories import SYSTEM, make_person
 from tests.http import signed_in, wsgi_application
 
@@ -88,10 +88,13 @@ BAD_FORMS = {
 }
 
 
-@pytest.mark.parametrize("path", [*API_FORMS, *CONSOLE_FORMS])
-@pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
-def test_form_unreadable_is_refused(ada, charlie, path, kind, body):
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [*each_once(API_FORMS, [*BAD_FORMS]), *((path, form) for path in CONSOLE_FORMS for form in BAD_FORMS)],
+)
+def test_form_unreadable_is_refused(ada, charlie, path, form):
     """Whoever is signed in has the CSRF token looked for in the form, also where JSON is expected."""
+    kind, body = BAD_FORMS[form]
     client = signed_in(charlie)
     method = "PUT" if "identity" in path else "POST"
     before = AuditEvent.objects.count()
@@ -107,18 +110,19 @@ def test_form_unreadable_is_refused(ada, charlie, path, kind, body):
 NOWHERE = ("/nothing/", "/api/nothing", "/api/facts//restore", "/agents/ada/nothing/", "/admin/nothing/", "/static/x")
 
 
-@pytest.mark.parametrize("path", NOWHERE)
-@pytest.mark.parametrize("host", ["testserver", "localhost\\@x", "evil.example"])
-@pytest.mark.parametrize(("kind", "body"), BAD_FORMS.values(), ids=BAD_FORMS.keys())
-def test_form_unreadable_is_refused_at_unknown_addresses(ada, charlie, path, host, kind, body):
+@pytest.mark.parametrize(("path", "host"), each_once(NOWHERE, ["testserver", "localhost\\@x", "evil.example"]))
+@pytest.mark.parametrize("form", BAD_FORMS)
+def test_form_unreadable_is_refused_at_unknown_addresses(ada, charlie, path, host, form):
     """The page that says so asks for the form's CSRF token once more."""
+    kind, body = BAD_FORMS[form]
     for client in (signed_in(charlie), Client(enforce_csrf_checks=True, raise_request_exception=False)):
         answer = client.generic("POST", path, body, content_type=kind, headers={"Host": host})
         assert 300 <= answer.status_code < 500, answer.content
 
 
-@pytest.mark.parametrize("length", ["x", "-1", "1e3", "１", "9" * 30, "1 2"])
-@pytest.mark.parametrize("path", ["/api/facts", "/api/context", "/login/", "/nothing"])
+@pytest.mark.parametrize(
+    ("path", "length"), each_once(["/api/facts", "/login/", "/nothing"], ["x", "-1", "1e3", "１", "9" * 30, "1 2"])
+)
 def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, path, length):
     """Gunicorn refuses it too; what stands before another server must not decide."""
     caller = api.as_token(actor_token)
@@ -129,9 +133,12 @@ def test_content_length_that_is_no_number_is_refused(api, ada, actor_token, path
         assert_problem(answer, 400, "bad_request")
 
 
-@pytest.mark.parametrize("charset", ["utf-7", "utf-16", "cp037", "punycode", "rot13", "hex", "nothing"])
 @pytest.mark.parametrize(
-    "path", ["/api/identity?agent=1e%2B300", "/api/facts?agent=ada&q=%2B2Ez-", "/agents/?q=%2B2AA-"]
+    ("path", "charset"),
+    each_once(
+        ["/api/facts?agent=ada&q=%2B2Ez-", "/api/identity?agent=1e%2B300", "/agents/?q=%2B2AA-"],
+        ["utf-7", "utf-16", "cp037", "punycode", "rot13", "hex", "nothing"],
+    ),
 )
 def test_content_type_does_not_decide_how_an_address_is_read(ada, charlie, monkeypatch, path, charset):
     """In UTF-7 “+300” is half of a surrogate pair, and by some codecs no text can be read at all."""
@@ -186,24 +193,28 @@ def test_host_not_served_is_a_problem_under_the_api(api, actor_token, host):
     assert_problem(answer, 400, "bad_request")
 
 
-@unseen
 @pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("/facts", {"content": "%"}, "content"),
-        ("/facts", {"content": "Tim sails.", "tags": ["%"]}, "tags"),
-        ("/events", {"events": [EVENT | {"content": "%"}]}, "events[0].content"),
-        ("/decisions", {"description": "%"}, "description"),
-        ("/decisions", {"description": "Sail.", "reasons": ["%"]}, "reasons"),
-        ("/procedures", {"name": "%"}, "name"),
-        ("/procedures", {"name": "Sailing", "steps": ["%"]}, "steps"),
-        ("/censors", {"pattern": "%", "severity": "warn"}, "pattern"),
-        ("/censors", {"pattern": "%", "match": "semantic", "severity": "warn"}, "pattern"),
-        ("/working/s/items", {"text": "%"}, "text"),
-        ("/working/s/threads", {"text": "%"}, "text"),
-    ],
+    ("call", "blank"),
+    each_once(
+        [
+            ("/facts", {"content": "%"}, "content"),
+            ("/facts", {"content": "Tim sails.", "tags": ["%"]}, "tags"),
+            ("/events", {"events": [EVENT | {"content": "%"}]}, "events[0].content"),
+            ("/decisions", {"description": "%"}, "description"),
+            ("/decisions", {"description": "Sail.", "reasons": ["%"]}, "reasons"),
+            ("/procedures", {"name": "%"}, "name"),
+            ("/procedures", {"name": "Sailing", "steps": ["%"]}, "steps"),
+            ("/censors", {"pattern": "%", "severity": "warn"}, "pattern"),
+            ("/censors", {"pattern": "%", "match": "semantic", "severity": "warn"}, "pattern"),
+            ("/working/s/items", {"text": "%"}, "text"),
+            ("/working/s/threads", {"text": "%"}, "text"),
+        ],
+        [*UNSEEN.values()][::-1],
+    ),
 )
-def test_memory_without_visible_text_is_refused(api, all_scopes_token, path, body, field, blank):
+def test_memory_without_visible_text_is_refused(api, all_scopes_token, call, blank):
+    path, body, field = call
+
     def filled(value):
         if isinstance(value, dict):
             return {name: filled(inner) for name, inner in value.items()}

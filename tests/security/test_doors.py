@@ -10,7 +10,7 @@ from tests.security.scale import scaled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TEXTS = scaled(6, 30)
+TEXTS = scaled(3, 30)
 
 
 @pytest.fixture
