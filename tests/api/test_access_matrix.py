@@ -190,231 +190,232 @@ QUERIES = {
     "/api/documents/item": {"namespace": "notes", "key": "sea"},
 }
 
-# Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". A bearer token is nobody here.
+# Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". Any bearer token is nobody here.
+VISITORS = ("nobody", "alice", "bob", "charlie", "everything")
 # The forms carry a person's CSRF token; whatever the page then thinks of the form's values counts as "in".
 PAGES = """
-GET    healthz               in    in    in    in    in    in    in    in    in
-GET    readyz                in    in    in    in    in    in    in    in    in
-GET    metrics               in    in    in    in    in    in    in    in    in
-GET    oauth_resource        in    in    in    in    in    in    in    in    in
-GET    oauth_resource_mcp    in    in    in    in    in    in    in    in    in
-GET    oauth_server          in    in    in    in    in    in    in    in    in
-POST   oauth_register        in    in    in    in    in    in    in    in    in
-POST   oauth_token           in    in    in    in    in    in    in    in    in
-POST   oauth_revoke          in    in    in    in    in    in    in    in    in
-GET    login                 in    in    in    in    in    in    in    in    in
-POST   login                 no    in    in    in    no    no    no    no    no
-GET    openid_connect_login  in    in    in    in    in    in    in    in    in
-GET    openid_connect_callback in  in    in    in    in    in    in    in    in
-GET    login_code            in    in    in    in    in    in    in    in    in
-POST   login_code            no    in    in    in    no    no    no    no    no
-POST   logout                login in    in    in    login login login login login
-GET    people                login no    no    no    login login login login login
-POST   people                login no    no    no    login login login login login
-GET    person                login no    no    no    login login login login login
-POST   person                login no    no    no    login login login login login
-POST   person_agents         login no    no    no    login login login login login
-POST   person_deactivate     login no    no    no    login login login login login
-POST   person_reactivate     login no    no    no    login login login login login
-POST   person_sign_out       login no    no    no    login login login login login
-POST   person_staff_give     login no    no    no    login login login login login
-POST   person_staff_take     login no    no    no    login login login login login
-POST   person_second_factor_reset login no no  no    login login login login login
-POST   second_factor_requirements login no no  no    login login login login login
-POST   invitation_revoke     login no    no    no    login login login login login
-GET    invitation            in    in    in    in    in    in    in    in    in
-POST   invitation            no    in    in    in    no    no    no    no    no
-GET    account               login in    in    in    login login login login login
-POST   account               login in    in    in    login login login login login
-POST   account_sessions_end  login in    in    in    login login login login login
-POST   account_provider      login in    in    in    login login login login login
-GET    account_confirm       login in    in    in    login login login login login
-POST   account_confirm       login in    in    in    login login login login login
-GET    second_factor         login in    in    in    login login login login login
-POST   second_factor         login in    in    in    login login login login login
-POST   second_factor_remove  login in    in    in    login login login login login
-POST   recovery_codes_renew  login in    in    in    login login login login login
-GET    inbox                 login in    in    in    login login login login login
-POST   inbox_bulk            login no    in    in    login login login login login
-POST   inbox_undo            login no    in    in    login login login login login
-POST   inbox_filter_save     login in    in    in    login login login login login
-POST   inbox_filter_delete   login in    in    in    login login login login login
-POST   item_change           login no    in    in    login login login login login
-POST   demo_tour_leave       login in    in    in    login login login login login
-POST   demo_tour_resume      login in    in    in    login login login login login
-GET    notifications         login in    in    in    login login login login login
-POST   notifications_mark    login in    in    in    login login login login login
-POST   account_mail          login in    in    in    login login login login login
-GET    home                  login in    in    in    login login login login login
-GET    agent_context         login in    in    in    login login login login login
-POST   agent_context         login in    in    in    login login login login login
-POST   agent_context_tokens  login in    in    in    login login login login login
-GET    agent_playground      login no    in    in    login login login login login
-POST   agent_playground      login no    in    in    login login login login login
-GET    agent_context_run     login in    in    in    login login login login login
-GET    agent_context_runs    login in    in    in    login login login login login
-GET    agent_context_compare login in    in    in    login login login login login
-GET    agent_context_session login in    in    in    login login login login login
-GET    agent_context_bisect  login in    in    in    login login login login login
-GET    agent_context_fingerprints login in    in    in    login login login login login
-GET    agent_context_blast   login in    in    in    login login login login login
-POST   agent_context_blast   login in    in    in    login login login login login
-GET    context_blast_proposals login in  in    in    login login login login login
-POST   context_blast_proposals login in  in    in    login login login login login
-GET    context_blast_questions login in  in    in    login login login login login
-POST   context_blast_questions login in  in    in    login login login login login
-GET    agent_context_settings login no   no    in    login login login login login
-POST   agent_context_settings login no   no    in    login login login login login
-POST   agent_context_settings_restore login no no in login login login login login
-GET    agent_expectations    login in    in    in    login login login login login
-POST   agent_expectations    login no    in    in    login login login login login
-POST   agent_expectations_check login no in    in    login login login login login
-POST   agent_expectation_demand login no in    in    login login login login login
-GET    agent_expectation     login in    in    in    login login login login login
-POST   agent_expectation     login no    in    in    login login login login login
-POST   agent_expectation_undo login no   in    in    login login login login login
-GET    agent_context_pins    login in    in    in    login login login login login
-GET    agent_context_item    login in    in    in    login login login login login
-POST   agent_context_item    login no    in    in    login login login login login
-POST   agent_context_outcome login no    in    in    login login login login login
-POST   agent_context_profile login no    no    in    login login login login login
-GET    context_profiles      login in    in    in    login login login login login
-GET    context_profile       login in    in    in    login login login login login
-GET    context_profile_edit  login no    in    in    login login login login login
-POST   context_profile_edit  login no    in    in    login login login login login
-GET    context_profile_copy  login no    in    in    login login login login login
-POST   context_profile_copy  login no    in    in    login login login login login
-GET    context_profile_history login in    in    in    login login login login login
-GET    agent_facts           login in    in    in    login login login login login
-GET    agent_fact_add        login no    in    in    login login login login login
-POST   agent_fact_add        login no    in    in    login login login login login
-GET    agent_search          login in    in    in    login login login login login
-GET    agent_events          login in    in    in    login login login login login
-GET    agent_event           login in    in    in    login login login login login
-GET    agent_loop            login in    in    in    login login login login login
-GET    agent_fact            login in    in    in    login login login login login
-GET    agent_episodes        login in    in    in    login login login login login
-GET    agent_episode         login in    in    in    login login login login login
-GET    agent_decisions       login in    in    in    login login login login login
-GET    agent_decision        login in    in    in    login login login login login
-GET    agent_documents       login in    in    in    login login login login login
-GET    agent_document        login in    in    in    login login login login login
-GET    agent_procedures      login in    in    in    login login login login login
-GET    agent_procedure       login in    in    in    login login login login login
-GET    agent_censors         login in    in    in    login login login login login
-GET    agent_censor          login in    in    in    login login login login login
-GET    agent_censor_bench    login in    in    in    login login login login login
-GET    agent_working         login in    in    in    login login login login login
-GET    agent_health          login in    in    in    login login login login login
-GET    agent_health_list     login in    in    in    login login login login login
-POST   agent_health_bulk     login no    in    in    login login login login login
-GET    agent_health_ledger   login in    in    in    login login login login login
-GET    agent_index           login in    in    in    login login login login login
-POST   agent_censor_bench    login in    in    in    login login login login login
-POST   agent_decision        login no    in    in    login login login login login
-POST   agent_document_change login no    in    in    login login login login login
-GET    agent_fact_change     login no    in    in    login login login login login
-GET    agent_censor_add      login no    in    in    login login login login login
-GET    agent_censor_edit     login no    in    in    login login login login login
-GET    agent_fact_erase      login no    no    in    login login login login login
-GET    agent_document_erase  login no    no    in    login login login login login
-GET    agent_project_erase   login no    no    in    login login login login login
-GET    agent_subject_erase   login no    no    in    login login login login login
-GET    agent_imports         login no    no    in    login login login login login
-POST   agent_imports         login no    no    in    login login login login login
-GET    agent_import          login no    no    in    login login login login login
-GET    agent_import_state    login no    no    in    login login login login login
-POST   agent_import_part     login no    no    in    login login login login login
-POST   agent_import_change   login no    no    in    login login login login login
-POST   agent_exports         login no    no    in    login login login login login
-GET    agent_export          login no    no    in    login login login login login
-GET    agent_export_state    login no    no    in    login login login login login
-GET    agent_export_file     login no    no    in    login login login login login
-POST   agent_export_change   login no    no    in    login login login login login
-GET    agent_erase           login no    no    in    login login login login login
-POST   agent_fact_change     login no    in    in    login login login login login
-POST   agent_censor_add      login no    in    in    login login login login login
-POST   agent_censor_edit     login no    in    in    login login login login login
-POST   agent_fact_erase      login no    no    in    login login login login login
-POST   agent_document_erase  login no    no    in    login login login login login
-POST   agent_project_erase   login no    no    in    login login login login login
-POST   agent_subject_erase   login no    no    in    login login login login login
-POST   agent_erase           login no    no    in    login login login login login
-POST   agent_censor_false_positive login no    in    in    login login login login login
-GET    agent_episode_edit    login no    in    in    login login login login login
-POST   agent_episode_edit    login no    in    in    login login login login login
-GET    agent_episode_close   login no    in    in    login login login login login
-POST   agent_episode_close   login no    in    in    login login login login login
-GET    agent_procedure_edit  login no    in    in    login login login login login
-POST   agent_procedure_edit  login no    in    in    login login login login login
-POST   agent_procedure_use   login no    in    in    login login login login login
-POST   agent_index_retry     login no    in    in    login login login login login
-GET    memory_review         login in    in    in    login login login login login
-GET    memory_review_detail       login in    in    in    login login login login login
-POST   memory_review_detail  login no    in    in    login login login login login
-GET    automatic_decisions   login in    in    in    login login login login login
-POST   automatic_decisions_undo login no in    in    login login login login login
-GET    agent_supersessions   login in    in    in    login login login login login
-POST   agent_supersession_undo login no  in    in    login login login login login
-GET    agent_subject         login in    in    in    login login login login login
-GET    agent_subjects        login in    in    in    login login login login login
-GET    agent_subject_thing   login in    in    in    login login login login login
-POST   agent_subject_add     login no    in    in    login login login login login
-POST   agent_subject_change  login no    in    in    login login login login login
-GET    lifecycle             login in    in    in    login login login login login
-POST   lifecycle_retry       login no    in    in    login login login login login
-POST   lifecycle_schedule    login no    in    in    login login login login login
-POST   lifecycle_screening   login no    in    in    login login login login login
-GET    agents                login in    in    in    login login login login login
-GET    agent_new             login no    no    in    login login login login login
-POST   agent_new             login no    no    in    login login login login login
-GET    agent                 login in    in    in    login login login login login
-GET    agent_settings        login no    no    in    login login login login login
-POST   agent_settings        login no    no    in    login login login login login
-GET    agent_initiate        login no    no    in    login login login login login
-POST   agent_initiate        login no    no    in    login login login login login
-GET    agent_identity        login in    in    in    login login login login login
-GET    section_history       login in    in    in    login login login login login
-GET    section_compare       login in    in    in    login login login login login
-GET    section_propose       login no    in    in    login login login login login
-POST   section_propose       login no    in    in    login login login login login
-POST   section_preview       login no    in    in    login login login login login
-GET    section_rollback      login no    in    in    login login login login login
-POST   section_rollback      login no    in    in    login login login login login
-GET    agent_connect         login in    in    in    login login login login login
-POST   agent_connect         login no    no    in    login login login login login
-GET    agent_connect_state   login no    no    in    login login login login login
-GET    agent_tokens          login no    no    in    login login login login login
-POST   agent_tokens          login no    no    in    login login login login login
-GET    agent_token_revoke    login no    no    in    login login login login login
-POST   agent_token_revoke    login no    no    in    login login login login login
-GET    agent_token_rotate    login no    no    in    login login login login login
-POST   agent_token_rotate    login no    no    in    login login login login login
-GET    oauth_authorize       login no    no    in    login login login login login
-POST   oauth_authorize       login no    no    in    login login login login login
-GET    oauth_clients         login no    no    in    login login login login login
-POST   oauth_clients         login no    no    in    login login login login login
-GET    oauth_client_delete   login no    no    in    login login login login login
-POST   oauth_client_delete   login no    no    in    login login login login login
-GET    agent_changes         login in    in    in    login login login login login
-GET    agent_webhooks        login no    no    in    login login login login login
-POST   agent_webhooks        login no    no    in    login login login login login
-GET    agent_webhook         login no    no    in    login login login login login
-POST   agent_webhook         login no    no    in    login login login login login
-GET    agent_webhook_edit    login no    no    in    login login login login login
-POST   agent_webhook_edit    login no    no    in    login login login login login
-GET    agent_webhook_delete  login no    no    in    login login login login login
-POST   agent_webhook_delete  login no    no    in    login login login login login
-GET    search                login in    in    in    login login login login login
-GET    review                login in    in    in    login login login login login
-GET    proposal              login in    in    in    login login login login login
-POST   proposal_preview      login in    in    in    login login login login login
-POST   proposal              login no    in    in    login login login login login
-GET    audit                 login in    in    in    login login login login login
-GET    audit_event           login in    in    in    login login login login login
-GET    integrity             login in    in    in    login login login login login
-GET    integrity_state       login in    in    in    login login login login login
-POST   integrity_verify      login in    in    in    login login login login login
+GET    healthz                        in    in    in    in    in
+GET    readyz                         in    in    in    in    in
+GET    metrics                        in    in    in    in    in
+GET    oauth_resource                 in    in    in    in    in
+GET    oauth_resource_mcp             in    in    in    in    in
+GET    oauth_server                   in    in    in    in    in
+POST   oauth_register                 in    in    in    in    in
+POST   oauth_token                    in    in    in    in    in
+POST   oauth_revoke                   in    in    in    in    in
+GET    login                          in    in    in    in    in
+POST   login                          no    in    in    in    no
+GET    openid_connect_login           in    in    in    in    in
+GET    openid_connect_callback        in    in    in    in    in
+GET    login_code                     in    in    in    in    in
+POST   login_code                     no    in    in    in    no
+POST   logout                         login in    in    in    login
+GET    people                         login no    no    no    login
+POST   people                         login no    no    no    login
+GET    person                         login no    no    no    login
+POST   person                         login no    no    no    login
+POST   person_agents                  login no    no    no    login
+POST   person_deactivate              login no    no    no    login
+POST   person_reactivate              login no    no    no    login
+POST   person_sign_out                login no    no    no    login
+POST   person_staff_give              login no    no    no    login
+POST   person_staff_take              login no    no    no    login
+POST   person_second_factor_reset     login no    no    no    login
+POST   second_factor_requirements     login no    no    no    login
+POST   invitation_revoke              login no    no    no    login
+GET    invitation                     in    in    in    in    in
+POST   invitation                     no    in    in    in    no
+GET    account                        login in    in    in    login
+POST   account                        login in    in    in    login
+POST   account_sessions_end           login in    in    in    login
+POST   account_provider               login in    in    in    login
+GET    account_confirm                login in    in    in    login
+POST   account_confirm                login in    in    in    login
+GET    second_factor                  login in    in    in    login
+POST   second_factor                  login in    in    in    login
+POST   second_factor_remove           login in    in    in    login
+POST   recovery_codes_renew           login in    in    in    login
+GET    inbox                          login in    in    in    login
+POST   inbox_bulk                     login no    in    in    login
+POST   inbox_undo                     login no    in    in    login
+POST   inbox_filter_save              login in    in    in    login
+POST   inbox_filter_delete            login in    in    in    login
+POST   item_change                    login no    in    in    login
+POST   demo_tour_leave                login in    in    in    login
+POST   demo_tour_resume               login in    in    in    login
+GET    notifications                  login in    in    in    login
+POST   notifications_mark             login in    in    in    login
+POST   account_mail                   login in    in    in    login
+GET    home                           login in    in    in    login
+GET    agent_context                  login in    in    in    login
+POST   agent_context                  login in    in    in    login
+POST   agent_context_tokens           login in    in    in    login
+GET    agent_playground               login no    in    in    login
+POST   agent_playground               login no    in    in    login
+GET    agent_context_run              login in    in    in    login
+GET    agent_context_runs             login in    in    in    login
+GET    agent_context_compare          login in    in    in    login
+GET    agent_context_session          login in    in    in    login
+GET    agent_context_bisect           login in    in    in    login
+GET    agent_context_fingerprints     login in    in    in    login
+GET    agent_context_blast            login in    in    in    login
+POST   agent_context_blast            login in    in    in    login
+GET    context_blast_proposals        login in    in    in    login
+POST   context_blast_proposals        login in    in    in    login
+GET    context_blast_questions        login in    in    in    login
+POST   context_blast_questions        login in    in    in    login
+GET    agent_context_settings         login no    no    in    login
+POST   agent_context_settings         login no    no    in    login
+POST   agent_context_settings_restore login no    no    in    login
+GET    agent_expectations             login in    in    in    login
+POST   agent_expectations             login no    in    in    login
+POST   agent_expectations_check       login no    in    in    login
+POST   agent_expectation_demand       login no    in    in    login
+GET    agent_expectation              login in    in    in    login
+POST   agent_expectation              login no    in    in    login
+POST   agent_expectation_undo         login no    in    in    login
+GET    agent_context_pins             login in    in    in    login
+GET    agent_context_item             login in    in    in    login
+POST   agent_context_item             login no    in    in    login
+POST   agent_context_outcome          login no    in    in    login
+POST   agent_context_profile          login no    no    in    login
+GET    context_profiles               login in    in    in    login
+GET    context_profile                login in    in    in    login
+GET    context_profile_edit           login no    in    in    login
+POST   context_profile_edit           login no    in    in    login
+GET    context_profile_copy           login no    in    in    login
+POST   context_profile_copy           login no    in    in    login
+GET    context_profile_history        login in    in    in    login
+GET    agent_facts                    login in    in    in    login
+GET    agent_fact_add                 login no    in    in    login
+POST   agent_fact_add                 login no    in    in    login
+GET    agent_search                   login in    in    in    login
+GET    agent_events                   login in    in    in    login
+GET    agent_event                    login in    in    in    login
+GET    agent_loop                     login in    in    in    login
+GET    agent_fact                     login in    in    in    login
+GET    agent_episodes                 login in    in    in    login
+GET    agent_episode                  login in    in    in    login
+GET    agent_decisions                login in    in    in    login
+GET    agent_decision                 login in    in    in    login
+GET    agent_documents                login in    in    in    login
+GET    agent_document                 login in    in    in    login
+GET    agent_procedures               login in    in    in    login
+GET    agent_procedure                login in    in    in    login
+GET    agent_censors                  login in    in    in    login
+GET    agent_censor                   login in    in    in    login
+GET    agent_censor_bench             login in    in    in    login
+GET    agent_working                  login in    in    in    login
+GET    agent_health                   login in    in    in    login
+GET    agent_health_list              login in    in    in    login
+POST   agent_health_bulk              login no    in    in    login
+GET    agent_health_ledger            login in    in    in    login
+GET    agent_index                    login in    in    in    login
+POST   agent_censor_bench             login in    in    in    login
+POST   agent_decision                 login no    in    in    login
+POST   agent_document_change          login no    in    in    login
+GET    agent_fact_change              login no    in    in    login
+GET    agent_censor_add               login no    in    in    login
+GET    agent_censor_edit              login no    in    in    login
+GET    agent_fact_erase               login no    no    in    login
+GET    agent_document_erase           login no    no    in    login
+GET    agent_project_erase            login no    no    in    login
+GET    agent_subject_erase            login no    no    in    login
+GET    agent_imports                  login no    no    in    login
+POST   agent_imports                  login no    no    in    login
+GET    agent_import                   login no    no    in    login
+GET    agent_import_state             login no    no    in    login
+POST   agent_import_part              login no    no    in    login
+POST   agent_import_change            login no    no    in    login
+POST   agent_exports                  login no    no    in    login
+GET    agent_export                   login no    no    in    login
+GET    agent_export_state             login no    no    in    login
+GET    agent_export_file              login no    no    in    login
+POST   agent_export_change            login no    no    in    login
+GET    agent_erase                    login no    no    in    login
+POST   agent_fact_change              login no    in    in    login
+POST   agent_censor_add               login no    in    in    login
+POST   agent_censor_edit              login no    in    in    login
+POST   agent_fact_erase               login no    no    in    login
+POST   agent_document_erase           login no    no    in    login
+POST   agent_project_erase            login no    no    in    login
+POST   agent_subject_erase            login no    no    in    login
+POST   agent_erase                    login no    no    in    login
+POST   agent_censor_false_positive    login no    in    in    login
+GET    agent_episode_edit             login no    in    in    login
+POST   agent_episode_edit             login no    in    in    login
+GET    agent_episode_close            login no    in    in    login
+POST   agent_episode_close            login no    in    in    login
+GET    agent_procedure_edit           login no    in    in    login
+POST   agent_procedure_edit           login no    in    in    login
+POST   agent_procedure_use            login no    in    in    login
+POST   agent_index_retry              login no    in    in    login
+GET    memory_review                  login in    in    in    login
+GET    memory_review_detail           login in    in    in    login
+POST   memory_review_detail           login no    in    in    login
+GET    automatic_decisions            login in    in    in    login
+POST   automatic_decisions_undo       login no    in    in    login
+GET    agent_supersessions            login in    in    in    login
+POST   agent_supersession_undo        login no    in    in    login
+GET    agent_subject                  login in    in    in    login
+GET    agent_subjects                 login in    in    in    login
+GET    agent_subject_thing            login in    in    in    login
+POST   agent_subject_add              login no    in    in    login
+POST   agent_subject_change           login no    in    in    login
+GET    lifecycle                      login in    in    in    login
+POST   lifecycle_retry                login no    in    in    login
+POST   lifecycle_schedule             login no    in    in    login
+POST   lifecycle_screening            login no    in    in    login
+GET    agents                         login in    in    in    login
+GET    agent_new                      login no    no    in    login
+POST   agent_new                      login no    no    in    login
+GET    agent                          login in    in    in    login
+GET    agent_settings                 login no    no    in    login
+POST   agent_settings                 login no    no    in    login
+GET    agent_initiate                 login no    no    in    login
+POST   agent_initiate                 login no    no    in    login
+GET    agent_identity                 login in    in    in    login
+GET    section_history                login in    in    in    login
+GET    section_compare                login in    in    in    login
+GET    section_propose                login no    in    in    login
+POST   section_propose                login no    in    in    login
+POST   section_preview                login no    in    in    login
+GET    section_rollback               login no    in    in    login
+POST   section_rollback               login no    in    in    login
+GET    agent_connect                  login in    in    in    login
+POST   agent_connect                  login no    no    in    login
+GET    agent_connect_state            login no    no    in    login
+GET    agent_tokens                   login no    no    in    login
+POST   agent_tokens                   login no    no    in    login
+GET    agent_token_revoke             login no    no    in    login
+POST   agent_token_revoke             login no    no    in    login
+GET    agent_token_rotate             login no    no    in    login
+POST   agent_token_rotate             login no    no    in    login
+GET    oauth_authorize                login no    no    in    login
+POST   oauth_authorize                login no    no    in    login
+GET    oauth_clients                  login no    no    in    login
+POST   oauth_clients                  login no    no    in    login
+GET    oauth_client_delete            login no    no    in    login
+POST   oauth_client_delete            login no    no    in    login
+GET    agent_changes                  login in    in    in    login
+GET    agent_webhooks                 login no    no    in    login
+POST   agent_webhooks                 login no    no    in    login
+GET    agent_webhook                  login no    no    in    login
+POST   agent_webhook                  login no    no    in    login
+GET    agent_webhook_edit             login no    no    in    login
+POST   agent_webhook_edit             login no    no    in    login
+GET    agent_webhook_delete           login no    no    in    login
+POST   agent_webhook_delete           login no    no    in    login
+GET    search                         login in    in    in    login
+GET    review                         login in    in    in    login
+GET    proposal                       login in    in    in    login
+POST   proposal_preview               login in    in    in    login
+POST   proposal                       login no    in    in    login
+GET    audit                          login in    in    in    login
+GET    audit_event                    login in    in    in    login
+GET    integrity                      login in    in    in    login
+GET    integrity_state                login in    in    in    login
+POST   integrity_verify               login in    in    in    login
 """
 FORMS = {
     "agent_context_item": {"action": "pin"},
@@ -644,7 +645,7 @@ def test_access_to_each_page(world, method):
     seen = []
     for name in pages():
         outcomes = []
-        for visitor in CALLERS:
+        for visitor in VISITORS:
             client, headers = Client(enforce_csrf_checks=True, raise_request_exception=False), {}
             if visitor in world.secrets:
                 headers["Authorization"] = f"Bearer {world.secrets[visitor]}"

@@ -19,10 +19,10 @@ from tests.api.problems import assert_problem, rows
 from tests.factories import make_token
 
 FACT_FIELDS = [
-    "id", "persona", "tags", "scope", "project", "task", "importance", "trust", "quarantined", "active", "content", "subject",
-    "attribute", "value", "category", "kind", "confidence", "source", "confirmation_count", "last_confirmed_at",
-    "superseded_by", "valid_from", "valid_until", "validity", "recorded_at", "retired_at", "invalidated_at",
-    "source_event", "source_episode", "contradiction_of",
+    "id", "persona", "content", "subject", "attribute", "value", "category", "kind", "confidence", "source",
+    "confirmation_count", "last_confirmed_at", "superseded_by", "contradiction_of", "source_event", "source_episode",
+    "valid_from", "valid_until", "validity", "recorded_at", "retired_at", "invalidated_at", "active", "tags", "scope",
+    "project", "task", "importance", "trust", "quarantined",
 ]  # fmt: skip
 
 
