@@ -45,27 +45,27 @@ def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Princip
     steps: list[Step] = []
     for loop in story.LOOPS:
         caller = dreamer if loop.persona == "subconscious" else actor
-        steps.append((_end(loop), _loop_step(start, loop, caller, events)))
+        steps.append((_end(loop), partial(_loop_record, start, loop, caller, events)))
     by_id = {loop.loop_id: loop for loop in story.LOOPS}
     for episode in story.EPISODES:
         last = min(_end(by_id[loop_id]) for loop_id in episode.loops)
-        steps.append((last - 0.01, _episode_step(start, by_id, episode, actor, events)))
+        steps.append((last - 0.01, partial(_episode_tell, start, by_id, episode, actor, events)))
     for days_ago, decision, review in story.DECISIONS:
-        steps.append((days_ago, _decision_step(decision, review, actor)))
+        steps.append((days_ago, partial(_decide, decision, review, actor)))
     for days_ago, procedure, successes, failures in story.PROCEDURES:
-        steps.append((days_ago, _procedure_step(procedure, successes, failures, actor)))
+        steps.append((days_ago, partial(_procedure_use, procedure, successes, failures, actor)))
     for days_ago, who, censor in story.CENSORS:
         steps.append((days_ago, _censor_step(who, censor, actor, admin, agent)))
     for days_ago, text in story.CHECKED_TEXTS:
         steps.append((days_ago, partial(actor, "POST", "/censors/check", {"text": text})))
     for days_ago, content in story.CHAIN:
-        steps.append((days_ago, _chain_step(content, actor, facts)))
+        steps.append((days_ago, partial(_believe, content, actor, facts)))
     for days_ago, subject, content in story.SUBCONSCIOUS_FACTS:
         body = {"content": content, "subject": subject, "confidence": 0.6}
         steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
     steps.append((1.3, partial(_working, actor)))
     for days_ago, session, asked, said in story.QUESTIONS:
-        steps.append((days_ago, _question_step(session, asked, said, actor)))
+        steps.append((days_ago, partial(_ask, session, asked, said, actor)))
     return steps
 
 
@@ -73,65 +73,53 @@ def _end(loop: story.Loop) -> float:
     return loop.days_ago - loop.minutes * len(loop.turns) / 1440
 
 
-def _loop_step(start: datetime, loop: story.Loop, caller: Caller, events: dict[str, list[int]]) -> Callable[[], None]:
-    def record() -> None:
-        begun = start - timedelta(days=loop.days_ago)
-        body = [
-            {
-                "kind": kind,
-                "content": content,
-                "loop_id": loop.loop_id,
-                "ts": (begun + timedelta(minutes=loop.minutes * place)).isoformat(),
-                "metadata": {"speaker": loop.speaker} if loop.speaker and kind == "user_input" else {},
-                "key": f"{loop.loop_id}:{place}",
-            }
-            for place, (kind, content) in enumerate(loop.turns)
-        ]
-        made = caller("POST", "/events", {"events": body})
-        events[loop.loop_id] = [event["id"] for event in made["events"]]
-
-    return record
+def _loop_record(start: datetime, loop: story.Loop, caller: Caller, events: dict[str, list[int]]) -> None:
+    begun = start - timedelta(days=loop.days_ago)
+    body = [
+        {
+            "kind": kind,
+            "content": content,
+            "loop_id": loop.loop_id,
+            "ts": (begun + timedelta(minutes=loop.minutes * place)).isoformat(),
+            "metadata": {"speaker": loop.speaker} if loop.speaker and kind == "user_input" else {},
+            "key": f"{loop.loop_id}:{place}",
+        }
+        for place, (kind, content) in enumerate(loop.turns)
+    ]
+    made = caller("POST", "/events", {"events": body})
+    events[loop.loop_id] = [event["id"] for event in made["events"]]
 
 
-def _episode_step(
+def _episode_tell(
     start: datetime,
     loops: dict[str, story.Loop],
     episode: story.EpisodeStory,
     actor: Caller,
     events: dict[str, list[int]],
-) -> Callable[[], None]:
-    def tell() -> None:
-        begun = start - timedelta(days=max(loops[loop_id].days_ago for loop_id in episode.loops))
-        made = actor(
-            "POST", "/episodes", {"title": episode.title, "tags": list(episode.tags), "started_at": begun.isoformat()}
-        )
-        ids = [event_id for loop_id in episode.loops for event_id in events[loop_id]]
-        actor("POST", f"/episodes/{made['id']}/events", {"event_ids": ids})
-        closing = {"outcome": episode.outcome, "lessons": list(episode.lessons)}
-        if episode.summary:
-            closing["summary"] = episode.summary
-        actor("POST", f"/episodes/{made['id']}/close", closing)
-
-    return tell
+) -> None:
+    begun = start - timedelta(days=max(loops[loop_id].days_ago for loop_id in episode.loops))
+    made = actor(
+        "POST", "/episodes", {"title": episode.title, "tags": list(episode.tags), "started_at": begun.isoformat()}
+    )
+    ids = [event_id for loop_id in episode.loops for event_id in events[loop_id]]
+    actor("POST", f"/episodes/{made['id']}/events", {"event_ids": ids})
+    closing = {"outcome": episode.outcome, "lessons": list(episode.lessons)}
+    if episode.summary:
+        closing["summary"] = episode.summary
+    actor("POST", f"/episodes/{made['id']}/close", closing)
 
 
-def _decision_step(decision: dict[str, Any], review: tuple[str, str] | None, actor: Caller) -> Callable[[], None]:
-    def decide() -> None:
-        made = actor("POST", "/decisions", decision)
-        if review:
-            actor("POST", f"/decisions/{made['id']}/review", {"outcome": review[0], "note": review[1]})
-
-    return decide
+def _decide(decision: dict[str, Any], review: tuple[str, str] | None, actor: Caller) -> None:
+    made = actor("POST", "/decisions", decision)
+    if review:
+        actor("POST", f"/decisions/{made['id']}/review", {"outcome": review[0], "note": review[1]})
 
 
-def _procedure_step(procedure: dict[str, Any], successes: int, failures: int, actor: Caller) -> Callable[[], None]:
-    def use() -> None:
-        made = actor("POST", "/procedures", procedure)
-        for success in [True] * successes + [False] * failures:
-            actor("POST", f"/procedures/{made['id']}/activate", {})
-            actor("POST", f"/procedures/{made['id']}/report", {"success": success})
-
-    return use
+def _procedure_use(procedure: dict[str, Any], successes: int, failures: int, actor: Caller) -> None:
+    made = actor("POST", "/procedures", procedure)
+    for success in [True] * successes + [False] * failures:
+        actor("POST", f"/procedures/{made['id']}/activate", {})
+        actor("POST", f"/procedures/{made['id']}/report", {"success": success})
 
 
 def _censor_step(who: str, censor: dict[str, Any], actor: Caller, admin: Principal, agent: Agent) -> Callable[[], Any]:
@@ -141,18 +129,13 @@ def _censor_step(who: str, censor: dict[str, Any], actor: Caller, admin: Princip
     return partial(censor_create, agent=agent, by=admin, **censor)
 
 
-def _chain_step(content: str, actor: Caller, facts: list[str]) -> Callable[[], None]:
-    def believe() -> None:
-        body = {"content": content, "subject": "checkout", "category": "technical", "confidence": 0.9}
-        if facts:
-            made = actor(
-                "POST", f"/facts/{facts[-1]}/supersede", {"by": body, "reason": "Read from the configuration."}
-            )
-            facts.append(made["new"]["id"])
-        else:
-            facts.append(actor("POST", "/facts", body)["fact"]["id"])
-
-    return believe
+def _believe(content: str, actor: Caller, facts: list[str]) -> None:
+    body = {"content": content, "subject": "checkout", "category": "technical", "confidence": 0.9}
+    if facts:
+        made = actor("POST", f"/facts/{facts[-1]}/supersede", {"by": body, "reason": "Read from the configuration."})
+        facts.append(made["new"]["id"])
+    else:
+        facts.append(actor("POST", "/facts", body)["fact"]["id"])
 
 
 def _working(actor: Caller) -> None:
@@ -164,15 +147,12 @@ def _working(actor: Caller) -> None:
         actor("POST", f"/working/{session}/threads", {"text": text})
 
 
-def _question_step(session: str, asked: str, said: str, actor: Caller) -> Callable[[], None]:
-    def ask() -> None:
-        # Earlier facts must be searchable, as they would have been.
-        embed_pending_rows()
-        run = actor("POST", "/context", {"session_id": session, "input": asked})
-        actor("POST", f"/context/{run['id']}/response", {"response": said})
-        actor("POST", f"/context/{run['id']}/outcome", {"outcome": "success"})
-
-    return ask
+def _ask(session: str, asked: str, said: str, actor: Caller) -> None:
+    # Earlier facts must be searchable, as they would have been.
+    embed_pending_rows()
+    run = actor("POST", "/context", {"session_id": session, "input": asked})
+    actor("POST", f"/context/{run['id']}/response", {"response": said})
+    actor("POST", f"/context/{run['id']}/outcome", {"outcome": "success"})
 
 
 def memory_finish() -> None:
