@@ -13,6 +13,7 @@ from identity.principal import Principal
 from memory.layers.event_validation import MAX_KEY_CHARACTERS, events_check
 from memory.services.events import events_record
 from memory.transfer.conversation_readers import READERS, LeftOut, Source, Turn
+from memory.transfer.import_provenance import PLACE
 from memory.transfer.json_values import place_shown
 from nousweb.lib import Conflict, Invalid, clock
 
@@ -98,25 +99,11 @@ def _placing(batch: list[Turn]) -> Iterator[None]:
     try:
         yield
     except (Invalid, Conflict) as error:
-        raise type(error)(_placed(error.detail, batch), **error.extra) from error
+        detail = PLACE.sub(lambda named: f"{place_shown(batch[int(named[1])].position)}: ", error.detail, count=1)
+        raise type(error)(detail, **error.extra) from error
 
 
 def key_of(path: Path, turn: Turn) -> str:
     """The key of a turn: the file's name, without its folder, and the place in it."""
     room = MAX_KEY_CHARACTERS - len(turn.position) - 1
     return f"{path.name[-room:].strip() if room > 0 else ''}:{turn.position}"[-MAX_KEY_CHARACTERS:]
-
-
-def _placed(detail: str, batch: list[Turn]) -> str:
-    """A refusal with the turn's place in the file instead of its place in the batch."""
-    for place in _places(detail):
-        return detail.replace(f"events[{place}].", f"{place_shown(batch[place].position)}: ", 1)
-    return detail
-
-
-def _places(detail: str) -> Iterator[int]:
-    start = detail.find("events[")
-    if start >= 0:
-        number = detail[start + 7 : detail.find("]", start)]
-        if number.isdecimal():
-            yield int(number)

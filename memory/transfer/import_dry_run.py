@@ -22,17 +22,12 @@ from memory.transfer.source_file import parts_read
 from nousweb.lib import DomainError, Invalid, clock
 
 MAX_EXAMPLES = 3
-WATCHED = 500
-"""Progress is reported after so many entries."""
 MAX_REFUSALS = 20
 """Shown; all of them are counted."""
 RECORDS_LOOKED_AT = 20
 """So many records may be unreadable before a format is recognised."""
 EXAMPLE_CHARACTERS = 100
 AGENT_EXPORT = "nous-agent"
-
-Watch = Callable[[float], None]
-"""Called with the share of the file that is read (0 to 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +81,6 @@ class Survey:
             shown = self.examples.setdefault(entry.kind, [])
             if len(shown) < MAX_EXAMPLES:
                 shown.append(f"{place_shown(entry.place)}: {printable(_short(entry))}")
-
-
-def file_survey(request: ImportRequest, *, by: Principal, watch: Watch = lambda share: None) -> Survey:
-    """Read the whole file. Raises Invalid for a choice or a file that cannot be used as one, and OSError."""
-    request = request_check(request)
-    survey = Survey(request.format)
-    for number, (entry, share) in enumerate(entries_read(request, by=by)):
-        survey.add(entry)
-        if number % WATCHED == 0:
-            watch(share)
-    return survey
 
 
 def request_check(request: ImportRequest) -> ImportRequest:

@@ -18,9 +18,10 @@ from identity.services.audit import audit_record
 from identity.services.proposals import identity_propose
 from memory.models import ImportedMemory, ItemType
 from memory.services.events import events_record
-from memory.transfer.import_dry_run import WATCHED, ImportRequest, Survey, entries_read, file_survey, request_check
+from memory.transfer.import_dry_run import ImportRequest, Survey, entries_read, request_check
 from memory.transfer.import_facts import BATCH, facts_import
 from memory.transfer.import_provenance import (
+    MAX_ID_CHARACTERS,
     KeyedEntry,
     file_name,
     imported_hashes,
@@ -38,9 +39,8 @@ BATCHES = {EVENT: 500, FACT: BATCH, IDENTITY: 1}
 """Entries of one transaction."""
 LOOKED_UP = 500
 """Entries that are looked up at once among those that came before."""
-MAX_ID_CHARACTERS = 300
-MAX_FILE_CHARACTERS = 255
-MAX_SOURCE_CHARACTERS = 200
+WATCHED = 500
+"""Progress of the check is reported after so many entries."""
 MAX_NAME_CHARACTERS = 200
 
 Outcome = ImportedMemory.Outcome
@@ -118,9 +118,8 @@ def memories_import(
     with the places that are refused, Conflict, NotAllowed, NotFound or OSError; what was stored before stays.
     """
     request = request_check(request)
-    survey = file_survey(request, by=by, watch=lambda share: watch(Progress(share, checking=True)))
-    survey_check(survey, request)
-    report = ImportReport(survey)
+    report = ImportReport(memories_preview(agent=agent, request=request, by=by, watch=watch).survey)
+    survey_check(report.survey, request)
     entries_import(agent=agent, request=request, by=by, report=report, watch=watch)
     import_record(agent=agent, request=request, by=by, report=report)
     return report
