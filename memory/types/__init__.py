@@ -5,7 +5,7 @@ type is declared in `context/engine/section_budgets.py`, its pages in
 `nousweb/console/common/memory_types.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
@@ -14,6 +14,7 @@ from typing import Any
 
 from memory.models import ItemType
 from memory.types.memory_type import MAX_TEXT_CHARACTERS, IndexEntry, MemoryType
+from nousweb.lib.json_texts import json_texts
 
 _DECLARED = {
     declared.key: declared
@@ -39,6 +40,7 @@ def prompt_text(memory: Any) -> str:
     return _BY_MODEL[type(memory)].text(memory)
 
 
-def all_texts(memory: Any) -> Iterable[str]:
+def all_texts(memory: Any) -> Iterator[str]:
     """All texts that a reader of the memory gets."""
-    return _BY_MODEL[type(memory)].words(memory)
+    for name in _BY_MODEL[type(memory)].words:
+        yield from json_texts(getattr(memory, name))

@@ -86,7 +86,7 @@ EVENT = MemoryType(
     _event_entry,
     attrgetter("content"),
     text_sql="content",
-    words=lambda event: (event.content,),
+    words=("content",),
     metadata_field="metadata",
     trust_sql=f"coalesce((SELECT origin FROM memory_longtermentry WHERE agent_id = {OF_AGENT}"  # noqa: S608
     " AND event_id = memory_event.id), 'agent')",
@@ -125,17 +125,13 @@ def _fact_entry(fact: Fact) -> IndexEntry:
     )
 
 
-def _fact_words(fact: Fact) -> tuple[str, ...]:
-    return (fact.subject, fact.attribute, fact.value, fact.content, fact.source, *fact.tags)
-
-
 FACT = MemoryType(
     ItemType.FACT,
     Fact,
     _fact_entry,
     attrgetter("content"),
     text_sql="content",
-    words=_fact_words,
+    words=("subject", "attribute", "value", "content", "source", "tags"),
     about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
     source_sql="source",
     subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"  # noqa: S608

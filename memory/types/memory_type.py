@@ -1,7 +1,7 @@
 """The declaration of a memory type, from which everything below context and console that lists types derives, and its
 rows of the search index."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -99,7 +99,8 @@ class MemoryType:
     """A type of memory that is searched.
 
     `entry`: builds its index row from a row of `indexed_model`, or of `model` if that is None.
-    `text`: the text of a memory in a prompt, "" for none. `words`: all texts that a reader of the memory gets.
+    `text`: the text of a memory in a prompt, "" for none. `words`: the fields with all
+    texts that a reader of the memory gets.
     `about`: the attributes that describe a memory; or `metadata_field`: the JSON column that does.
     `text_sql`, `about_sql` (for attributes that are not columns), `source_sql`, `subject_sql` (the name of the subject)
     and `trust_sql` (the trust class): the same values in SQL, for the statement that loads hits.
@@ -121,7 +122,7 @@ class MemoryType:
     entry: Callable[[Any], IndexEntry]
     text: Callable[[Any], str]
     text_sql: str
-    words: Callable[[Any], Iterable[str]]
+    words: tuple[str, ...]
     about: tuple[str, ...] = ()
     about_sql: Mapping[str, str] = field(default_factory=dict)
     metadata_field: str = ""

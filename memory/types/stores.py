@@ -11,7 +11,6 @@ from memory.models import Decision, Document, Episode, ItemType, Procedure
 from memory.policy import COMPACT_EPISODES, MAX_DOCUMENT_CHARACTERS
 from memory.types.memory_type import IndexEntry, MemoryType, lines, store_entry
 from nousweb.lib import clock
-from nousweb.lib.json_texts import json_texts
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\*|\d+)\]")
 _SUBJECT_CHARACTERS = 200
@@ -60,17 +59,13 @@ def _episode_restore_as_of(episode: Episode, moment: datetime, undone: Collectio
         episode.outcome, episode.ended_at = Episode.Outcome.UNKNOWN, None
 
 
-def _episode_words(episode: Episode) -> tuple[str, ...]:
-    return (episode.title, episode.detail, episode.summary, *episode.lessons, *episode.participants, *episode.tags)
-
-
 EPISODE = MemoryType(
     ItemType.EPISODE,
     Episode,
     _episode_entry,
     _episode_text,
     text_sql="concat_ws(E'\\n', nullif(title, ''), coalesce(nullif(summary, ''), nullif(detail, '')))",
-    words=_episode_words,
+    words=("title", "detail", "summary", "lessons", "participants", "tags"),
     about=("title", "outcome", "lessons", "started_at", "ended_at"),
     undo_change=_episode_undo_change,
     restore_as_of=_episode_restore_as_of,
@@ -98,10 +93,6 @@ def _procedure_undo_change(procedure: Procedure, action: str, after: Mapping[str
     return {name: max(after[name] - 1, 0) for name in COUNTERS if isinstance(after.get(name), int)}
 
 
-def _procedure_words(procedure: Procedure) -> tuple[str, ...]:
-    return (procedure.name, procedure.description, *procedure.steps, *procedure.tags)
-
-
 PROCEDURE = MemoryType(
     ItemType.PROCEDURE,
     Procedure,
@@ -110,21 +101,11 @@ PROCEDURE = MemoryType(
     text_sql="concat_ws(E'\\n', nullif(name, ''), nullif(description, ''),"
     " (SELECT string_agg(replace(number || '. ' || step, E'\\n', E'\\n   '), E'\\n' ORDER BY number)"
     " FROM unnest(array_remove(steps, '')) WITH ORDINALITY AS numbered (step, number)))",
-    words=_procedure_words,
+    words=("name", "description", "steps", "tags"),
     about=("name", "domain", "steps", "effectiveness"),
     about_sql={"effectiveness": "success_count / nullif(success_count + failure_count, 0)::float8"},
     undo_change=_procedure_undo_change,
 )
-
-
-def _decision_entry(decision: Decision) -> IndexEntry:
-    return store_entry(
-        decision,
-        ItemType.DECISION,
-        lines(decision.description, *decision.reasons, decision.outcome_note),
-        kind="decision",
-        category=decision.category,
-    )
 
 
 def _decision_restore_as_of(decision: Decision, moment: datetime, undone: Collection[str]) -> None:
@@ -135,17 +116,19 @@ def _decision_restore_as_of(decision: Decision, moment: datetime, undone: Collec
             decision.outcome, decision.outcome_note, decision.reviewed_by = Decision.Outcome.PENDING, "", ""
 
 
-def _decision_words(decision: Decision) -> tuple[str, ...]:
-    return (decision.description, decision.context, *decision.reasons, decision.outcome_note, *decision.tags)
-
-
 DECISION = MemoryType(
     ItemType.DECISION,
     Decision,
-    _decision_entry,
+    lambda decision: store_entry(
+        decision,
+        ItemType.DECISION,
+        lines(decision.description, *decision.reasons, decision.outcome_note),
+        kind="decision",
+        category=decision.category,
+    ),
     attrgetter("description"),
     text_sql="description",
-    words=_decision_words,
+    words=("description", "context", "reasons", "outcome_note", "tags"),
     about=("category", "confidence", "stakes", "reasons", "outcome", "outcome_note"),
     restore_as_of=_decision_restore_as_of,
 )
@@ -218,18 +201,13 @@ def _said(value: Any) -> str:
     return str(value).strip()
 
 
-def _document_words(document: Document) -> tuple[str, ...]:
-    """The searched text, followed by the text of the whole value."""
-    return (*document.namespace, document.key, document.text, *json_texts(document.value), *document.tags)
-
-
 DOCUMENT = MemoryType(
     ItemType.DOCUMENT,
     Document,
     _document_entry,
     attrgetter("text"),
     text_sql="text",
-    words=_document_words,
+    words=("namespace", "key", "text", "value", "tags"),
     about=("namespace", "key", "version"),
     tokens_may=("view", "add"),
 )

@@ -18,9 +18,9 @@ from memory.services.erasure.quotes import quoting_keys, rows_quoting, scan_tabl
 from memory.services.erasure.scope import Erasure, Receipt, erasure_of
 from memory.services.erasure.transaction import (
     ERASE,
-    documents_delete,
     erasers_run,
     erasing,
+    owner_erase,
     reason_check,
     receipt_describe,
 )
@@ -81,10 +81,9 @@ def documents_remove(
         entry = receipt_describe(
             by=by, action="document.erase", target=last, agent=last.agent, reason=reason, label="A document"
         )
-        done = documents_delete(
-            agent=last.agent,
-            document_ids=[row.pk for row in chain],
-            quoting=quoting,
+        done = owner_erase(
+            "nous_erase_documents(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
+            [last.agent_id, [row.pk for row in chain], list(quoting)],
             entry=entry,
             rows={**(dict(rows or {}) if place == 0 else {}), "searchitem": len(chain)},
         )

@@ -17,7 +17,7 @@ from memory.services.erasure.transaction import (
     ERASE,
     erasers_run,
     erasing,
-    facts_delete,
+    owner_erase,
     reason_check,
     receipt_describe,
 )
@@ -106,7 +106,9 @@ def facts_remove(
         rows["searchitem"] = len(facts)
         rows["workingmemory"] = working_memory_erase(erasure)
         quoting = quoting_keys(AuditEvent, erasure)
-    rows = facts_delete(agent=agent, fact_ids=erasure.fact_ids, quoting=quoting, entry=entry, rows=rows)
+    # Of the records of the trail that may quote a fact, only those that do are blanked.
+    call = "nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)"
+    rows = owner_erase(call, [agent.pk, list(erasure.fact_ids), quoting], entry=entry, rows=rows)
     for name, count in documents_remove(documents, quoting=quoting, by=by, reason=reason).items():
         rows[name] = rows.get(name, 0) + count
     return Receipt(rows), erasure

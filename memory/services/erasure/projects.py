@@ -17,10 +17,9 @@ from memory.services.erasure.scope import Erasure, Receipt
 from memory.services.erasure.transaction import (
     ERASE,
     OWNERS_TO_DELETE,
-    agent_delete,
     erasers_run,
     erasing,
-    project_delete,
+    owner_erase,
     reason_check,
     receipt_describe,
 )
@@ -57,7 +56,9 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
         rows |= erasers_run(erasure)
     rows["change"] = _named_changes(agent, project).delete()[0]
     rest = {"searchitem": SearchItem.objects.filter(agent=agent, project=project).delete()[0]}
-    for name, count in project_delete(agent=agent, project=project, entry=entry, rows=rest).items():
+    for name, count in owner_erase(
+        "nous_erase_project(%s, %s, %s::jsonb)", [agent.pk, project], entry=entry, rows=rest
+    ).items():
         rows[name] = rows.get(name, 0) + count
     return Receipt(rows), erasure
 
@@ -98,7 +99,7 @@ def agent_erase(*, agent: Agent, by: Principal, reason: str) -> tuple[Receipt, E
         if model not in OWNERS_TO_DELETE:
             rows[model._meta.model_name or ""] = _delete(model, where, [agent.pk])
     entry = receipt_describe(by=by, action="agent.erase", target=agent, agent=agent, reason=reason, label=agent.slug)
-    return Receipt(agent_delete(agent=agent, entry=entry, rows=rows)), Erasure(agent)
+    return Receipt(owner_erase("nous_erase_agent(%s, %s::jsonb)", [agent.pk], entry=entry, rows=rows)), Erasure(agent)
 
 
 def _rows_of_an_agent() -> list[tuple[type[models.Model], str]]:

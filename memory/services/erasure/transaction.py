@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from typing import Any, ParamSpec
-from uuid import UUID
 
 from django.db import models, transaction
 
@@ -72,59 +71,15 @@ def receipt_describe(
     return {column.attname: getattr(draft, column.attname) for column in columns}
 
 
-def facts_delete(
-    *,
-    agent: Agent,
-    fact_ids: Sequence[UUID],
-    quoting: Sequence[int],
-    entry: Mapping[str, object],
-    rows: Mapping[str, int],
+def owner_erase(
+    call: str, arguments: Sequence[Any], *, entry: Mapping[str, object], rows: Mapping[str, int]
 ) -> dict[str, int]:
-    """Delete facts, their history and the reviews of them, and blank what the audit trail says of them.
-
-    `quoting` are records of the trail that may quote one: only those that do are blanked. Returns the rows by table,
-    as the receipt has them, `rows` among them.
-    """
-    receipt = json.dumps({**entry, "rows": rows})
-    return _called(
-        "SELECT nous_erase_facts(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
-        [agent.pk, list(fact_ids), list(quoting), receipt],
-    )
-
-
-def documents_delete(
-    *,
-    agent: Agent,
-    document_ids: Sequence[UUID],
-    quoting: Sequence[int],
-    entry: Mapping[str, object],
-    rows: Mapping[str, int],
-) -> dict[str, int]:
-    """Delete documents with all of their versions, and blank what the audit trail says of them, as `facts_delete`."""
-    receipt = json.dumps({**entry, "rows": rows})
-    return _called(
-        "SELECT nous_erase_documents(%s, %s::uuid[], %s::bigint[], %s::jsonb)",
-        [agent.pk, list(document_ids), list(quoting), receipt],
-    )
-
-
-def project_delete(
-    *, agent: Agent, project: str, entry: Mapping[str, object], rows: Mapping[str, int]
-) -> dict[str, int]:
-    """Delete whatever carries the key of a project, whose facts are gone already, and blank what the audit trail says
-    of it. Returns the rows by table, `rows` among them."""
-    receipt = json.dumps({**entry, "rows": rows})
-    return _called("SELECT nous_erase_project(%s, %s, %s::jsonb)", [agent.pk, project, receipt])
-
-
-def agent_delete(*, agent: Agent, entry: Mapping[str, object], rows: Mapping[str, int]) -> dict[str, int]:
-    """Delete an agent of which only append-only rows and facts are left, and blank its audit trail; rows by table."""
-    return _called("SELECT nous_erase_agent(%s, %s::jsonb)", [agent.pk, json.dumps({**entry, "rows": rows})])
-
-
-def _called(sql: str, params: Sequence[Any]) -> dict[str, int]:
-    rows = sql_row(sql, params)[0]
-    return json.loads(rows) if isinstance(rows, str) else rows
+    """Call a function of the tables' owner, which deletes rows, blanks what the audit trail says of them, and writes
+    the receipt of `entry` and `rows`, its last argument; returns the rows by table, `rows` among them."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {call}", [*arguments, json.dumps({**entry, "rows": rows})])
+        done = cursor.fetchone()[0]
+    return json.loads(done) if isinstance(done, str) else done
 
 
 SETTLED = timedelta(minutes=5)
