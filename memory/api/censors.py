@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row
 from memory.api.types import AnySeverity, CensorMatch, Quarantined, Remark, Severity, TrustName
 from memory.models import Censor
 from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
@@ -163,15 +163,13 @@ def censors_check(request: HttpRequest, payload: CensorCheckIn, agent: AgentSlug
 @router.get("/censors/{censor_id}", response={200: CensorOut, **REFUSALS}, summary="One censor")
 def censor_get(request: HttpRequest, censor_id: UUID, agent: AgentSlug = "") -> Any:
     """One censor with its thresholds and how often it matched. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, "memory.view_censor")
-    return row_of(memory.censors, censor_id, "censor")
+    return memory_row(request, agent, "view", Censor, censor_id)[0]
 
 
 @router.patch("/censors/{censor_id}", response={200: CensorOut, **CHANGE_REFUSALS}, summary="Change a censor (people)")
 def censor_patch(request: HttpRequest, censor_id: UUID, payload: CensorPatch, agent: AgentSlug = "") -> Any:
     """Change its pattern, severity or thresholds, retire it (`active`: false) or restore it."""
-    _, by, memory = caller(request, agent, "memory.change_censor")
-    censor = row_of(memory.censors, censor_id, "censor")
+    censor, by = memory_row(request, agent, "change", Censor, censor_id)
     return censor_update(censor=censor, by=by, **payload.dict(exclude_unset=True))
 
 
@@ -184,6 +182,5 @@ def censor_false_positive_post(
     request: HttpRequest, censor_id: UUID, payload: CensorFalsePositiveIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Record a false positive, with its reason in the audit trail; only for people."""
-    _, by, memory = caller(request, agent, "memory.change_censor")
-    censor = row_of(memory.censors, censor_id, "censor")
+    censor, by = memory_row(request, agent, "change", Censor, censor_id)
     return censor_false_positive(censor=censor, by=by, message=payload.message if payload else "")

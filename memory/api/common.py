@@ -33,6 +33,15 @@ def row_of(rows: QuerySet[Row], key: object, noun: str) -> Row:
     return existing(rows.filter(pk=key).first(), f"There is no such {noun}.")
 
 
+def memory_row(request: HttpRequest, slug: str, action: str, model: type[Row], key: object) -> tuple[Row, Principal]:
+    """One memory that the caller may read, and who calls; the right to `action` (such as "view") is checked.
+
+    Raises NotFound, also for a memory of another agent or persona.
+    """
+    _, by, memory = caller(request, slug, f"memory.{action}_{model._meta.model_name}")
+    return row_of(memory.rows(model).select_related("agent"), key, str(model._meta.verbose_name)), by
+
+
 def list_page(
     rows: QuerySet[Row], *, moment: str, limit: int, cursor: str, latest_first: bool = True, key: str = "id"
 ) -> dict[str, Any]:

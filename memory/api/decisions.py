@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row
 from memory.api.types import (
     AnyDecisionOutcome,
     AnyStakes,
@@ -126,8 +126,7 @@ def decisions_get(
 @router.get("/decisions/{decision_id}", response={200: DecisionOut, **REFUSALS}, summary="One decision")
 def decision_get(request: HttpRequest, decision_id: UUID, agent: AgentSlug = "") -> Any:
     """One decision as it was recorded, with its review. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, "memory.view_decision")
-    return row_of(memory.decisions, decision_id, "decision")
+    return memory_row(request, agent, "view", Decision, decision_id)[0]
 
 
 @router.post(
@@ -137,8 +136,7 @@ def decision_review_post(
     request: HttpRequest, decision_id: UUID, payload: DecisionReviewIn, agent: AgentSlug = ""
 ) -> Any:
     """Record the outcome; a decision may be reviewed again, and the audit trail keeps each review."""
-    _, by, memory = caller(request, agent, "memory.change_decision")
-    decision = row_of(memory.decisions, decision_id, "decision")
+    decision, by = memory_row(request, agent, "change", Decision, decision_id)
     return decision_review(decision=decision, by=by, **payload.dict())
 
 
@@ -147,6 +145,5 @@ def decision_review_post(
 )
 def decision_patch(request: HttpRequest, decision_id: UUID, payload: DecisionPatch, agent: AgentSlug = "") -> Any:
     """Change category, tags, scope or importance, or whether search shows it."""
-    _, by, memory = caller(request, agent, "memory.change_decision")
-    decision = row_of(memory.decisions, decision_id, "decision")
+    decision, by = memory_row(request, agent, "change", Decision, decision_id)
     return decision_update(decision=decision, by=by, **payload.dict(exclude_unset=True))

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row, row_of
 from memory.api.types import AnyTrust, MemoryIn, MemoryOut, Remark
 from memory.models import Document
 from memory.policy import (
@@ -251,8 +251,7 @@ def document_namespaces_get(
 @router.get("/documents/{document_id}", response={200: DocumentOut, **REFUSALS}, summary="One version of a document")
 def document_get(request: HttpRequest, document_id: UUID, agent: AgentSlug = "") -> Any:
     """One version as it was written. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, "memory.view_document")
-    return row_of(memory.documents, document_id, "document")
+    return memory_row(request, agent, "view", Document, document_id)[0]
 
 
 @router.get(
@@ -277,8 +276,7 @@ def document_restore_post(
     request: HttpRequest, document_id: UUID, payload: DocumentReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Restores the value of an earlier or retired version as a new version. People only."""
-    _, by, memory = caller(request, agent, "memory.change_document")
-    document = row_of(memory.documents.select_related("agent"), document_id, "document")
+    document, by = memory_row(request, agent, "change", Document, document_id)
     return document_restore(document=document, by=by, reason=payload.reason if payload else "")
 
 
@@ -289,5 +287,5 @@ def document_restore_post(
 )
 def document_release_post(request: HttpRequest, document_id: UUID, agent: AgentSlug = "") -> Any:
     """Lets the agent change values that people wrote, restored or retired under this key. People only."""
-    _, by, memory = caller(request, agent, "memory.change_document")
-    return document_release(document=row_of(memory.documents.select_related("agent"), document_id, "document"), by=by)
+    document, by = memory_row(request, agent, "change", Document, document_id)
+    return document_release(document=document, by=by)

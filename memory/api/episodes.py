@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row, row_of
 from memory.api.events import Id
 from memory.api.types import (
     AnyEpisodeOutcome,
@@ -148,8 +148,7 @@ def episode_get(
 )
 def episode_events_post(request: HttpRequest, episode_id: UUID, payload: EpisodeAppendIn, agent: AgentSlug = "") -> Any:
     """Add events of the same memory, or free text, to an open episode; an event is in it once."""
-    _, by, memory = caller(request, agent, "memory.change_episode")
-    episode = row_of(memory.episodes, episode_id, "episode")
+    episode, by = memory_row(request, agent, "change", Episode, episode_id)
     return episode_append(episode=episode, by=by, **payload.dict())
 
 
@@ -158,14 +157,12 @@ def episode_close_post(
     request: HttpRequest, episode_id: UUID, payload: EpisodeCloseIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Close an episode with its outcome; it stays in search."""
-    _, by, memory = caller(request, agent, "memory.change_episode")
-    episode = row_of(memory.episodes, episode_id, "episode")
+    episode, by = memory_row(request, agent, "change", Episode, episode_id)
     return episode_close(episode=episode, by=by, **(payload.dict(exclude_unset=True) if payload else {}))
 
 
 @router.patch("/episodes/{episode_id}", response={200: EpisodeOut, **CHANGE_REFUSALS}, summary="Describe an episode")
 def episode_patch(request: HttpRequest, episode_id: UUID, payload: EpisodePatch, agent: AgentSlug = "") -> Any:
     """Change title, summary, tags or importance, or whether search shows it."""
-    _, by, memory = caller(request, agent, "memory.change_episode")
-    episode = row_of(memory.episodes, episode_id, "episode")
+    episode, by = memory_row(request, agent, "change", Episode, episode_id)
     return episode_update(episode=episode, by=by, **payload.dict(exclude_unset=True))

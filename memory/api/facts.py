@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, Field, model_validator
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row, row_of
 from memory.api.types import AnyScope, AnyTrust, MemoryIn, MemoryOut, MemoryPatch, Remark, RequiredContent
 from memory.models import Fact, FactChange, Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
@@ -208,8 +208,7 @@ def facts_get(
 @router.get("/facts/{fact_id}", response={200: FactOut, **REFUSALS}, summary="One fact")
 def fact_get(request: HttpRequest, fact_id: UUID, agent: AgentSlug = "") -> Any:
     """One fact with both its times, active or retired. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, "memory.view_fact")
-    return row_of(memory.facts, fact_id, "fact")
+    return memory_row(request, agent, "view", Fact, fact_id)[0]
 
 
 @router.get(
@@ -225,8 +224,7 @@ def fact_history(
     cursor: PageCursor = "",
 ) -> Any:
     """Every change of a fact with who made it and why, latest first."""
-    _, _, memory = caller(request, agent, "memory.view_fact")
-    fact = row_of(memory.facts, fact_id, "fact")
+    fact, _ = memory_row(request, agent, "view", Fact, fact_id)
     # Numbered by themselves: their ids tell how much everybody else has changed.
     changes = fact.changes.annotate(number=Window(RowNumber(), order_by=["at", "id"]))
     return list_page(changes, moment="at", limit=limit, cursor=cursor, key="number")
@@ -237,8 +235,7 @@ def fact_confirm_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Count another confirmation of the fact."""
-    _, by, memory = caller(request, agent, "memory.add_fact")
-    fact = row_of(memory.facts, fact_id, "fact")
+    fact, by = memory_row(request, agent, "add", Fact, fact_id)
     return fact_confirm(fact=fact, by=by, reason=payload.reason if payload else "")
 
 
@@ -268,8 +265,7 @@ def fact_invalidate_post(
     request: HttpRequest, fact_id: UUID, payload: FactReasonIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Invalidate a fact that was never true: unlike a superseded one, it is removed from the valid past too."""
-    _, by, memory = caller(request, agent, "memory.change_fact")
-    fact = row_of(memory.facts, fact_id, "fact")
+    fact, by = memory_row(request, agent, "change", Fact, fact_id)
     return fact_invalidate(fact=fact, by=by, reason=payload.reason if payload else "")
 
 
@@ -280,14 +276,12 @@ def fact_restore_post(
     request: HttpRequest, fact_id: UUID, payload: FactRestoreIn | None = None, agent: AgentSlug = ""
 ) -> Any:
     """Make a retired fact active again as it was, as a new change of its history."""
-    _, by, memory = caller(request, agent, "memory.change_fact")
-    fact = row_of(memory.facts, fact_id, "fact")
+    fact, by = memory_row(request, agent, "change", Fact, fact_id)
     return fact_restore(fact=fact, by=by, **(payload.dict() if payload else {}))
 
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
     """Change tags, importance, category, scope, project or task; the text of a fact is never edited."""
-    _, by, memory = caller(request, agent, "memory.change_fact")
-    fact = row_of(memory.facts, fact_id, "fact")
+    fact, by = memory_row(request, agent, "change", Fact, fact_id)
     return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import caller, list_page, memory_row
 from memory.api.types import AnyTrust, Content, MemoryIn, MemoryOut, MemoryPatch, Remark, RemarkEntry
 from memory.models import Procedure
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
@@ -102,8 +102,7 @@ def procedures_get(
 @router.get("/procedures/{procedure_id}", response={200: ProcedureOut, **REFUSALS}, summary="One procedure")
 def procedure_get(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "") -> Any:
     """One procedure with its steps and its counts. Answers 404 for one of another agent or persona."""
-    _, _, memory = caller(request, agent, "memory.view_procedure")
-    return row_of(memory.procedures, procedure_id, "procedure")
+    return memory_row(request, agent, "view", Procedure, procedure_id)[0]
 
 
 @router.patch(
@@ -112,8 +111,7 @@ def procedure_get(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "
 def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: ProcedurePatch, agent: AgentSlug = "") -> Any:
     """Change its text, its metadata, or whether search shows it. Only people can change a procedure that
     people wrote or changed: a token gets 409."""
-    _, by, memory = caller(request, agent, "memory.change_procedure")
-    procedure = row_of(memory.procedures, procedure_id, "procedure")
+    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
     return procedure_update(procedure=procedure, by=by, **payload.dict(exclude_unset=True))
 
 
@@ -122,8 +120,7 @@ def procedure_patch(request: HttpRequest, procedure_id: UUID, payload: Procedure
 )
 def procedure_activate_post(request: HttpRequest, procedure_id: UUID, agent: AgentSlug = "") -> Any:
     """Count a use of the procedure. Its outcome is reported with `/report`. Answers 409 if it is not in use."""
-    _, by, memory = caller(request, agent, "memory.change_procedure")
-    procedure = row_of(memory.procedures, procedure_id, "procedure")
+    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
     return procedure_activate(procedure=procedure, by=by)
 
 
@@ -136,6 +133,5 @@ def procedure_report_post(
     request: HttpRequest, procedure_id: UUID, payload: ProcedureReportIn, agent: AgentSlug = ""
 ) -> Any:
     """Count a success or a failure for its effectiveness. Answers 409 if the procedure is not in use."""
-    _, by, memory = caller(request, agent, "memory.change_procedure")
-    procedure = row_of(memory.procedures, procedure_id, "procedure")
+    procedure, by = memory_row(request, agent, "change", Procedure, procedure_id)
     return procedure_report(procedure=procedure, by=by, **payload.dict())

@@ -1,7 +1,6 @@
 """Create, change and retire censors, and check a text against them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -32,8 +31,7 @@ from memory.policy import (
     MAX_ESCALATION_THRESHOLD,
     MAX_REMARK_CHARACTERS,
 )
-from memory.services.memory_write import fields_change, row_lock
-from memory.services.quarantine.memories import quarantine_if_needed
+from memory.services.memory_write import fields_change, memory_add, memory_lock
 from memory.services.reviews.states import reviews_settle
 from memory.services.trust import origin_of
 from nousweb.lib import clock
@@ -88,10 +86,8 @@ def censor_create(
         origin=origin_of(by),
     )
     _room_check(censor)
-    censor.save(force_insert=True)
-    quarantine_if_needed(censor, by)
-    audit_record(by=by, action="censor.create", target=censor, agent=agent, after=_state(censor))
-    return censor
+    told = ("pattern", "match", "severity", "domain", "reason", "escalation_threshold")
+    return memory_add(censor, by, "censor.create", {name: getattr(censor, name) for name in told})
 
 
 @agent_transaction(of="censor")
@@ -112,11 +108,10 @@ def censor_update(
 
     Raises Invalid, naming the field, or NotAllowed.
     """
-    change_check(censor, by, "memory.change_censor")
     message = text_check("message", message, MAX_REMARK_CHARACTERS)
+    censor = memory_lock(censor, by, "memory.change_censor", endorsed_too=True)
     if severity is not None:
         _severity_check(severity, by)
-    censor = row_lock(censor)
     if active and not censor.active:
         _room_check(censor, binding=censor.binding or by.is_person)
     if pattern is not None:
@@ -148,8 +143,7 @@ def censor_update(
 def censor_retire(*, censor: Censor, by: Principal, message: str = "") -> Censor:
     """Take a censor out of use; it stays readable and can come back. Raises Conflict when it is retired already."""
     with transaction.atomic():
-        change_check(censor, by, "memory.change_censor")
-        if not row_lock(censor).active:
+        if not memory_lock(censor, by, "memory.change_censor", endorsed_too=True).active:
             raise Conflict("This censor is already retired.")
         return censor_update(censor=censor, by=by, active=False, message=message)
 
@@ -293,10 +287,3 @@ def _threshold_check(value: float) -> float:
     if unit_check("similarity_threshold", value) == 0:
         raise Invalid("A similarity of 0 matches every text.", field="similarity_threshold")
     return value
-
-
-def _state(censor: Censor) -> dict[str, Any]:
-    return {
-        name: getattr(censor, name)
-        for name in ("pattern", "match", "severity", "domain", "reason", "escalation_threshold")
-    }

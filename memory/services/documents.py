@@ -29,11 +29,8 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.facts.repeated_facts import invalidated_match
-from memory.services.memory_write import human_author_check, row_lock
-from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.search_index.writer import index_put
+from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
 from memory.services.trust import fields_trust, origin_of
-from memory.types import entry_of
 from memory.types.stores import document_text
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, StaleEdit
@@ -134,10 +131,9 @@ def document_restore(*, document: Document, by: Principal, reason: str = "") -> 
 
     Raises NotAllowed, or Conflict where this version is active.
     """
-    change_check(document, by, "memory.change_document")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     _address_lock(document.agent, document.persona, document.address)
-    document = row_lock(document)
+    document = memory_lock(document, by, "memory.change_document", endorsed_too=True)
     if document.active:
         raise Conflict("This version is active: there is nothing to restore.")
     last = _last_version(document.agent, document.persona, document.address)
@@ -157,10 +153,9 @@ def document_retire(
     Retired again from the same `base_version` by the same caller, nothing changes. Raises NotAllowed, NotFound, or
     Conflict where it has been retired or changed, or is people's and `by` is no person.
     """
-    change_check(document, by, "memory.add_document")
     reason = text_check("reason", reason, MAX_REMARK_CHARACTERS)
     _address_lock(document.agent, document.persona, document.address)
-    document = row_lock(document)
+    document = memory_lock(document, by, "memory.add_document", endorsed_too=True)
     if base_version == document.version and document.retired_by == by.name and document.superseded_by_id is None:
         return document
     if not document.active:
@@ -171,7 +166,7 @@ def document_retire(
     document.updated_at = document.retired_at
     document.endorsed = document.endorsed or by.is_person
     document.save(update_fields=["active", "retired_at", "retired_by", "updated_at", "endorsed"])
-    index_put([entry_of(document)])
+    memory_index(document)
     audit_record(
         by=by,
         action="document.retire",
@@ -348,9 +343,8 @@ def _version_add(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
     document.save(force_insert=True)
-    quarantine_if_needed(document, by)
-    index_put(entry_of(each) for each in (last, document) if each is not None)
     if last is not None:
+        memory_index(last)
         audit_record(
             by=by,
             action="document.supersede",
@@ -359,17 +353,5 @@ def _version_add(
             before={"active": was_active},
             after={"active": False, "superseded_by": str(document.pk)},
         )
-    audit_record(
-        by=by,
-        action=action,
-        target=document,
-        agent=document.agent,
-        after={
-            "namespace": list(document.namespace),
-            "key": document.key,
-            "version": document.version,
-            **carried_keys(document),
-            **(more or {}),
-        },
-        message=reason,
-    )
+    after = {"namespace": list(document.namespace), "key": document.key, "version": document.version}
+    memory_stored(document, by, action, after=after | carried_keys(document) | dict(more or {}), message=reason)

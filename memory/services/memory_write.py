@@ -14,7 +14,7 @@ from django.db.models import Model
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Fact, Memory, Scope, ScopedMemory, key_check, keys_changed, tier_of
+from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, key_check, keys_changed, tier_of
 from memory.persona import change_check
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
@@ -88,15 +88,19 @@ def memory_change(memory: Memory, by: Principal, action: str, given: Mapping[str
         memory_stored(memory, by, action, before=before, after=after)
 
 
-def memory_stored(memory: Any, by: Principal, action: str, *, after: Any, before: Any = None) -> None:
+def memory_stored(
+    memory: Any, by: Principal, action: str, *, after: Any, before: Any = None, message: str = ""
+) -> None:
     """Index or quarantine a memory that has just been written, and record that."""
     quarantine_if_needed(memory, by)
     memory_index(memory)
-    audit_record(by=by, action=action, target=memory, agent=memory.agent, before=before, after=after)
+    audit_record(by=by, action=action, target=memory, agent=memory.agent, before=before, after=after, message=message)
 
 
 def memory_index(memory: Any) -> None:
-    """Keep the memory's row of the index, if there is anything to find it by."""
+    """Keep the memory's row of the index, if there is anything to find it by; censors are not searched."""
+    if isinstance(memory, Censor):
+        return
     entry = entry_of(memory)
     if entry.text or entry.quarantined:
         index_put([entry])

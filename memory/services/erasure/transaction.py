@@ -76,9 +76,7 @@ def owner_erase(
 ) -> dict[str, int]:
     """Call a function of the tables' owner, which deletes rows, blanks what the audit trail says of them, and writes
     the receipt of `entry` and `rows`, its last argument; returns the rows by table, `rows` among them."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {call}", [*arguments, json.dumps({**entry, "rows": rows})])
-        done = cursor.fetchone()[0]
+    (done,) = sql_row(f"SELECT {call}", [*arguments, json.dumps({**entry, "rows": rows})])
     return json.loads(done) if isinstance(done, str) else done
 
 
