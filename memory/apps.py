@@ -18,8 +18,7 @@ class MemoryConfig(AppConfig):
         from memory.selectors import profile_texts
         from memory.services.change_bodies import memory_bodies
         from memory.services.erasure import erasers
-        from memory.services.erasure.imports import imports_erase
-        from memory.services.erasure.jobs import jobs_erase
+        from memory.services.erasure.imports_and_jobs import imports_erase, jobs_erase
         from memory.transfer.file_runs import runs_erase
         from memory.types import MEMORY_TYPES
 

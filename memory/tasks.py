@@ -3,9 +3,8 @@
 from identity.principal import Principal
 from memory.lifecycle import runner
 from memory.lifecycle.activity_log import activities_heal
-from memory.services.derived_backfill import derived_backfill
 from memory.services.erasure import reanalyze_tables
-from memory.services.loops import loops_close_idle, loops_summarise, summaries_heal
+from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample
 from memory.services.reviews.states import reviews_expire

@@ -77,9 +77,8 @@ def _measured(running: System, caller: Client) -> dict[str, Any]:
     from memory.selectors import subjects_shown
     from memory.selectors.filters import SubjectFilter
     from memory.services.facts import fact_learn
-    from memory.services.subjects.merge import subject_merge
+    from memory.services.subjects.changes import subject_change_undo, subject_merge
     from memory.services.subjects.registry import alias_find
-    from memory.services.subjects.undo import subject_change_undo
 
     agent = Agent.objects.get(slug="many")
     by = Principal.of_system("benchmark")

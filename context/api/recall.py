@@ -13,8 +13,7 @@ from context.selectors import run_called
 from context.services.recall import recall_expand, recall_search
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import principal
-from memory.api.types import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName
+from memory.api.common import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName, principal
 from memory.models import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT

@@ -15,7 +15,7 @@ from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from memory.api.censors import CensorSpanOut
-from memory.api.types import AllProjects, IncludedProjects, Severity
+from memory.api.common import AllProjects, IncludedProjects, Severity
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval
 from nousweb.lib.schemas import Input

@@ -106,7 +106,7 @@ class Overrides:
     merged: tuple[tuple[UUID, UUID], ...] = ()
     """Subjects, each with the one that it would be merged into. The registry determines which names find which facts,
     so the inputs after the change are loaded while the subjects are merged on trial
-    (`memory.services.subjects.merge.subjects_merged_in_dry_run`)."""
+    (`memory.services.subjects.changes.subjects_merged_in_dry_run`)."""
     invalidated: tuple[InvalidatedFact, ...] = ()
     """Facts that people would have invalidated. Any memory that repeats one of them is left out too."""
 

@@ -33,8 +33,8 @@ from context.expectations.policy import LOOKED_AHEAD
 from context.models import Expectation
 from memory.embedding import EmbeddingFailed
 from memory.persona import PersonaMemory
-from memory.services.subjects.merge import subjects_merged_in_dry_run
-from nousweb.lib import DomainError
+from memory.services.subjects.changes import subjects_merged_in_dry_run
+from nousweb.lib.errors import DomainError
 
 logger = structlog.get_logger(__name__)
 

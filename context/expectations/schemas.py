@@ -11,7 +11,7 @@ from context.api.schemas import ContextIn
 from context.expectations import policy
 from context.expectations.services import result_of, state_of
 from context.models import Expectation, ExpectationResult
-from memory.api.types import PersonaName
+from memory.api.common import PersonaName
 from memory.models import ItemType
 from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib.constrained_types import NextCursor, OneOf, text

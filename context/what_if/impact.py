@@ -16,8 +16,8 @@ from context.models import ASSEMBLE, ContextRun, Expectation, ExpectationResult
 from identity.models import Agent
 from identity.principal import Principal
 from memory.persona import VIEWS, persona_memory
-from memory.services.subjects.merge import subjects_merged_in_dry_run
-from nousweb.lib import Invalid, NotFound, existing
+from memory.services.subjects.changes import subjects_merged_in_dry_run
+from nousweb.lib.errors import Invalid, NotFound, existing
 
 State = ExpectationResult.State
 

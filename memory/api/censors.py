@@ -7,8 +7,17 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, memory_row
-from memory.api.types import AnySeverity, CensorMatch, Quarantined, Remark, Severity, TrustName
+from memory.api.common import (
+    AnySeverity,
+    CensorMatch,
+    Quarantined,
+    Remark,
+    Severity,
+    TrustName,
+    caller,
+    list_page,
+    memory_row,
+)
 from memory.models import Censor
 from memory.policy import MAX_DETAIL_CHARACTERS, MAX_ESCALATION_THRESHOLD, MAX_PATTERN_CHARACTERS
 from memory.selectors.filters import CensorFilter

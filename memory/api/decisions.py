@@ -7,8 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, memory_row
-from memory.api.types import (
+from memory.api.common import (
     AnyDecisionOutcome,
     AnyStakes,
     AnyTrust,
@@ -20,6 +19,9 @@ from memory.api.types import (
     RemarkEntry,
     RequiredContent,
     Stakes,
+    caller,
+    list_page,
+    memory_row,
 )
 from memory.models import Decision
 from memory.policy import MAX_REASONS

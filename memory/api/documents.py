@@ -8,8 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import caller, list_page, memory_row, row_of
-from memory.api.types import AnyTrust, MemoryIn, MemoryOut, Remark
+from memory.api.common import AnyTrust, MemoryIn, MemoryOut, Remark, caller, list_page, memory_row, row_of
 from memory.models import Document
 from memory.policy import (
     MAX_DOCUMENT_KEY_CHARACTERS,

@@ -7,9 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from memory.api.common import caller, list_page, memory_row, row_of
-from memory.api.events import Id
-from memory.api.types import (
+from memory.api.common import (
     AnyEpisodeOutcome,
     AnyTrust,
     Content,
@@ -18,7 +16,12 @@ from memory.api.types import (
     MemoryIn,
     MemoryOut,
     RemarkEntry,
+    caller,
+    list_page,
+    memory_row,
+    row_of,
 )
+from memory.api.events import Id
 from memory.models import Episode, Event
 from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.selectors.filters import EpisodeFilter

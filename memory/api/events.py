@@ -9,8 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import list_page, principal, row_of
-from memory.api.types import AnyPersona, AnyTrust, Quarantined, TrustName
+from memory.api.common import AnyPersona, AnyTrust, Quarantined, TrustName, list_page, principal, row_of
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,

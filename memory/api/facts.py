@@ -10,8 +10,19 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
 from pydantic import AwareDatetime, Field, model_validator
 
-from memory.api.common import caller, list_page, memory_row, row_of
-from memory.api.types import AnyScope, AnyTrust, MemoryIn, MemoryOut, MemoryPatch, Remark, RequiredContent
+from memory.api.common import (
+    AnyScope,
+    AnyTrust,
+    MemoryIn,
+    MemoryOut,
+    MemoryPatch,
+    Remark,
+    RequiredContent,
+    caller,
+    list_page,
+    memory_row,
+    row_of,
+)
 from memory.models import Fact, FactChange, Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.selectors.filters import FactFilter

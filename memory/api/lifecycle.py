@@ -7,8 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import caller, list_page
-from memory.api.types import AnyJobStatus
+from memory.api.common import AnyJobStatus, caller, list_page
 from memory.models import Job
 from memory.selectors.filters import JobFilter
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, PageCursor, PageLimit

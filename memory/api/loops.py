@@ -9,9 +9,8 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from identity.selectors import agent_for
-from memory.api.common import list_page, principal
+from memory.api.common import INCLUDE_PROJECT, AllProjects, AnyPersona, list_page, principal
 from memory.api.events import EventOut, Id, personas_narrow
-from memory.api.types import INCLUDE_PROJECT, AllProjects, AnyPersona
 from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
 from memory.models import LoopSummary, ProjectScope, scope_check

@@ -7,8 +7,18 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 from pydantic import Field
 
-from memory.api.common import caller, list_page, memory_row
-from memory.api.types import AnyTrust, Content, MemoryIn, MemoryOut, MemoryPatch, Remark, RemarkEntry
+from memory.api.common import (
+    AnyTrust,
+    Content,
+    MemoryIn,
+    MemoryOut,
+    MemoryPatch,
+    Remark,
+    RemarkEntry,
+    caller,
+    list_page,
+    memory_row,
+)
 from memory.models import Procedure
 from memory.policy import MAX_NAME_CHARACTERS, MAX_STEPS
 from memory.selectors.filters import ProcedureFilter

@@ -7,9 +7,8 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
-from memory.api.common import caller, list_page, row_of
+from memory.api.common import AnyReviewKind, Content, Remark, caller, list_page, row_of
 from memory.api.facts import FactOut
-from memory.api.types import AnyReviewKind, Content, Remark
 from memory.models import MemoryReview
 from memory.selectors.filters import ReviewFilter
 from memory.services.reviews.blind_samples import as_if_undecided

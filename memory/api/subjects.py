@@ -8,18 +8,15 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from identity.models import Agent
-from memory.api.common import caller, list_page, row_of
-from memory.api.types import Remark
+from memory.api.common import Remark, caller, list_page, row_of
 from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
 from memory.persona import PersonaMemory
 from memory.policy import MAX_FACTS_OF_SPLIT
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
+from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
-from memory.services.subjects.merge import subject_merge
 from memory.services.subjects.registry import CHANGE, VIEW
-from memory.services.subjects.split import subject_split
-from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.constrained_types import AgentSlug, NextCursor, OneOf, PageCursor, PageLimit, text
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional
 

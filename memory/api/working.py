@@ -7,8 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from memory.api.common import caller
-from memory.api.types import Remark, RequiredRemark
+from memory.api.common import Remark, RequiredRemark, caller
 from memory.models import WorkingMemory
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.services.working_memory import (

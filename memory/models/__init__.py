@@ -14,12 +14,19 @@ from memory.models.events import (
     LoopSummary,
     LoopSummaryQuerySet,
 )
-from memory.models.fact_relation import Relation, RelationOpinion
-from memory.models.facts import HUMAN_VERIFIED_FIRST, SAME_WORDS, SUBJECT_NAME, Fact, FactChange, FactQuerySet
+from memory.models.facts import (
+    HUMAN_VERIFIED_FIRST,
+    SAME_WORDS,
+    SUBJECT_NAME,
+    Fact,
+    FactChange,
+    FactQuerySet,
+    Relation,
+    RelationOpinion,
+)
 from memory.models.file_runs import FileRun
 from memory.models.import_provenance import ImportedMemory
-from memory.models.jobs import Job, JobQuerySet
-from memory.models.judge_calls import JudgeCall, JudgeTask
+from memory.models.jobs import Job, JobQuerySet, JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.project_scope import (
     EVERYTHING,

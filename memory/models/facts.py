@@ -1,8 +1,10 @@
 """Bitemporal facts, and the history of every change to them."""
 
+import enum
 import uuid
 from collections.abc import Collection
 from datetime import datetime
+from typing import Protocol
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -280,3 +282,23 @@ class FactChange(AgentRow, AuthorFields):
 
     def __str__(self) -> str:
         return f"{self.get_action_display()}: {self.fact}"
+
+
+class Relation(enum.StrEnum):
+    """The relation of a new fact to an old one. Update is first, because a judge overuses "contradiction" otherwise."""
+
+    UPDATE = "update"
+    CONTRADICTION = "contradiction"
+    REFINEMENT = "refinement"
+    DUPLICATE = "duplicate"
+    UNRELATED = "unrelated"
+
+
+class RelationOpinion(Protocol):
+    """A verdict about two facts, with its confidence, 0 to 1."""
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def confidence(self) -> float: ...

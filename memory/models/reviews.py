@@ -11,7 +11,7 @@ from django.urls import reverse
 from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
 from memory.models.censors import Censor
 from memory.models.facts import Fact
-from memory.models.judge_calls import JudgeCall
+from memory.models.jobs import JudgeCall
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import PermissionHolder
 

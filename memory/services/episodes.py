@@ -10,7 +10,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.layers.episode_extraction import extract_summary, extract_title
+from memory.layers.texts import extract_summary, extract_title
 from memory.models import Episode, EpisodeEvent, Scope, carried_keys, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy import (
@@ -22,7 +22,6 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
     MAX_TITLE_CHARACTERS,
 )
-from memory.services.episode_texts import episode_words
 from memory.services.memory_write import (
     fields_change,
     human_author_check,
@@ -38,6 +37,30 @@ from memory.services.trust import episode_origin, least_trusted, writer_trust
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
 from nousweb.lib.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
+
+EVENTS_READ = 500
+
+
+def episode_words(episode: Episode) -> str:
+    """The source of an extractive summary: the episode's detail, or else the contents of its events."""
+    if episode.detail:
+        return episode.detail
+    events = VIEWS[episode.persona](episode.agent).transcript(episode)
+    return "\n".join(events.values_list("content", flat=True)[:EVENTS_READ])
+
+
+def episode_transcript(episode: Episode) -> str:
+    """The transcript of an episode: its events in order, then its free text."""
+    events = VIEWS[episode.persona](episode.agent).transcript(episode)
+    parts: list[str] = []
+    room = MAX_DETAIL_CHARACTERS * 2
+    for kind, content in events.values_list("kind", "content").iterator(chunk_size=500):
+        parts.append(f"{kind.replace('_', ' ')}: {content}" if kind else content)
+        room -= len(content)
+        if room < 0:
+            break
+    return "\n".join([*parts, episode.detail] if episode.detail else parts)
+
 
 LARGEST_EVENT_ID = 2**63 - 1
 SummaryKind = Episode.SummaryKind

@@ -16,8 +16,7 @@ from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
-from memory.layers.long_term_text import compact
-from memory.layers.loops import loop_visibility
+from memory.layers.texts import compact, loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
-from memory.layers.long_term_text import indexed_text
+from memory.layers.texts import indexed_text
 from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope, tier_of
 from memory.types.memory_type import OF_AGENT, IndexEntry, MemoryType
 

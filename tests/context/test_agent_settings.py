@@ -8,7 +8,7 @@ from django.urls import reverse
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from identity.models import AuditEvent
 from memory.policy.autonomy import AttentionBudget
-from memory.services.derived_backfill import derived_backfill
+from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.http import browser, markup

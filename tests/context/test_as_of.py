@@ -30,10 +30,10 @@ from memory.search.request import SearchRequest
 from memory.search.search import search
 from memory.services.censors import censor_create, censor_retire, censor_update
 from memory.services.decisions import decision_record, decision_review, decision_update
-from memory.services.derived_backfill import derived_backfill
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
 from memory.services.events import events_record
 from memory.services.facts import fact_edit, fact_invalidate, fact_restore, fact_supersede
+from memory.services.loops import derived_backfill
 from memory.services.procedures import procedure_create, procedure_report, procedure_update
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib import clock

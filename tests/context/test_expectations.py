@@ -35,7 +35,7 @@ from memory.models import Fact, Job, SearchItem
 from memory.services.erasure import agent_erase, fact_erase
 from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_restore, fact_supersede
 from memory.services.search_index.row_embedding import embed_pending_rows
-from memory.services.subjects.split import subject_split
+from memory.services.subjects.changes import subject_split
 from memory.services.working_memory import working_clear, working_item_add
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed, NotFound

@@ -3,9 +3,9 @@
 import pytest
 
 from memory.models import SearchLanguage
-from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.services.loops import derived_backfill
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.context.test_seed_assemblies import FACTS
 from tests.factories import make_events

@@ -24,11 +24,11 @@ from memory.models import (
     WorkingMemory,
 )
 from memory.services.decisions import decision_record
-from memory.services.derived_backfill import derived_backfill
 from memory.services.documents import document_put
 from memory.services.erasure import agent_erase, document_erase, fact_erase, project_erase, subject_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
+from memory.services.loops import derived_backfill
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound

@@ -10,7 +10,7 @@ from memory.layers.event_validation import (
     OUTPUT_HEAD_CHARACTERS,
     OUTPUT_TAIL_CHARACTERS,
 )
-from memory.layers.long_term_text import compact, cut_at_sentence
+from memory.layers.texts import compact, cut_at_sentence
 from memory.models import EventKind
 
 MOST = max(MAX_PROSE_CHARACTERS, OUTPUT_HEAD_CHARACTERS + OUTPUT_TAIL_CHARACTERS + 60) + MAX_SPEAKER_CHARACTERS + 2

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from identity.principal import Principal
 from identity.services.tokens import token_create
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
-from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record
+from memory.services.loops import derived_backfill
 from nousweb.lib.errors import NotAllowed
 from tests.api.problems import assert_problem
 from tests.factories import make_events

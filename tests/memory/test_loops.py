@@ -10,11 +10,10 @@ from django_q.models import OrmQ
 
 from identity.models import AuditEvent
 from memory.layers.event_validation import MAX_SUMMARY_CHARACTERS
-from memory.layers.loops import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
+from memory.layers.texts import LoopDigest, loop_kind, loop_text, loop_visibility, tool_name
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
-from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record
-from memory.services.loops import loops_summarise
+from memory.services.loops import derived_backfill, loops_summarise
 from memory.tasks import close_idle_loops, derive_from_events
 from nousweb.lib import clock
 from tests.api.problems import assert_problem

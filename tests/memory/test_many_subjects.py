@@ -9,7 +9,7 @@ from memory.persona import ActorMemory
 from memory.selectors import subjects_shown
 from memory.services.facts import fact_learn
 from memory.services.search_index.reembedding import index_rebuild
-from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.changes import subject_merge
 from memory.services.subjects.proposals import similar_subjects
 from memory.services.subjects.registry import alias_find
 from memory.subjects.registry_backfill import registry_fill

@@ -13,9 +13,8 @@ from memory.services.quarantine.memories import memory_text, open_quarantine_rev
 from memory.services.reviews.open_review import pair_review_key, review_open
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo, supersession_undo
-from memory.services.subjects.merge import subject_merge
+from memory.services.subjects.changes import subject_change_undo, subject_merge
 from memory.services.subjects.proposals import open_subject_review
-from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 from nousweb.lib.injection.scan import scan_text
 from tests.factories import make_review

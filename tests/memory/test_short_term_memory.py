@@ -11,8 +11,8 @@ from identity.models import Agent
 from memory.layers.short_term_search import STM_DEFAULTS, StmConfig, normalise, stm_score, stm_search
 from memory.models import GLOBAL, LoopSummary
 from memory.persona import ActorMemory
-from memory.services.derived_backfill import derived_backfill
 from memory.services.events import events_record
+from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
 from tests.factories import make_events

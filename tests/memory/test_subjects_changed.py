@@ -12,10 +12,8 @@ from memory.services.erasure import subject_erase
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
+from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
 from memory.services.subjects.edit import subject_alias_add, subject_edit
-from memory.services.subjects.merge import subject_merge
-from memory.services.subjects.split import subject_split
-from memory.services.subjects.undo import subject_change_undo
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.http import browser
 

@@ -36,11 +36,11 @@ from memory.models import (
     SearchItem,
     WorkingMemory,
 )
-from memory.services.derived_backfill import derived_backfill
 from memory.services.documents import document_put
 from memory.services.erasure import agent_erase
 from memory.services.events import events_record
 from memory.services.facts import fact_learn, fact_supersede
+from memory.services.loops import derived_backfill
 from memory.services.search_index.writer import index_put
 from memory.transfer.agent_export import agent_export
 from memory.transfer.export_tables import AUDIT_TABLE, LATER, LEFT_OUT, RENAMED, TABLES, columns, rows_of

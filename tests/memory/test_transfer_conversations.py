@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 
 from memory.models import Event, LongTermEntry, LoopSummary, SearchItem
-from memory.services.derived_backfill import derived_backfill
+from memory.services.loops import derived_backfill
 from tests.security.scale import scaled
 
 

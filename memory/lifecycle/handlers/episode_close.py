@@ -12,13 +12,12 @@ from typing import Any
 
 from identity.principal import Principal
 from memory.judge import ASK_WITHIN_SECONDS, ExtractedFact, Judge, JudgeFailed, configured_judge
-from memory.layers.episode_extraction import extract_summary, extract_title
+from memory.layers.texts import extract_summary, extract_title
 from memory.lifecycle.handler import LOW_CONFIDENCE, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, PENDING, backlog_continue
 from memory.models import Episode, Fact, Job, MemoryReview
 from memory.services.decisions import decisions_link
-from memory.services.episode_texts import episode_transcript, episode_words
-from memory.services.episodes import episode_describe
+from memory.services.episodes import episode_describe, episode_transcript, episode_words
 from memory.services.facts import Precheck, fact_learn, fact_precheck
 from memory.services.facts.precheck import MAX_VERDICTS
 from memory.services.reviews.open_review import review_open

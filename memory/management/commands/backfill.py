@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand
 
 from identity.principal import Principal
 from memory.lifecycle.activity_log import activities_heal
-from memory.services.derived_backfill import derived_backfill
+from memory.services.loops import derived_backfill
 from memory.services.search_index.row_embedding import embed_pending_rows, index_retry
 
 

@@ -11,11 +11,16 @@ is written after it.
 Other apps register functions in `erasers` for their own tables, so that memory does not depend on them.
 """
 
-from memory.services.erasure.documents import QuotingDocument, document_erase, documents_quoting
-from memory.services.erasure.facts import fact_erase, facts_about, subject_erase
+from memory.services.erasure.memories import (
+    QuotingDocument,
+    document_erase,
+    documents_quoting,
+    fact_erase,
+    facts_about,
+    subject_erase,
+)
 from memory.services.erasure.projects import agent_erase, project_counts, project_erase
-from memory.services.erasure.quotes import quoting_keys
-from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables
+from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables, quoting_keys
 from memory.services.erasure.transaction import ERASE, MAX_REASON_CHARACTERS, reanalyze_tables
 
 __all__ = [

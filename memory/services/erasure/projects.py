@@ -11,9 +11,8 @@ from identity.models import Agent, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory, key_check
-from memory.services.erasure.facts import facts_remove
-from memory.services.erasure.quotes import scan_tables
-from memory.services.erasure.scope import Erasure, Receipt
+from memory.services.erasure.memories import facts_remove
+from memory.services.erasure.scope import Erasure, Receipt, scan_tables
 from memory.services.erasure.transaction import (
     ERASE,
     OWNERS_TO_DELETE,

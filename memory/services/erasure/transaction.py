@@ -13,9 +13,7 @@ from identity.models import Agent, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_draft
 from memory.models import Event, Fact, FactChange, JudgeCall
-from memory.services.erasure.quotes import RECEIPTS, still_quoted
-from memory.services.erasure.scope import Erasure, Receipt, erasers
-from nousweb.lib import text_check
+from memory.services.erasure.scope import RECEIPTS, Erasure, Receipt, erasers, still_quoted
 from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
 
 ERASE = "memory.erase_memory"

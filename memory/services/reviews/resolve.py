@@ -29,8 +29,8 @@ from memory.services.reviews.open_review import verdict_of
 from memory.services.reviews.quarantine_resolution import quarantine_resolve, review_state
 from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing
 from memory.services.reviews.undo import effects_undo
+from memory.services.subjects.changes import subject_merge
 from memory.services.subjects.fact_snapshots import pair_snapshots
-from memory.services.subjects.merge import subject_merge
 from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
 from nousweb.lib.validation import choice_check, text_check, visible_text_check
 

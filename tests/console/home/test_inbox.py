@@ -16,7 +16,7 @@ from identity.models import Agent, AuditEvent, ChangeProposal, ItemComment, Item
 from identity.principal import Principal
 from identity.services.people import person_agents_set
 from memory.models import MemoryReview
-from memory.services.erasure.facts import fact_erase
+from memory.services.erasure.memories import fact_erase
 from tests.factories import make_copies, make_person, make_principal, make_proposal, make_review, make_run
 from tests.http import browser, markup
 

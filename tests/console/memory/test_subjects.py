@@ -5,8 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memory.models import Fact, Subject
-from memory.services.subjects.merge import subject_merge
-from memory.services.subjects.undo import subject_change_undo
+from memory.services.subjects.changes import subject_change_undo, subject_merge
 from tests.factories import make_fact
 from tests.http import browser
 
