@@ -76,7 +76,7 @@ def profile_get(
     counts = dict.fromkeys(FIELDS.values(), 0)
     for fact in ranked.filter(place__lte=limit).order_by("place"):
         held[fact.category].append(fact)
-        counts[fact.category] = fact.of_category
+        counts[fact.category] = fact.of_category  # type: ignore[attr-defined]
     return {
         "agent": found.slug,
         "section": section,

@@ -1647,7 +1647,7 @@ class Migration(migrations.Migration):
                 ("retired_at", models.DateTimeField(blank=True, null=True)),
                 ("invalidated_at", models.DateTimeField(blank=True, null=True)),
                 ("endorsed", models.BooleanField(default=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="facts", to="identity.agent")),
+                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
                 (
                     "contradiction_of",
                     models.ForeignKey(

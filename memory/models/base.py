@@ -75,25 +75,29 @@ class MemoryQuerySet(models.QuerySet[Row]):
         return self.filter(active=True)
 
 
-class Memory(OriginFields):
-    """A memory of one persona of one agent, with what search and selection need to know of it.
-
-    `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what
-    came without its history has none.
-    """
+class PersonaRow(AgentRow):
+    """A row of one persona, with a key that tells nothing of other rows."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="%(class)ss")
     persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
+
+    class Meta:
+        abstract = True
+
+
+class MemoryFields(PersonaRow, OriginFields):
+    """What search and selection need to know of a memory.
+
+    `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what
+    came without its history has none. `endorsed`: a person wrote, changed, reviewed or closed it, and only people
+    change it from then on.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="%(class)ss")
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
     tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
     importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     active = models.BooleanField(default=True)
-    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(default=clock.now, editable=False)
-    updated_at = models.DateTimeField(default=clock.now, editable=False)
-    # A person wrote, changed, reviewed or closed it, and only people change it from then on.
-    endorsed = models.BooleanField(default=False, editable=False)
 
     objects = MemoryQuerySet.as_manager()
 
@@ -102,3 +106,15 @@ class Memory(OriginFields):
 
     def get_absolute_url(self) -> str:
         return reverse(f"agent_{self._meta.model_name}", args=[self.agent.slug, self.pk])
+
+
+class Memory(MemoryFields):
+    """A memory of one persona of one agent, whose changes are in the audit trail."""
+
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    updated_at = models.DateTimeField(default=clock.now, editable=False)
+    endorsed = models.BooleanField(default=False, editable=False)
+
+    class Meta:
+        abstract = True

@@ -1,21 +1,18 @@
 """Bitemporal facts, and the history of every change to them."""
 
 import enum
-import uuid
 from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.expressions import Expression
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
-from django.urls import reverse
 
-from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
-from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Scope
+from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields
+from memory.models.base import UNIT_INTERVAL, MemoryFields, MemoryQuerySet, ProjectKeyFields
 from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
@@ -39,10 +36,8 @@ HUMAN_VERIFIED_FIRST: tuple[Expression, ...] = (
 """The order of `human_verified_first`: facts verified by people first; then rules, then by confidence."""
 
 
-class FactQuerySet(models.QuerySet["Fact"]):
-    def active(self) -> "FactQuerySet":
-        """Facts that are not retired, whatever their valid time."""
-        return self.filter(active=True)
+class FactQuerySet(MemoryQuerySet["Fact"]):
+    """`active` are those that are not retired, whatever their valid time."""
 
     def current(self, moment: datetime | None = None) -> "FactQuerySet":
         """Active facts that are valid at `moment`, by default now: those that prompts and searches may include."""
@@ -112,7 +107,7 @@ class FactQuerySet(models.QuerySet["Fact"]):
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
 
 
-class Fact(OriginFields, ProjectKeyFields):
+class Fact(MemoryFields, ProjectKeyFields):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
     Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
@@ -124,9 +119,6 @@ class Fact(OriginFields, ProjectKeyFields):
 
     as_given = ""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="facts")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     content = models.TextField()
     # As it was written; which thing that is, its spelling knows. What is about nothing in particular has neither.
     subject = models.CharField(max_length=200, blank=True)
@@ -136,16 +128,12 @@ class Fact(OriginFields, ProjectKeyFields):
     value = models.CharField(max_length=200, blank=True, default="", db_default="")
     category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
     kind = models.CharField(max_length=50, blank=True)
-    scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
-    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
     confidence = models.FloatField(default=1.0, validators=UNIT_INTERVAL)
-    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     source = models.CharField(max_length=200, blank=True)
     source_event = AgentForeignKey(Event, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     source_episode = AgentForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     confirmation_count = models.PositiveIntegerField(default=0)
     last_confirmed_at = models.DateTimeField(null=True, blank=True)
-    active = models.BooleanField(default=True)
     superseded_by = AgentForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes")
     contradiction_of = AgentForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="contradicted_by"
@@ -158,7 +146,7 @@ class Fact(OriginFields, ProjectKeyFields):
     # A person wrote, confirmed, edited, restored or kept it, and only people take that back (services.facts.word).
     endorsed = models.BooleanField(default=False)
 
-    objects = FactQuerySet.as_manager()
+    objects = FactQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         ordering = ["-recorded_at", "-id"]
@@ -235,9 +223,6 @@ class Fact(OriginFields, ProjectKeyFields):
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"
-
-    def get_absolute_url(self) -> str:
-        return reverse("agent_fact", args=[self.agent.slug, self.pk])
 
 
 class FactChange(AgentRow, AuthorFields):

@@ -1,14 +1,13 @@
 """Subjects of facts, with a name and aliases, and the history of their changes."""
 
-import uuid
-
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 
-from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields, Persona
+from identity.models import Agent, AgentForeignKey, AuthorFields
+from memory.models.base import PersonaRow
 from memory.policy import MAX_ATTRIBUTE_CHARACTERS
 from memory.policy.attributes import Cardinality
 from nousweb.lib import clock
@@ -29,7 +28,7 @@ class SubjectQuerySet(models.QuerySet["Subject"]):
         return self.filter(Exists(spelled))
 
 
-class Subject(AgentRow):
+class Subject(PersonaRow):
     """A thing that facts of one persona of an agent are about, whatever it is called in them.
 
     `name` is how people see it called. What was merged into another subject stays as a row without spellings, so that
@@ -44,9 +43,7 @@ class Subject(AgentRow):
         ORGANISATION = "organisation", "Organisation"
         OTHER = "other", "Other"
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="subjects")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     name = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     kind = models.CharField(max_length=20, choices=Kind, default=Kind.OTHER)
     is_user = models.BooleanField(default=False)
@@ -74,7 +71,7 @@ class Subject(AgentRow):
         return reverse("agent_subject_thing", args=[self.agent.slug, self.pk])
 
 
-class SubjectAlias(AgentRow):
+class SubjectAlias(PersonaRow):
     """One spelling of a subject. Facts point to the spelling, so a merge or a split moves spellings and no facts.
 
     `key` is the spelling as it is compared, one of a kind for each persona; `meaning` the same with what certainly says
@@ -86,9 +83,7 @@ class SubjectAlias(AgentRow):
         SEEN = "seen", "Seen in a fact"
         GIVEN = "given", "Given by a person"
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="subject_aliases")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     subject = AgentForeignKey(Subject, on_delete=models.PROTECT, related_name="aliases")
     spelling = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
     key = models.CharField(max_length=MAX_SPELLING_CHARACTERS)
@@ -120,7 +115,7 @@ class SubjectAlias(AgentRow):
         return self.spelling
 
 
-class SubjectChange(AgentRow, AuthorFields):
+class SubjectChange(PersonaRow, AuthorFields):
     """One change of a subject, its author and reason. `details`: the data for undoing it, as JSON values."""
 
     class Action(models.TextChoices):
@@ -132,9 +127,7 @@ class SubjectChange(AgentRow, AuthorFields):
 
     UNDOABLE = (Action.MERGED, Action.SPLIT, Action.ALIAS, Action.EDITED)
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="subject_changes")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     subject = AgentForeignKey(Subject, on_delete=models.PROTECT, related_name="changes")
     other = AgentForeignKey(Subject, on_delete=models.PROTECT, null=True, related_name="changes_as_other")
     action = models.CharField(max_length=20, choices=Action)
@@ -152,15 +145,13 @@ class SubjectChange(AgentRow, AuthorFields):
         return self.summary[:200]
 
 
-class Attribute(AgentRow):
+class Attribute(PersonaRow):
     """How many values an attribute of the facts of one persona has at a time, as a person decided.
 
     `name` is that of `memory.policy.attributes.attribute_named`. Attributes that the shipped table knows have no row.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
-    persona = models.CharField(max_length=20, choices=Persona, default=Persona.ACTOR)
     name = models.CharField(max_length=MAX_ATTRIBUTE_CHARACTERS)
     cardinality = models.CharField(max_length=10, choices=[(one.value, one.value) for one in Cardinality if one])
     decided_by = models.CharField(max_length=200)
