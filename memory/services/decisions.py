@@ -1,49 +1,42 @@
 """Record decisions with their evidence, and review them by their outcomes."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Decision, Episode, Scope, carried_keys
+from memory.models import Decision, Episode, carried_keys
 from memory.persona import VIEWS, change_check
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_REASONS, MAX_REMARK_CHARACTERS
+from memory.policy import MAX_CONTENT_CHARACTERS
 from memory.services.memory_write import (
     fields_change,
-    keys_move,
     memory_add,
-    memory_change,
     memory_endorse,
     memory_lock,
+    memory_new,
     memory_stored,
-    new_memory_fields,
+    memory_update,
 )
 from memory.services.trust import least_trusted
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, tags_check, text_check, texts_check, unit_check, word_check
+from nousweb.lib.validation import choice_check, text_check
 
 
 @agent_transaction()
 def decision_record(
     *,
     agent: Agent,
-    description: str,
     by: Principal,
-    context: str = "",
-    category: str = "",
-    confidence: float = 0.5,
-    stakes: str = Decision.Stakes.MEDIUM,
-    reasons: Sequence[str] = (),
-    tags: Sequence[str] = (),
-    scope: str = Scope.GLOBAL,
+    description: str,
+    episode: Episode | None = None,
     project: str | None = None,
     task: str | None = None,
-    importance: float = 0.5,
-    episode: Episode | None = None,
+    **fields: Any,
 ) -> Decision:
-    """Record a choice of the persona that `by` acts as. `confidence` and `importance` lie in [0, 1].
+    """Record a choice of the persona that `by` acts as; `fields` are context, category, confidence, stakes, reasons,
+    tags, scope and importance.
 
     Without a `project` or `task` of its own it has those of its episode.
     Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
@@ -51,27 +44,13 @@ def decision_record(
     hidden = episode and not (episode.persona in VIEWS[by.persona].personas and by.reads_project(episode.project))
     if episode and (episode.agent_id != agent.pk or hidden):
         raise Invalid("There is no such episode in this memory.", field="episode")
-    held = episode or Decision()
-    decision = Decision(
-        **new_memory_fields(
-            agent,
-            by,
-            "memory.add_decision",
-            tags=tags,
-            scope=scope,
-            project=held.project if project is None else project,
-            task=held.task if task is None else task,
-            importance=importance,
-            rests_on=episode.trust if episode else "",
-        ),
-        description=text_check("description", description, MAX_CONTENT_CHARACTERS, required=True),
-        context=text_check("context", context, MAX_CONTENT_CHARACTERS),
-        category=word_check("category", category) if category else "",
-        confidence=unit_check("confidence", confidence),
-        stakes=choice_check("stakes", stakes, Decision.Stakes.values),
-        reasons=texts_check("reasons", reasons, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
-        episode=episode,
-    )
+    of = episode or Decision()
+    decision = memory_new(
+        Decision, agent, by,
+        description=description, project=of.project if project is None else project,
+        task=of.task if task is None else task, rests_on=episode.trust if episode else "", **fields,
+    )  # fmt: skip
+    decision.episode = episode
     after = {name: getattr(decision, name) for name in ("description", "confidence", "stakes")}
     return memory_add(decision, by, "decision.record", after | carried_keys(decision))
 
@@ -101,32 +80,12 @@ def decision_review(*, decision: Decision, outcome: str, by: Principal, note: st
 
 
 @agent_transaction(of="decision")
-def decision_update(
-    *,
-    decision: Decision,
-    by: Principal,
-    category: str | None = None,
-    tags: Sequence[str] | None = None,
-    scope: str | None = None,
-    project: str | None = None,
-    task: str | None = None,
-    importance: float | None = None,
-    active: bool | None = None,
-) -> Decision:
+def decision_update(*, decision: Decision, by: Principal, **fields: Any) -> Decision:
     """Change the metadata of a decision and whether search shows it; what was decided, and on what, stays as it was.
 
     Raises Invalid, NotAllowed, or Conflict where people made or reviewed it and `by` is no person.
     """
-    decision = memory_lock(decision, by, "memory.change_decision")
-    given = {
-        "category": word_check("category", category) if category else category,
-        "tags": None if tags is None else tags_check(tags),
-        "importance": None if importance is None else unit_check("importance", importance),
-        "active": active,
-        **keys_move(decision, by, scope, project, task),
-    }
-    memory_change(decision, by, "decision.update", given)
-    return decision
+    return memory_update(decision, by, fields, only="category tags importance active")
 
 
 @agent_transaction(of="episode")

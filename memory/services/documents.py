@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Document, Fact, Scope, carried_keys, document_address, key_check, tier_of
+from memory.models import Document, Fact, Scope, carried_keys, document_address
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
@@ -29,6 +29,7 @@ from memory.policy import (
     MAX_REMARK_CHARACTERS,
 )
 from memory.services.facts.repeated_facts import invalidated_match
+from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
 from memory.services.trust import fields_trust, origin_of
 from memory.types.stores import document_text
@@ -36,13 +37,10 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid, StaleEdit
 from nousweb.lib.transactions import transaction_lock
 from nousweb.lib.validation import (
-    choice_check,
     depth_check,
     is_blank,
     json_check,
-    tags_check,
     text_check,
-    unit_check,
     unstorable_reason,
     visible_text,
 )
@@ -82,18 +80,13 @@ def document_put(
     `by` is no person.
     """
     by.require("memory.add_document", agent)
-    project, task = key_check("project", project), key_check("task", task)
-    by.require_project(project)
+    keys = keys_checked(scope, project, task)
+    by.require_project(keys["project"])
     namespace, key = namespace_check(namespace), document_key_check(key)
     content = value_check(value)
     fields = None if index is None else _fields_check(index)
-    told = {
-        "index_fields": fields,
-        "tags": tags_check(tags),
-        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
-        "importance": unit_check("importance", importance),
-    }
-    address = document_address(namespace, key, project, task)
+    told = {"index_fields": fields, **keys, **fields_checked(Document, {"tags": tags, "importance": importance})}
+    address = document_address(namespace, key, keys["project"], keys["task"])
     _address_lock(agent, by.persona, address)
     last = _last_version(agent, by.persona, address)
     head = last if last is not None and last.active else None
@@ -115,8 +108,6 @@ def document_put(
         address=address,
         value=json.loads(content),
         text=document_text(json.loads(content), fields),
-        project=project,
-        task=task,
         origin=origin_of(by, *fields_trust(value)),
         **told,
     )

@@ -11,17 +11,13 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.layers.texts import extract_summary, extract_title
-from memory.models import Episode, EpisodeEvent, Scope, carried_keys, scope_label
+from memory.models import Episode, EpisodeEvent, carried_keys, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy import (
-    MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
     MAX_EVENTS_PER_APPEND,
-    MAX_LESSONS,
-    MAX_PARTICIPANTS,
-    MAX_REMARK_CHARACTERS,
-    MAX_TITLE_CHARACTERS,
 )
+from memory.services.memory_fields import fields_checked
 from memory.services.memory_write import (
     fields_change,
     human_author_check,
@@ -29,14 +25,14 @@ from memory.services.memory_write import (
     memory_change,
     memory_index,
     memory_lock,
-    new_memory_fields,
+    memory_new,
     row_lock,
 )
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.trust import episode_origin, least_trusted, writer_trust
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.validation import choice_check, past_check, tags_check, text_check, texts_check, unit_check
+from nousweb.lib.validation import choice_check, past_check, text_check
 
 EVENTS_READ = 500
 
@@ -77,32 +73,11 @@ class EpisodeAppendResult:
 
 
 @agent_transaction()
-def episode_open(
-    *,
-    agent: Agent,
-    by: Principal,
-    title: str = "",
-    detail: str = "",
-    participants: Sequence[str] = (),
-    tags: Sequence[str] = (),
-    scope: str = Scope.GLOBAL,
-    project: str = "",
-    task: str = "",
-    importance: float = 0.5,
-    started_at: datetime | None = None,
-) -> Episode:
-    """Begin an episode of the persona that `by` acts as. `importance` lies in [0, 1].
-
-    Raises Invalid, naming the field, or NotAllowed.
-    """
-    keys = {"scope": scope, "project": project, "task": task}
-    episode = Episode(
-        **new_memory_fields(agent, by, "memory.add_episode", tags=tags, importance=importance, **keys),
-        title=text_check("title", title, MAX_TITLE_CHARACTERS),
-        detail=text_check("detail", detail, MAX_DETAIL_CHARACTERS),
-        participants=texts_check("participants", participants, count=MAX_PARTICIPANTS, limit=100),
-        started_at=past_check("started_at", started_at) or clock.now(),
-    )
+def episode_open(*, agent: Agent, by: Principal, started_at: datetime | None = None, **fields: Any) -> Episode:
+    """Begin an episode of the persona that `by` acts as; `fields` are title, detail, participants, tags, keys and
+    importance. Raises Invalid, naming the field, or NotAllowed."""
+    episode = memory_new(Episode, agent, by, **fields)
+    episode.started_at = past_check("started_at", started_at) or clock.now()
     return memory_add(episode, by, "episode.open", {"title": episode.title, **carried_keys(episode)})
 
 
@@ -185,8 +160,7 @@ def episode_close(
     ended = past_check("ended_at", ended_at) or clock.now()
     given = {
         "outcome": choice_check("outcome", outcome, Episode.Outcome.values),
-        "lessons": None if lessons is None else _lessons_check(lessons),
-        **_texts(title=title, summary=summary),
+        **_described(title=title, summary=summary, lessons=lessons),
     }
     if episode.ended_at is not None:
         raise Conflict("This episode is already closed.", ended_at=episode.ended_at.isoformat())
@@ -203,28 +177,15 @@ def episode_close(
 
 
 @agent_transaction(of="episode")
-def episode_update(
-    *,
-    episode: Episode,
-    by: Principal,
-    title: str | None = None,
-    summary: str | None = None,
-    tags: Sequence[str] | None = None,
-    importance: float | None = None,
-    active: bool | None = None,
-) -> Episode:
-    """Change how an episode is described and whether search shows it, open or closed; None leaves a field alone.
+def episode_update(*, episode: Episode, by: Principal, **fields: Any) -> Episode:
+    """Change title, summary, tags, importance, and whether search shows the episode; None leaves a field alone.
 
     Raises Invalid, NotAllowed, or Conflict where people wrote, changed or closed it and `by` is no person.
     """
     episode = memory_lock(episode, by, "memory.change_episode")
-    given = {
-        **_texts(title=title, summary=summary),
-        "tags": None if tags is None else tags_check(tags),
-        "importance": None if importance is None else unit_check("importance", importance),
-        "active": active,
-    }
-    memory_change(episode, by, "episode.update", given)
+    if unknown := fields.keys() - {"title", "summary", "tags", "importance", "active"}:
+        raise TypeError(f"{', '.join(sorted(unknown))} of an episode cannot be changed.")
+    memory_change(episode, by, "episode.update", _described(**fields))
     return episode
 
 
@@ -238,10 +199,9 @@ def episode_describe(*, episode: Episode, by: Principal, title: str, summary: st
     given: dict[str, Any] = {}
     replaced = episode.summary_kind == SummaryKind.EXTRACTIVE and kind == SummaryKind.JUDGE
     if title and (not episode.title or (replaced and _title_was_made(episode))):
-        given["title"] = text_check("title", title, MAX_TITLE_CHARACTERS)
+        given |= fields_checked(Episode, {"title": title})
     if summary and (episode.summary_kind == SummaryKind.NONE or replaced):
-        given["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
-        given["summary_kind"] = kind
+        given |= fields_checked(Episode, {"summary": summary}) | {"summary_kind": kind}
     memory_change(episode, by, "episode.describe", given)
     return episode
 
@@ -253,14 +213,9 @@ def _title_was_made(episode: Episode) -> bool:
     return last is not None and last.action == "episode.describe"
 
 
-def _texts(*, title: str | None, summary: str | None) -> dict[str, Any]:
-    """Title and summary as they are stored; a summary that people or agents write is marked as given."""
-    found: dict[str, Any] = {"title": None if title is None else text_check("title", title, MAX_TITLE_CHARACTERS)}
-    if summary is not None:
-        found["summary"] = text_check("summary", summary, MAX_CONTENT_CHARACTERS)
-        found["summary_kind"] = SummaryKind.GIVEN if found["summary"] else SummaryKind.NONE
-    return found
-
-
-def _lessons_check(lessons: Sequence[str]) -> list[str]:
-    return texts_check("lessons", lessons, count=MAX_LESSONS, limit=MAX_REMARK_CHARACTERS)
+def _described(**fields: Any) -> dict[str, Any]:
+    """These fields as they are stored; a summary that people or agents write is marked as given."""
+    given = fields_checked(Episode, fields)
+    if "summary" in given:
+        given["summary_kind"] = SummaryKind.GIVEN if given["summary"] else SummaryKind.NONE
+    return given

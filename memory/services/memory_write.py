@@ -14,8 +14,9 @@ from django.db.models import Model
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, key_check, keys_changed, tier_of
+from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, keys_changed
 from memory.persona import change_check
+from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
 from memory.services.trust import origin_of
@@ -23,42 +24,32 @@ from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, existing
 from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import choice_check, tags_check, unit_check
 
 Row = TypeVar("Row", bound=AgentRow)
 MemoryRow = TypeVar("MemoryRow", bound=Memory | Fact)
 
 
-def new_memory_fields(
+def memory_new(
+    model: type[MemoryRow],
     agent: Agent,
     by: Principal,
-    permission: str,
     *,
-    tags: Any,
-    scope: str,
-    project: str,
-    task: str,
-    importance: float,
+    scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
     rests_on: str = "",
-) -> dict[str, Any]:
-    """The fields that every new memory of `by` has; `rests_on` is the trust class of what it is drawn from, if any.
+    **fields: Any,
+) -> MemoryRow:
+    """An unsaved memory of `by` with these fields; `rests_on` is the trust class of what it is drawn from, if any.
 
-    Raises Invalid or NotAllowed.
+    Raises Invalid, naming the field, or NotAllowed.
     """
-    by.require(permission, agent)
-    project, task = key_check("project", project), key_check("task", task)
-    by.require_project(project)
-    return {
-        "agent": agent,
-        "persona": by.persona,
-        "tags": tags_check(tags),
-        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
-        "project": project,
-        "task": task,
-        "importance": unit_check("importance", importance),
-        "endorsed": by.is_person,
-        "origin": origin_of(by, *filter(None, [rests_on])),
-    }
+    by.require(f"memory.add_{model._meta.model_name}", agent)
+    keys = keys_checked(scope, project, task)
+    by.require_project(keys["project"])
+    origin = origin_of(by, *filter(None, [rests_on]))
+    written = keys | fields_checked(model, fields)
+    return model(agent=agent, persona=by.persona, endorsed=by.is_person, origin=origin, **written)
 
 
 def memory_add(memory: MemoryRow, by: Principal, action: str, after: Mapping[str, Any]) -> MemoryRow:
@@ -80,12 +71,29 @@ def memory_lock(memory: MemoryRow, by: Principal, permission: str, *, endorsed_t
     return memory
 
 
-def memory_change(memory: Memory, by: Principal, action: str, given: Mapping[str, Any]) -> None:
+def memory_change(memory: Memory | Fact, by: Principal, action: str, given: Mapping[str, Any]) -> None:
     """Change fields of a locked memory, index or quarantine it, and record that, if any differs; None keeps a value."""
     before, after = fields_change(memory, given)
     if after:
         memory_endorse(memory, by)
         memory_stored(memory, by, action, before=before, after=after)
+
+
+def memory_update(
+    memory: MemoryRow, by: Principal, fields: Mapping[str, Any], *, only: str, endorsed_too: bool = False
+) -> MemoryRow:
+    """Change those of the fields `only` that are given, and its keys, and record that; None keeps a value.
+
+    Raises Invalid, NotAllowed, or Conflict if people verified it and `by` is no person, unless `endorsed_too`.
+    """
+    name = memory._meta.model_name
+    memory = memory_lock(memory, by, f"memory.change_{name}", endorsed_too=endorsed_too)
+    keys = {key: fields.get(key) for key in ("scope", "project", "task")}
+    if unknown := fields.keys() - keys.keys() - set(only.split()):
+        raise TypeError(f"{', '.join(sorted(unknown))} of a {name} cannot be changed.")
+    given = fields_checked(type(memory), {key: value for key, value in fields.items() if key not in keys})
+    memory_change(memory, by, f"{name}.update", given | keys_move(memory, by, **keys))  # type: ignore[arg-type]
+    return memory
 
 
 def memory_stored(
@@ -117,7 +125,7 @@ def keys_move(
     return keys
 
 
-def memory_endorse(memory: Memory, by: Principal) -> None:
+def memory_endorse(memory: Memory | Fact, by: Principal) -> None:
     """Mark a memory as verified by people if `by`, who has just changed it, is a person. Its row must be locked."""
     if by.is_person and not memory.endorsed:
         memory.endorsed = True

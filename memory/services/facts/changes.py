@@ -16,13 +16,14 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.models import Fact, FactChange, MemoryReview, keys_changed
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
+from memory.services.memory_fields import fields_checked
 from memory.services.memory_write import changed_values, memory_lock, plain_value, row_lock
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
-from nousweb.lib.validation import tags_check, text_check, unit_check, word_check
+from nousweb.lib.validation import text_check
 
 Action = FactChange.Action
 
@@ -189,13 +190,8 @@ def fact_edit(
     for name in (fact.category, category or fact.category):
         if name in CATEGORY_PERMISSIONS:
             by.require(CATEGORY_PERMISSIONS[name], fact.agent)
-    given = {
-        "tags": None if tags is None else tags_check(tags),
-        "importance": None if importance is None else unit_check("importance", importance),
-        "confidence": None if confidence is None else unit_check("confidence", confidence),
-        "category": None if category is None else word_check("category", category),
-        **keys_changed(fact, scope, project, task),
-    }
+    fields = {"tags": tags, "importance": importance, "confidence": confidence, "category": category}
+    given = fields_checked(Fact, fields) | keys_changed(fact, scope, project, task)
     if not (values := changed_values(fact, given)):
         return fact
     return fact_write(

@@ -38,25 +38,10 @@ def fact_learn(
     agent: Agent,
     content: str,
     by: Principal,
-    subject: str = "",
-    attribute: str = "",
-    value: str = "",
-    category: str = DEFAULT_CATEGORY,
-    kind: str = "",
-    scope: str = Scope.GLOBAL,
-    project: str | None = None,
-    task: str | None = None,
-    tags: Sequence[str] = (),
-    confidence: float = 1.0,
-    importance: float = 0.5,
-    source: str = "",
-    valid_from: datetime | None = None,
-    valid_until: datetime | None = None,
-    source_episode: Episode | None = None,
-    persona: str = "",
     exclude: Sequence[UUID] = (),
     precheck: Precheck | None = None,
     repeats: bool = False,
+    **fields: Any,
 ) -> LearnResult:
     """Learn a fact in the memory of the persona of `by`; the system names the `persona`.
 
@@ -66,19 +51,12 @@ def fact_learn(
 
     `exclude`: ids of facts that it is not compared with.
     `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
-    `attribute`, `value`: what it says of the subject, if the writer names both ("job title", "nurse").
-    `project`, `task`: without them, those of the episode.
-    `confidence`, `importance`: in [0, 1].
+    `fields`: persona, FACT_FIELDS, TIME_FIELDS, and `source_episode`, whose project and task it has without its own.
     `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
     compared by meaning later.
     Raises Invalid with the name of the field, or NotAllowed.
     """
-    fact = build_fact(
-        agent=agent, by=by, persona=persona, source_episode=source_episode, content=content, subject=subject,
-        attribute=attribute, value=value, category=category, kind=kind, scope=scope, project=project, task=task,
-        tags=tags, confidence=confidence, importance=importance, source=source, valid_from=valid_from,
-        valid_until=valid_until,
-    )  # fmt: skip
+    fact = build_fact(agent=agent, by=by, content=content, **fields)
     may_replace = replaceable_by(by)
     if precheck is None:
         # No model is called for a quarantined fact.

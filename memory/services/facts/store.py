@@ -1,32 +1,20 @@
 """Store a new fact: row, history, search index with vectors, audit trail and change feed."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.models import Fact, FactChange, Scope, carried_keys, key_check, tier_of
-from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, MAX_CONTENT_CHARACTERS, MAX_VALUE_CHARACTERS
-from memory.policy.attributes import attribute_words
+from memory.models import Fact, FactChange, Scope, carried_keys
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
+from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
 from nousweb.lib.errors import Invalid
 from nousweb.lib.transactions import sql_change
-from nousweb.lib.validation import (
-    choice_check,
-    moment_check,
-    tags_check,
-    text_check,
-    unit_check,
-    visible_text_check,
-    word_check,
-)
 
 _VECTOR_PUT = """
 UPDATE {table} SET embedding = %(vector)s::halfvec, model = %(model)s, status = 'ready', error = '', due_at = NULL
@@ -86,48 +74,10 @@ FACT_FIELDS = (
 TIME_FIELDS = ("valid_from", "valid_until")
 
 
-def fact_fields_check(
-    *,
-    content: str,
-    subject: str = "",
-    attribute: str = "",
-    value: str = "",
-    category: str = DEFAULT_CATEGORY,
-    kind: str = "",
-    scope: str = Scope.GLOBAL,
-    project: str = "",
-    task: str = "",
-    tags: Sequence[str] = (),
-    confidence: float = 1.0,
-    importance: float = 0.5,
-    source: str = "",
-    valid_from: datetime | None = None,
-    valid_until: datetime | None = None,
-) -> dict[str, Any]:
-    """Validate and normalise the fields of a fact. Raises Invalid with the name of the field."""
-    project, task = key_check("project", project), key_check("task", task)
-    fields: dict[str, Any] = {
-        "content": visible_text_check("content", content, MAX_CONTENT_CHARACTERS, required=True),
-        "subject": visible_text_check("subject", subject, 200),
-        "attribute": attribute_check(attribute),
-        "value": visible_text_check("value", value, MAX_VALUE_CHARACTERS),
-        "category": word_check("category", category),
-        "kind": word_check("kind", kind) if kind else "",
-        "scope": tier_of(choice_check("scope", scope, Scope.values), project, task),
-        "project": project,
-        "task": task,
-        "tags": tags_check(tags),
-        "confidence": unit_check("confidence", confidence),
-        "importance": unit_check("importance", importance),
-        "source": text_check("source", source, 200),
-        "valid_from": moment_check("valid_from", valid_from),
-        "valid_until": moment_check("valid_until", valid_until),
-    }
-    if valid_from and valid_until and valid_until <= valid_from:
+def fact_fields_check(*, scope: str = Scope.GLOBAL, project: str = "", task: str = "", **fields: Any) -> dict[str, Any]:
+    """The fields of a new fact as they are stored. Raises Invalid with the name of the field."""
+    checked = keys_checked(scope, project, task) | fields_checked(Fact, fields)
+    begins, ends = checked.get("valid_from"), checked.get("valid_until")
+    if begins and ends and ends <= begins:
         raise Invalid("valid_until must be later than valid_from.", field="valid_until")
-    return fields
-
-
-def attribute_check(attribute: str) -> str:
-    """The name of an attribute in one form: lower case, one space between words, without an article."""
-    return " ".join(attribute_words(visible_text_check("attribute", attribute, MAX_ATTRIBUTE_CHARACTERS)))
+    return checked

@@ -1,0 +1,96 @@
+"""The fields that writers give memories, each declared once: how a value is checked, and in which form it is stored.
+
+Every interface comes here: API, MCP, console and imports. The schemas of the API show the same bounds to callers.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from django.db.models import Model
+
+from memory.models import Decision, Scope, key_check, tier_of
+from memory.policy import (
+    MAX_ATTRIBUTE_CHARACTERS,
+    MAX_CONTENT_CHARACTERS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_LESSONS,
+    MAX_NAME_CHARACTERS,
+    MAX_PARTICIPANTS,
+    MAX_REASONS,
+    MAX_REMARK_CHARACTERS,
+    MAX_STEPS,
+    MAX_TITLE_CHARACTERS,
+    MAX_VALUE_CHARACTERS,
+)
+from memory.policy.attributes import attribute_words
+from nousweb.lib.validation import (
+    choice_check,
+    moment_check,
+    tags_check,
+    text_check,
+    texts_check,
+    unit_check,
+    visible_text_check,
+    word_check,
+)
+
+Check = Callable[[str, Any], Any]
+
+
+def _optional_word(field: str, value: str) -> str:
+    return value and word_check(field, value)
+
+
+def attribute_check(field: str, value: str) -> str:
+    """The name of an attribute in one form: lower case, one space between words, without an article."""
+    return " ".join(attribute_words(visible_text_check(field, value, MAX_ATTRIBUTE_CHARACTERS)))
+
+
+FIELDS: Mapping[str, Check] = {
+    "active": lambda field, value: value,
+    "attribute": attribute_check,
+    "category": _optional_word,
+    "confidence": unit_check,
+    "content": partial(visible_text_check, limit=MAX_CONTENT_CHARACTERS, required=True),
+    "context": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
+    "description": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
+    "detail": partial(text_check, limit=MAX_DETAIL_CHARACTERS),
+    "domain": _optional_word,
+    "importance": unit_check,
+    "kind": _optional_word,
+    "lessons": partial(texts_check, count=MAX_LESSONS, limit=MAX_REMARK_CHARACTERS),
+    "name": partial(text_check, limit=MAX_NAME_CHARACTERS, required=True),
+    "participants": partial(texts_check, count=MAX_PARTICIPANTS, limit=100),
+    "reasons": partial(texts_check, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
+    "source": partial(text_check, limit=200),
+    "stakes": partial(choice_check, choices=Decision.Stakes.values),
+    "steps": partial(texts_check, count=MAX_STEPS, limit=MAX_REMARK_CHARACTERS),
+    "subject": partial(visible_text_check, limit=200),
+    "summary": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
+    "tags": lambda field, value: tags_check(value),
+    "title": partial(text_check, limit=MAX_TITLE_CHARACTERS),
+    "valid_from": moment_check,
+    "valid_until": moment_check,
+    "value": partial(visible_text_check, limit=MAX_VALUE_CHARACTERS),
+    "decision.description": partial(text_check, limit=MAX_CONTENT_CHARACTERS, required=True),
+    "fact.category": word_check,
+}
+"""By name; by type and name where a type differs."""
+
+
+def fields_checked(model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
+    """These fields as they are stored; None leaves one as it is. Raises Invalid, naming the field."""
+    kind = model._meta.model_name
+    return {
+        name: (FIELDS.get(f"{kind}.{name}") or FIELDS[name])(name, value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def keys_checked(scope: str, project: str, task: str) -> dict[str, str]:
+    """The keys of a new memory, and the scope that follows from them. Raises Invalid."""
+    project, task = key_check("project", project), key_check("task", task)
+    tier = tier_of(choice_check("scope", scope, Scope.values), project, task)
+    return {"scope": tier, "project": project, "task": task}
