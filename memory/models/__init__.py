@@ -1,4 +1,7 @@
-"""The models of an agent's memory."""
+"""The models of an agent's memory: every module of this folder."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from memory.models.base import UNIT_INTERVAL, Memory, MemoryQuerySet, OriginFields, ProjectKeyFields, Scope, Trust
 from memory.models.censors import Censor, CensorQuerySet
@@ -67,6 +70,9 @@ from memory.models.valid_time import (
     validity_at,
 )
 from memory.models.working_memory import WorkingMemory
+
+for module in iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")
 
 __all__ = [
     "EVERYTHING",

@@ -20,7 +20,6 @@ from memory.policy import (
     MAX_REASONS,
     MAX_REMARK_CHARACTERS,
     MAX_STEPS,
-    MAX_TITLE_CHARACTERS,
     MAX_VALUE_CHARACTERS,
 )
 from memory.policy.attributes import attribute_words
@@ -53,8 +52,6 @@ FIELDS: Mapping[str, Check] = {
     "category": _optional_word,
     "confidence": unit_check,
     "content": partial(visible_text_check, limit=MAX_CONTENT_CHARACTERS, required=True),
-    "context": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
-    "description": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
     "detail": partial(text_check, limit=MAX_DETAIL_CHARACTERS),
     "domain": _optional_word,
     "importance": unit_check,
@@ -63,30 +60,32 @@ FIELDS: Mapping[str, Check] = {
     "name": partial(text_check, limit=MAX_NAME_CHARACTERS, required=True),
     "participants": partial(texts_check, count=MAX_PARTICIPANTS, limit=100),
     "reasons": partial(texts_check, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
-    "source": partial(text_check, limit=200),
     "stakes": partial(choice_check, choices=Decision.Stakes.values),
     "steps": partial(texts_check, count=MAX_STEPS, limit=MAX_REMARK_CHARACTERS),
     "subject": partial(visible_text_check, limit=200),
-    "summary": partial(text_check, limit=MAX_CONTENT_CHARACTERS),
     "tags": lambda field, value: tags_check(value),
-    "title": partial(text_check, limit=MAX_TITLE_CHARACTERS),
     "valid_from": moment_check,
     "valid_until": moment_check,
     "value": partial(visible_text_check, limit=MAX_VALUE_CHARACTERS),
     "decision.description": partial(text_check, limit=MAX_CONTENT_CHARACTERS, required=True),
     "fact.category": word_check,
 }
-"""By name; by type and name where a type differs."""
+"""By name; by type and name where a type differs. Any other text is checked by the length of its column."""
 
 
 def fields_checked(model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
     """These fields as they are stored; None leaves one as it is. Raises Invalid, naming the field."""
-    kind = model._meta.model_name
-    return {
-        name: (FIELDS.get(f"{kind}.{name}") or FIELDS[name])(name, value)
-        for name, value in values.items()
-        if value is not None
-    }
+    checked = {}
+    for name, value in values.items():
+        if value is not None:
+            check = FIELDS.get(f"{model._meta.model_name}.{name}") or FIELDS.get(name) or _column_check(model, name)
+            checked[name] = check(name, value)
+    return checked
+
+
+def _column_check(model: type[Model], name: str) -> Check:
+    column: Any = model._meta.get_field(name)
+    return partial(text_check, limit=column.max_length or MAX_CONTENT_CHARACTERS)
 
 
 def keys_checked(scope: str, project: str, task: str) -> dict[str, str]:

@@ -25,7 +25,6 @@ from identity.services.webhooks import webhook_create
 from memory.jobs import job_queue
 from memory.models import (
     Censor,
-    Decision,
     Document,
     Episode,
     Event,
@@ -48,6 +47,7 @@ from memory.services.reviews.open_review import escalation_announce
 from memory.services.working_memory import working_item_add, working_thread_open
 from memory.transfer.file_run_work import run_work
 from memory.transfer.file_runs import export_start, import_create, import_receive
+from memory.types import MEMORY_TYPES
 from nousweb.access.second_factor_step import CODE, PROOF
 from tests.e2e.conftest import AXE, assert_accessible, assert_keys_work
 from tests.factories import PASSWORD
@@ -101,7 +101,18 @@ def question(**fields: Any) -> Arguments:
     return lambda: [MemoryReview.objects.filter(**fields).earliest("created_at").pk]
 
 
+def of_type(model: Any) -> Arguments:
+    """A memory of the story, or an empty one of a type that the story does not have."""
+    return lambda: ["ada", (model.objects.earliest("pk") if model.objects.exists() else _empty(model)).pk]
+
+
+def _empty(model: Any) -> Any:
+    return model.objects.create(agent=Agent.objects.get(slug="ada"))
+
+
 PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
+    **{f"{name}s": (f"agent_{name}s", of_ada(), "") for name in MEMORY_TYPES},
+    **{str(name): (f"agent_{name}", of_type(declared.model), "") for name, declared in MEMORY_TYPES.items()},
     "login": ("login", none, ""),
     "login, code": ("login_code", none, ""),
     "home": ("home", none, ""),
@@ -165,7 +176,6 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "subject by id": ("agent_subject_thing", memory(Subject, name="Ms Lind"), ""),
     "lifecycle": ("lifecycle", none, ""),
     "lifecycle, given up": ("lifecycle", none, "?status=dead"),
-    "facts": ("agent_facts", of_ada(), ""),
     "facts, nothing found": ("agent_facts", of_ada(), "?q=nothing"),
     "add fact": ("agent_fact_add", of_ada(), ""),
     "facts of both": ("agent_facts", of_ada(), "?persona=subconscious&state=all"),
@@ -182,21 +192,12 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "erase document": ("agent_document_erase", memory(Document), ""),
     "erase project": ("agent_project_erase", of_ada(), "?project=regatta"),
     "erase agent": ("agent_erase", of_ada(), ""),
-    "events": ("agent_events", of_ada(), ""),
     "events, each": ("agent_events", of_ada(), "?view=events"),
     "event": ("agent_event", memory(Event, kind="tool_result"), ""),
     "loop": ("agent_loop", of_ada("loop 1/a"), ""),
-    "episodes": ("agent_episodes", of_ada(), ""),
-    "episode": ("agent_episode", memory(Episode), ""),
-    "decisions": ("agent_decisions", of_ada(), ""),
-    "decision": ("agent_decision", memory(Decision), ""),
-    "documents": ("agent_documents", of_ada(), ""),
-    "document": ("agent_document", memory(Document), ""),
     "episode, edit": ("agent_episode_edit", memory(Episode), ""),
     "episode, close": ("agent_episode_close", memory(Episode), ""),
     "procedure, edit": ("agent_procedure_edit", memory(Procedure), ""),
-    "procedures": ("agent_procedures", of_ada(), ""),
-    "procedure": ("agent_procedure", memory(Procedure), ""),
     "censors": ("agent_censors", of_ada(), ""),
     "censor": ("agent_censor", memory(Censor), ""),
     "add censor": ("agent_censor_add", of_ada(), ""),

@@ -9,7 +9,6 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Episode, Fact, FactChange, Scope, key_check
+from memory.models import Episode, Fact, FactChange, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction

@@ -1,11 +1,14 @@
 """Addresses of the pages of memory."""
 
-from django.urls import path
+from collections.abc import Iterator
+from importlib import import_module
 
+from django.urls import URLPattern, path
+
+from memory.types import MEMORY_TYPES
 from nousweb.console.memory.views import (
     background_jobs,
     censors,
-    decisions,
     documents,
     episodes,
     erasure,
@@ -23,7 +26,18 @@ from nousweb.console.memory.views import (
 
 AGENT = "agents/<slug:slug>/"
 
+
+def _type_pages() -> Iterator[URLPattern]:
+    """The list and the page of each type of memory, which the views' module of the type has."""
+    for name, declared in MEMORY_TYPES.items():
+        views = import_module(f"nousweb.console.memory.views.{name}s")
+        key = "uuid" if declared.key_type == "uuid" else "int"
+        yield path(f"{AGENT}{name}s/", getattr(views, f"agent_{name}s"), name=f"agent_{name}s")
+        yield path(f"{AGENT}{name}s/<{key}:pk>/", getattr(views, f"agent_{name}"), name=f"agent_{name}")
+
+
 urlpatterns = [
+    *_type_pages(),
     path("lifecycle/", background_jobs.lifecycle, name="lifecycle"),
     path("lifecycle/runs/<int:pk>/retry/", background_jobs.lifecycle_retry, name="lifecycle_retry"),
     path("lifecycle/screening/", background_jobs.lifecycle_screening, name="lifecycle_screening"),
@@ -40,26 +54,14 @@ urlpatterns = [
     path(f"{AGENT}subjects/<uuid:pk>/<slug:change>/", subjects.agent_subject_change, name="agent_subject_change"),
     path(f"{AGENT}subjects/<path:subject>/", subjects.agent_subject, name="agent_subject"),
     path(f"{AGENT}search/", search.agent_search, name="agent_search"),
-    path(f"{AGENT}events/", events.agent_events, name="agent_events"),
-    path(f"{AGENT}events/<int:pk>/", events.agent_event, name="agent_event"),
     path(f"{AGENT}loops/<path:loop_id>/", events.agent_loop, name="agent_loop"),
-    path(f"{AGENT}facts/", facts.agent_facts, name="agent_facts"),
     path(f"{AGENT}facts/add/", facts.agent_fact_add, name="agent_fact_add"),
-    path(f"{AGENT}facts/<uuid:pk>/", facts.agent_fact, name="agent_fact"),
     path(f"{AGENT}facts/<uuid:pk>/erase/", erasure.agent_fact_erase, name="agent_fact_erase"),
     path(f"{AGENT}facts/<uuid:pk>/<slug:change>/", fact_changes.agent_fact_change, name="agent_fact_change"),
-    path(f"{AGENT}episodes/", episodes.agent_episodes, name="agent_episodes"),
-    path(f"{AGENT}episodes/<uuid:pk>/", episodes.agent_episode, name="agent_episode"),
     path(f"{AGENT}episodes/<uuid:pk>/edit/", episodes.agent_episode_edit, name="agent_episode_edit"),
     path(f"{AGENT}episodes/<uuid:pk>/close/", episodes.agent_episode_close, name="agent_episode_close"),
-    path(f"{AGENT}decisions/", decisions.agent_decisions, name="agent_decisions"),
-    path(f"{AGENT}decisions/<uuid:pk>/", decisions.agent_decision, name="agent_decision"),
-    path(f"{AGENT}documents/", documents.agent_documents, name="agent_documents"),
     path(f"{AGENT}documents/<uuid:pk>/erase/", erasure.agent_document_erase, name="agent_document_erase"),
-    path(f"{AGENT}documents/<uuid:pk>/", documents.agent_document, name="agent_document"),
     path(f"{AGENT}documents/<uuid:pk>/<slug:change>/", documents.agent_document_change, name="agent_document_change"),
-    path(f"{AGENT}procedures/", procedures.agent_procedures, name="agent_procedures"),
-    path(f"{AGENT}procedures/<uuid:pk>/", procedures.agent_procedure, name="agent_procedure"),
     path(f"{AGENT}procedures/<uuid:pk>/edit/", procedures.agent_procedure_edit, name="agent_procedure_edit"),
     path(f"{AGENT}procedures/<uuid:pk>/use/", procedures.agent_procedure_use, name="agent_procedure_use"),
     path(f"{AGENT}censors/", censors.agent_censors, name="agent_censors"),
