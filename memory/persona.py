@@ -35,7 +35,7 @@ from memory.models import (
     Procedure,
     WorkingMemory,
 )
-from nousweb.lib.errors import NotAllowed, NotFound
+from nousweb.lib import NotAllowed, NotFound
 
 Row = TypeVar("Row", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet)

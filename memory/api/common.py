@@ -14,8 +14,8 @@ from identity.selectors import agent_for
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.persona import PersonaMemory, memory_of
 from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
+from nousweb.lib import existing
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, entry, text
-from nousweb.lib.errors import existing
 from nousweb.lib.keyset_page import keyset_page
 from nousweb.lib.schemas import Derived, Input, optional
 

@@ -27,6 +27,7 @@ from memory.models import Decision
 from memory.policy import MAX_REASONS
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_record, decision_review, decision_update
+from nousweb.lib import Invalid
 from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
@@ -38,7 +39,6 @@ from nousweb.lib.constrained_types import (
     TaskKey,
     UnitInterval,
 )
-from nousweb.lib.errors import Invalid
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional, page_of
 
 

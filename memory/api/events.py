@@ -20,11 +20,10 @@ from memory.models import Event, EventKind
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
+from nousweb.lib import NotAllowed, choice_check, moment_check, text_check
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
 from nousweb.lib.constrained_types import WORD, AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
-from nousweb.lib.errors import NotAllowed
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, page_of
-from nousweb.lib.validation import choice_check, moment_check, text_check
 
 Id = Annotated[str, BeforeValidator(str)]
 """Of an event, as text, as search gives the ids of memories of every type."""

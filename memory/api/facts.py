@@ -34,6 +34,7 @@ from memory.services.facts import (
     fact_replace,
     fact_restore,
 )
+from nousweb.lib import moment_check
 from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
@@ -47,7 +48,6 @@ from nousweb.lib.constrained_types import (
     text,
 )
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, page_of
-from nousweb.lib.validation import moment_check
 
 
 class FactIn(MemoryIn):

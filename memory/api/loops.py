@@ -15,7 +15,7 @@ from memory.layers.event_validation import MAX_LOOP_ID_CHARACTERS
 from memory.layers.short_term_search import MAX_STM_WINDOW, StmConfig, stm_search
 from memory.models import LoopSummary, ProjectScope, scope_check
 from memory.services.loops import loop_close
-from nousweb.lib import clock
+from nousweb.lib import clock, existing, moment_check, text_check
 from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
@@ -27,9 +27,7 @@ from nousweb.lib.constrained_types import (
     TaskKey,
     UnitInterval,
 )
-from nousweb.lib.errors import existing
 from nousweb.lib.schemas import REFUSALS, Derived, Moment
-from nousweb.lib.validation import moment_check, text_check
 
 
 class LoopOut(

@@ -19,8 +19,8 @@ from memory.services.working_memory import (
     working_thread_close,
     working_thread_open,
 )
+from nousweb.lib import existing
 from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
-from nousweb.lib.errors import existing
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 

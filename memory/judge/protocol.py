@@ -18,7 +18,7 @@ from memory.policy import (
     MAX_ATTRIBUTE_CHARACTERS,
     MAX_CONTENT_CHARACTERS,
 )
-from nousweb.lib.validation import unstorable_reason
+from nousweb.lib import unstorable_reason
 
 
 def _stripped(value: Any) -> Any:

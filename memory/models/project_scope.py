@@ -12,9 +12,8 @@ from django.db.models import Q
 from identity.principal import Principal
 from memory.models.base import Scope
 from memory.policy import MAX_PROJECTS
+from nousweb.lib import Invalid, NotAllowed, choice_check
 from nousweb.lib.constrained_types import key_text
-from nousweb.lib.errors import Invalid, NotAllowed
-from nousweb.lib.validation import choice_check
 
 
 class ProjectKeys(Protocol):

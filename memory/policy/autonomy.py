@@ -10,7 +10,7 @@ from math import sqrt
 from typing import Any
 from uuid import UUID
 
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid
 
 ATTENTION_KEY = "attention"
 FACTS = 100

@@ -15,9 +15,8 @@ from memory.models import Document, DocumentQuerySet, ItemType, ProjectScope, do
 from memory.persona import VIEWS
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
-from nousweb.lib.errors import Invalid, existing
+from nousweb.lib import Invalid, depth_check, existing, json_check, whole_check
 from nousweb.lib.transactions import sql_rows
-from nousweb.lib.validation import depth_check, json_check, whole_check
 
 MOST_SEARCHED = 10_000
 """Of a namespace so many documents, the latest, are searched by meaning."""

@@ -37,8 +37,7 @@ from memory.models import (
 )
 from memory.policy import KNOWN_CATEGORIES, PROFILE_CATEGORIES
 from memory.subjects.spelling import key_of, meaning_of
-from nousweb.lib import clock, ilike_lookup  # noqa: F401 - registers the lookup of words
-from nousweb.lib.validation import moment_check
+from nousweb.lib import clock, ilike_lookup, moment_check  # noqa: F401 - registers the lookup of words
 
 STATES = {
     "active": "Active",

@@ -17,7 +17,7 @@ from memory.persona import PersonaMemory
 from memory.selectors.screened_answers import places_refused
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
-from nousweb.lib.errors import Invalid, NotFound
+from nousweb.lib import Invalid, NotFound
 
 Relation = Literal["before", "after", "part", "episode", "source", "replaces", "replaced_by"]
 MOST_PARTS = 200

@@ -34,10 +34,19 @@ from memory.policy import (
 from memory.services.memory_write import fields_change, memory_add, memory_lock
 from memory.services.reviews.states import reviews_settle
 from memory.services.trust import origin_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib import (
+    Conflict,
+    Invalid,
+    NotAllowed,
+    choice_check,
+    clock,
+    text_check,
+    unit_check,
+    unstorable_reason,
+    whole_check,
+    word_check,
+)
 from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import choice_check, text_check, unit_check, unstorable_reason, whole_check, word_check
 
 Severity = Censor.Severity
 

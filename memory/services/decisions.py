@@ -19,9 +19,7 @@ from memory.services.memory_write import (
     memory_update,
 )
 from memory.services.trust import least_trusted
-from nousweb.lib import clock
-from nousweb.lib.errors import Invalid
-from nousweb.lib.validation import choice_check, text_check
+from nousweb.lib import Invalid, choice_check, clock, text_check
 
 
 @agent_transaction()

@@ -33,17 +33,19 @@ from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
 from memory.services.trust import fields_trust, origin_of
 from memory.types.stores import document_text
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, StaleEdit
-from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import (
+from nousweb.lib import (
+    Conflict,
+    Invalid,
+    StaleEdit,
+    clock,
     depth_check,
     is_blank,
     json_check,
     text_check,
     unstorable_reason,
-    visible_text,
 )
+from nousweb.lib.transactions import transaction_lock
+from nousweb.lib.validation import visible_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,7 @@ from memory.services.memory_write import (
 )
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.trust import episode_origin, least_trusted, writer_trust
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.validation import choice_check, past_check, text_check
+from nousweb.lib import Conflict, Invalid, choice_check, clock, past_check, text_check
 
 EVENTS_READ = 500
 

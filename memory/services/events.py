@@ -22,9 +22,8 @@ from memory.services.quarantine.memories import open_quarantine_review, quaranti
 from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin
 from memory.types import entry_of
-from nousweb.lib import clock
+from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
 from nousweb.lib.distribution import is_distributed
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed, existing
 from nousweb.lib.transactions import sql_row, sql_rows
 
 LOOPS_IN_AUDIT = 20

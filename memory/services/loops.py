@@ -21,8 +21,7 @@ from memory.models import Event, EventKind, LongTermEntry, LoopSummary, LoopSumm
 from memory.services.events import long_term_store
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
-from nousweb.lib import clock
-from nousweb.lib.errors import NotFound
+from nousweb.lib import NotFound, clock
 from nousweb.lib.injection.pieces import scan_pieces
 from nousweb.lib.injection.scan import scan_text
 from nousweb.lib.transactions import sql_change, sql_rows

@@ -23,7 +23,7 @@ from memory.policy import (
     MAX_VALUE_CHARACTERS,
 )
 from memory.policy.attributes import attribute_words
-from nousweb.lib.validation import (
+from nousweb.lib import (
     choice_check,
     moment_check,
     tags_check,

@@ -21,8 +21,7 @@ from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
 from memory.services.trust import origin_of
 from memory.types import entry_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, existing
+from nousweb.lib import Conflict, clock, existing
 from nousweb.lib.transactions import transaction_lock
 
 Row = TypeVar("Row", bound=AgentRow)

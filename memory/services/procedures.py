@@ -12,9 +12,7 @@ from memory.models import Procedure, carried_keys
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.memory_write import memory_add, memory_new, memory_update
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict
-from nousweb.lib.validation import text_check
+from nousweb.lib import Conflict, clock, text_check
 
 
 @agent_transaction()

@@ -22,10 +22,8 @@ from memory.policy import (
     MAX_WORKING_ITEMS,
 )
 from memory.services.quarantine.working_memory import TRUSTED, screen_working_text
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib import Conflict, NotFound, clock, text_check, unit_check, whole_check, word_check
 from nousweb.lib.transactions import transaction_lock
-from nousweb.lib.validation import text_check, unit_check, whole_check, word_check
 
 DEFAULT_CAPACITY = 20
 

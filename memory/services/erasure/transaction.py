@@ -14,6 +14,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_draft
 from memory.models import Event, Fact, FactChange, JudgeCall
 from memory.services.erasure.scope import RECEIPTS, Erasure, Receipt, erasers, still_quoted
+from nousweb.lib import text_check
 from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
 
 ERASE = "memory.erase_memory"

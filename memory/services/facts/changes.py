@@ -21,9 +21,7 @@ from memory.services.memory_write import changed_values, memory_lock, plain_valu
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.writer import index_put
 from memory.types import entry_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotFound
-from nousweb.lib.validation import text_check
+from nousweb.lib import Conflict, NotFound, clock, text_check
 
 Action = FactChange.Action
 

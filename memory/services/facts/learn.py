@@ -26,9 +26,8 @@ from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin
-from nousweb.lib import clock
+from nousweb.lib import NotAllowed, clock
 from nousweb.lib.characters import shows_all
-from nousweb.lib.errors import NotAllowed
 from nousweb.lib.injection.scan import InjectionMatch
 
 

@@ -26,9 +26,7 @@ from memory.services.memory_write import plain
 from memory.services.search_index.writer import index_put
 from memory.services.trust import least_trusted
 from memory.types import entry_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.validation import past_check
+from nousweb.lib import Conflict, Invalid, clock, past_check
 
 Action = FactChange.Action
 Resolution = MemoryReview.Resolution

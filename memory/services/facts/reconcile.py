@@ -31,7 +31,7 @@ from memory.services.reviews.open_review import (
     attribute_questions_open,
     pair_reviews_open,
 )
-from nousweb.lib.errors import Conflict, Invalid
+from nousweb.lib import Conflict, Invalid
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from memory.services.facts.reconcile import LearnResult
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.fact_snapshots import pair_snapshots
-from nousweb.lib.errors import Conflict, Invalid, existing
-from nousweb.lib.validation import text_check
+from nousweb.lib import Conflict, Invalid, existing, text_check
 
 INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
 """Fields that a replacement takes from the old fact, unless they are given."""

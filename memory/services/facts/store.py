@@ -13,7 +13,7 @@ from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
-from nousweb.lib.errors import Invalid
+from nousweb.lib import Invalid
 from nousweb.lib.transactions import sql_change
 
 _VECTOR_PUT = """

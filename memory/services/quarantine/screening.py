@@ -33,8 +33,7 @@ from memory.services.quarantine.memories import (
 from memory.services.quarantine.working_memory import TRUSTED, quarantine_working_text
 from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
 from memory.services.search_index.writer import index_remove
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, NotAllowed
+from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.injection.scan import RULES_NAME, scan_text
 
 CHANGE = "memory.change_job"

@@ -28,8 +28,7 @@ from memory.services.reviews.states import (
     undecided_mark,
 )
 from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, NotAllowed
+from nousweb.lib import Conflict, Invalid, NotAllowed, clock
 
 BY = Principal.of_system("attributes")
 ANSWERS = {

@@ -37,8 +37,7 @@ from memory.services.reviews.states import (
     undecided_ask,
     undecided_mark,
 )
-from nousweb.lib import clock
-from nousweb.lib.errors import TooMany
+from nousweb.lib import TooMany, clock
 
 ReviewKind = MemoryReview.Kind
 Status = MemoryReview.Status

@@ -31,8 +31,7 @@ from memory.services.reviews.states import REVIEW, resolution_record, review_loc
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.changes import subject_merge
 from memory.services.subjects.fact_snapshots import pair_snapshots
-from nousweb.lib.errors import Conflict, Invalid, NotFound, existing
-from nousweb.lib.validation import choice_check, text_check, visible_text_check
+from nousweb.lib import Conflict, Invalid, NotFound, choice_check, existing, text_check, visible_text_check
 
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status

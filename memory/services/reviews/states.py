@@ -17,8 +17,7 @@ from identity.services.audit import audit_record
 from memory.models import Fact, MemoryReview, Subject
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
 from memory.policy.autonomy import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, existing
+from nousweb.lib import Conflict, clock, existing
 
 REVIEW = "memory.review_memory"
 Status = MemoryReview.Status

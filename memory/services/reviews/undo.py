@@ -17,7 +17,7 @@ from memory.services.reviews.attribute_resolution import attribute_undecide
 from memory.services.reviews.quarantine_resolution import quarantine_undo
 from memory.services.reviews.states import REVIEW, review_lock, review_reopen, review_settle, reviews_settle
 from memory.services.subjects.changes import subject_change_undo
-from nousweb.lib.errors import Conflict
+from nousweb.lib import Conflict
 
 Status = MemoryReview.Status
 Resolution = MemoryReview.Resolution

@@ -23,9 +23,7 @@ from memory.services.subjects.registry import (
     subjects_lock,
 )
 from memory.subjects.spelling import is_users, key_of
-from nousweb.lib import clock
-from nousweb.lib.errors import Conflict, Invalid, existing
-from nousweb.lib.validation import text_check, visible_text_check
+from nousweb.lib import Conflict, Invalid, clock, existing, text_check, visible_text_check
 
 
 def _rows_merge(subject: Subject, into: Subject) -> None:

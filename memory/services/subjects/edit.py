@@ -13,8 +13,7 @@ from memory.services.memory_write import learning_lock
 from memory.services.subjects.proposals import subject_reviews_open
 from memory.services.subjects.registry import CHANGE, alias_draft, alias_find, subject_change_record, subjects_lock
 from memory.subjects.spelling import is_users, key_of
-from nousweb.lib.errors import Conflict, Invalid
-from nousweb.lib.validation import choice_check, text_check, visible_text_check
+from nousweb.lib import Conflict, Invalid, choice_check, text_check, visible_text_check
 
 
 @agent_transaction(of="subject")

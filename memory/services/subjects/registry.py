@@ -20,7 +20,7 @@ from memory.services.search_index.agent_languages import dictionary_of
 from memory.services.subjects.proposals import subject_reviews_open
 from memory.subjects.name_similarity import blocks_offered
 from memory.subjects.spelling import is_users, key_of, meaning_of
-from nousweb.lib.errors import Conflict, NotFound
+from nousweb.lib import Conflict, NotFound
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 Kind = Subject.Kind
