@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from nousweb.lib.validation import unapprovable_reason
-
 T = TypeVar("T")
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -127,6 +125,9 @@ def broker(raw: str) -> str:
 
 def shown_text(raw: str) -> str:
     """Parse a text for prompts; all its characters must be visible."""
+    # Processes that read no such text need not load what judges it.
+    from nousweb.lib.validation import unapprovable_reason
+
     if why := unapprovable_reason(raw):
         raise ValueError(why)
     return raw
