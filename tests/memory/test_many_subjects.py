@@ -86,7 +86,7 @@ def test_learning_reads_a_memory_without_statistics_a_few_times_at_most(ada, sys
     with as_the_owner(), connection.cursor() as cursor:
         for table in TABLES:
             cursor.execute(ALMOST_EMPTY, [table])
-    count = 300
+    count = 100
     for number in range(count):
         fact_learn(agent=ada, content=f"The ship {number} is painted.", subject=f"ship {number}", by=system)
     with CaptureQueriesContext(connection) as asked:

@@ -189,5 +189,8 @@ def test_every_pending_review_can_be_resolved_whatever_was_done(every_kind, ada,
         except (Conflict, Invalid, NotFound):
             continue
         for review in MemoryReview.objects.pending():
-            errors = [resolve_dry(review, each, reviewer) for each in RESOLUTIONS[review.kind]]
-            assert None in errors, (review, errors)
+            resolutions = rng.sample(RESOLUTIONS[review.kind], len(RESOLUTIONS[review.kind]))
+            errors = []
+            while None not in errors:
+                assert resolutions, (review, errors)
+                errors.append(resolve_dry(review, resolutions.pop(), reviewer))
