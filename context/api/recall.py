@@ -18,8 +18,7 @@ from memory.models import ProjectScope, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search import SearchRequest
-from memory.selectors.memory_expansion import memory_expand
-from memory.selectors.screened_answers import memory_search
+from memory.selectors.memory_expansion import memory_expand, memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib import NotFound
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval

@@ -15,8 +15,7 @@ from memory.models import ItemType, carried_keys
 from memory.persona import PersonaMemory, memory_of
 from memory.search import SearchRequest
 from memory.search.result import SearchHit, SearchResult
-from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand
-from memory.selectors.screened_answers import memory_search
+from memory.selectors.memory_expansion import Expansion, MemoryDetail, memory_expand, memory_search
 from nousweb.lib import Conflict
 from nousweb.lib.token_estimate import estimate_tokens
 

@@ -1,6 +1,6 @@
-"""The text of a long-term entry: what search reads of an event.
+"""Texts that derive from others: of a long-term entry, a loop's summary, an episode without a judge.
 
-Deterministic, and the same however often it is derived. Source: seed "Agentic Memory System", Long-Term Memory.
+Deterministic, and the same however often they are derived. Source: seed "Agentic Memory System".
 """
 
 import re

@@ -3,7 +3,22 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from memory.models.base import UNIT_INTERVAL, Memory, MemoryQuerySet, OriginFields, ProjectKeyFields, Scope, Trust
+from memory.models.base import (
+    UNIT_INTERVAL,
+    Memory,
+    MemoryQuerySet,
+    OriginFields,
+    ProjectKeyFields,
+    Scope,
+    Trust,
+    Validity,
+    expired_q,
+    not_valid_at_sql,
+    not_yet_valid_q,
+    valid_at_q,
+    valid_at_sql,
+    validity_at,
+)
 from memory.models.censors import Censor, CensorQuerySet
 from memory.models.decisions import Decision
 from memory.models.documents import Document, DocumentQuerySet, document_address
@@ -27,8 +42,7 @@ from memory.models.facts import (
     Relation,
     RelationOpinion,
 )
-from memory.models.file_runs import FileRun
-from memory.models.import_provenance import ImportedMemory
+from memory.models.file_runs import FileRun, ImportedMemory
 from memory.models.jobs import Job, JobQuerySet, JudgeCall, JudgeTask
 from memory.models.procedures import Procedure
 from memory.models.project_scope import (
@@ -60,15 +74,6 @@ from memory.models.search_index import (
     SearchStatistics,
 )
 from memory.models.subjects import MAX_SPELLING_CHARACTERS, Attribute, Subject, SubjectAlias, SubjectChange
-from memory.models.valid_time import (
-    Validity,
-    expired_q,
-    not_valid_at_sql,
-    not_yet_valid_q,
-    valid_at_q,
-    valid_at_sql,
-    validity_at,
-)
 from memory.models.working_memory import WorkingMemory
 
 for module in iter_modules(__path__):

@@ -12,11 +12,18 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields
-from memory.models.base import UNIT_INTERVAL, MemoryFields, MemoryQuerySet, ProjectKeyFields
+from memory.models.base import (
+    UNIT_INTERVAL,
+    MemoryFields,
+    MemoryQuerySet,
+    ProjectKeyFields,
+    Validity,
+    valid_at_q,
+    validity_at,
+)
 from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.subjects import SubjectAlias
-from memory.models.valid_time import Validity, valid_at_q, validity_at
 from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, PROFILE_CATEGORIES
 from nousweb.lib import clock
 

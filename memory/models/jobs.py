@@ -1,4 +1,4 @@
-"""Jobs of the memory lifecycle: queued, running and finished."""
+"""Jobs of the memory lifecycle (queued, running and finished), and calls to models with their tokens."""
 
 from datetime import date, datetime
 

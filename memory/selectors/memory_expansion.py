@@ -1,10 +1,10 @@
-"""Expand a search hit: its full text and its neighbours (before, after, sources, derived memories).
+"""Searches and expanded hits as an agent gets them: what reads like an instruction is left out.
 
 Source: seed 005.1, D6 (the on-demand `recall_context`, which extends `expand`).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -12,12 +12,41 @@ from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet, UUIDField
 
+from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType, Trust
 from memory.persona import PersonaMemory
-from memory.selectors.screened_answers import places_refused
+from memory.search import SearchRequest, search
+from memory.search.result import SearchResult
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
 from nousweb.lib import Invalid, NotFound
+from nousweb.lib.injection.pieces import scan_cached, scan_pieces
+from nousweb.lib.json_texts import json_texts
+
+
+def memory_search(view: PersonaMemory, request: SearchRequest, by: Principal) -> SearchResult:
+    """As `search`, for the answer to `by`: tokens get no hit that reads like an instruction or holds a secret."""
+    found = search(view, request)
+    if by.is_person:
+        return found
+    kept = [
+        hit
+        for hit in found.items
+        if hit.trust == Trust.PERSON
+        or scan_cached(" ".join([hit.content, *json_texts(hit.metadata), hit.subject, *hit.tags]), hit.trust) is None
+    ]
+    return replace(found, items=kept)
+
+
+def places_refused(texts: Sequence[str], metadata: Sequence[Mapping[str, Any]], trusts: Sequence[str]) -> set[int]:
+    """The positions of the texts that must not be given to an agent, by themselves, with their metadata or together."""
+    classes = ["" if trust == Trust.PERSON else trust for trust in trusts]
+    refused = {place for one in scan_pieces(texts, classes) for place in one.places}
+    for place, (fields, trust) in enumerate(zip(metadata, classes, strict=True)):
+        if trust and fields and scan_cached(" ".join(json_texts(fields)), trust):
+            refused.add(place)
+    return refused
+
 
 Relation = Literal["before", "after", "part", "episode", "source", "replaces", "replaced_by"]
 MOST_PARTS = 200

@@ -1,4 +1,4 @@
-"""Close loops, and derive the short-term entry of each from its long-term entries.
+"""Close loops, derive the short-term entry of each, and restore missing rows that derive from the log.
 
 Source: seed "Agentic Memory System", Derivation Pipelines.
 """

@@ -21,7 +21,7 @@ from memory.policy import (
     MAX_THREAD_CHARACTERS,
     MAX_WORKING_ITEMS,
 )
-from memory.services.quarantine.working_memory import TRUSTED, screen_working_text
+from memory.services.quarantine.memories import TRUSTED, screen_working_text
 from nousweb.lib import Conflict, NotFound, clock, text_check, unit_check, whole_check, word_check
 from nousweb.lib.transactions import transaction_lock
 

@@ -155,7 +155,7 @@ class MemoryType:
 
     @property
     def has_valid_time(self) -> bool:
-        """Whether its rows are true only for a time (memory.models.valid_time)."""
+        """Whether its rows are true only for a time (memory.models.base)."""
         return any(column.name == "valid_until" for column in self.model._meta.concrete_fields)
 
     @property

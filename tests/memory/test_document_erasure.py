@@ -16,7 +16,7 @@ from identity.principal import Principal
 from memory.models import Document, Fact, SearchItem, WorkingMemory
 from memory.services.documents import document_put, document_retire
 from memory.services.erasure import document_erase, fact_erase, subject_erase
-from memory.services.erasure.transaction import receipt_describe
+from memory.services.erasure.steps import receipt_describe
 from memory.services.facts import fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.errors import Invalid, NotAllowed, NotFound

@@ -10,8 +10,7 @@ from memory.selectors import subjects_shown
 from memory.services.facts import fact_learn
 from memory.services.search_index.reembedding import index_rebuild
 from memory.services.subjects.changes import subject_merge
-from memory.services.subjects.proposals import similar_subjects
-from memory.services.subjects.registry import alias_find
+from memory.services.subjects.registry import alias_find, similar_subjects
 from memory.subjects.registry_backfill import registry_fill
 from tests.database import as_the_owner
 from tests.http import browser

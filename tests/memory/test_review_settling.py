@@ -14,7 +14,7 @@ from memory.services.reviews.open_review import pair_review_key, review_open
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from memory.services.reviews.undo import review_undo, supersession_undo
 from memory.services.subjects.changes import subject_change_undo, subject_merge
-from memory.services.subjects.proposals import open_subject_review
+from memory.services.subjects.registry import open_subject_review
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 from nousweb.lib.injection.scan import scan_text
 from tests.factories import make_review

@@ -37,7 +37,7 @@ from memory.models import STAND_INS, FactChange, FactQuerySet, ItemType, Project
 from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES
 from memory.search.as_of import facts_as_of, recorded_fields
-from memory.services.quarantine.working_memory import TRUSTED, is_task_trusted
+from memory.services.quarantine.memories import TRUSTED, is_task_trusted
 from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.prepared_statements import CachedQuery
 from nousweb.lib.prompt_escaping import fence_item, fence_line, joined_item

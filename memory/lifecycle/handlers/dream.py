@@ -37,8 +37,7 @@ from memory.services.facts import fact_edit
 from memory.services.procedures import procedure_update
 from memory.services.reviews.open_review import review_open
 from memory.services.search_index.writer import index_put
-from memory.services.subjects.fact_snapshots import snapshot_of
-from memory.services.subjects.proposals import open_subject_review
+from memory.services.subjects.registry import open_subject_review, snapshot_of
 from memory.subjects.same_subject_evidence import WORDS, SubjectEvidence, SubjectSentence, shared_contexts
 from memory.types import entry_of
 from nousweb.lib import clock

@@ -24,7 +24,7 @@ from memory.lifecycle.handler import Defer, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, OLDER_THAN, PENDING, backlog_continue, judgeable, unjudged
 from memory.models import Job, MemoryReview, MemoryReviewQuerySet
 from memory.services.reviews.resolve import verdict_apply
-from memory.services.subjects.fact_snapshots import snapshot_of
+from memory.services.subjects.registry import snapshot_of
 from memory.services.trust import least_trusted
 from nousweb.lib import DomainError, clock
 

@@ -3,7 +3,7 @@
 The erased text is removed from every table and from quotes in the audit trail. A receipt remains there: the kind
 of item, the numbers of rows, who erased it and why, without the text. The product's role cannot delete from
 append-only tables: functions of the tables' owner delete and blank rows there, and write the receipt
-(memory/services/erasure/transaction.py).
+(memory/services/erasure/steps.py).
 
 An erasure takes the agent's lock exclusively (identity/services/agent_lock.py), so that nothing that was read before it
 is written after it.
@@ -20,8 +20,16 @@ from memory.services.erasure.memories import (
     subject_erase,
 )
 from memory.services.erasure.projects import agent_erase, project_counts, project_erase
-from memory.services.erasure.scope import Erasure, Receipt, erasers, large_tables, quoting_keys
-from memory.services.erasure.transaction import ERASE, MAX_REASON_CHARACTERS, reanalyze_tables
+from memory.services.erasure.steps import (
+    ERASE,
+    MAX_REASON_CHARACTERS,
+    Erasure,
+    Receipt,
+    erasers,
+    large_tables,
+    quoting_keys,
+    reanalyze_tables,
+)
 
 __all__ = [
     "ERASE",

@@ -1,4 +1,4 @@
-"""Erasure in import records: they keep only that a memory was erased, so that no later import restores it."""
+"""Erasure in jobs and in import records, which keep only that a memory was erased: no later import restores it."""
 
 from collections.abc import Mapping
 from uuid import UUID

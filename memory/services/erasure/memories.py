@@ -1,4 +1,4 @@
-"""Erase a fact or everything about a subject, and selected documents with it."""
+"""Erase a fact, a document, or everything about a subject, and selected documents with it."""
 
 import re
 from collections import defaultdict
@@ -15,23 +15,21 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.models import Document, Fact, ItemType, SubjectAlias
-from memory.services.erasure.scope import (
+from memory.services.erasure.steps import (
+    ERASE,
     Erasure,
     QuoteScan,
     Receipt,
+    erasers_run,
+    erasing,
     erasure_of,
+    owner_erase,
     quoting_keys,
+    reason_check,
+    receipt_describe,
     rows_quoting,
     scan_tables,
     working_memory_erase,
-)
-from memory.services.erasure.transaction import (
-    ERASE,
-    erasers_run,
-    erasing,
-    owner_erase,
-    reason_check,
-    receipt_describe,
 )
 from memory.services.facts.changes import facts_lock
 from memory.services.search_index.writer import index_remove

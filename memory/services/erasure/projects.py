@@ -12,15 +12,17 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory, key_check
 from memory.services.erasure.memories import facts_remove
-from memory.services.erasure.scope import Erasure, Receipt, scan_tables
-from memory.services.erasure.transaction import (
+from memory.services.erasure.steps import (
     ERASE,
     OWNERS_TO_DELETE,
+    Erasure,
+    Receipt,
     erasers_run,
     erasing,
     owner_erase,
     reason_check,
     receipt_describe,
+    scan_tables,
 )
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, NotFound

@@ -34,7 +34,7 @@ from memory.policy.attributes import Cardinality, attribute_spellings
 from memory.search.index_tables import agent_unindexed
 from memory.search.languages import terms_sql
 from memory.services.reviews.open_review import attribute_rules
-from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
+from memory.services.subjects.registry import known_subjects_of, snapshot_of
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 from nousweb.lib.transactions import sql_rows

@@ -14,8 +14,7 @@ from memory.judge import FactPair, JudgeFailed, JudgeResult, RelationVerdict, co
 from memory.models import Fact
 from memory.services.facts.comparable_facts import ComparisonCache, Vector, candidates_compare
 from memory.services.search_index.row_embedding import active_model
-from memory.services.subjects.fact_snapshots import snapshot_of
-from memory.services.subjects.registry import alias_find
+from memory.services.subjects.registry import alias_find, snapshot_of
 from memory.services.trust import least_trusted
 
 log = structlog.get_logger(__name__)

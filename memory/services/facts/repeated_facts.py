@@ -25,8 +25,7 @@ from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.facts.store import FACT_FIELDS, TIME_FIELDS
 from memory.services.reviews.open_review import review_open
-from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
-from memory.services.subjects.registry import alias_enter
+from memory.services.subjects.registry import alias_enter, known_subjects_of, snapshot_of
 from memory.subjects.spelling import key_of
 from nousweb.lib import clock
 

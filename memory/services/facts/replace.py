@@ -19,7 +19,7 @@ from memory.services.facts.pairs import fact_supersede, successor_scope_check
 from memory.services.facts.reconcile import LearnResult
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
-from memory.services.subjects.fact_snapshots import pair_snapshots
+from memory.services.subjects.registry import pair_snapshots
 from nousweb.lib import Conflict, Invalid, existing, text_check
 
 INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")

@@ -20,6 +20,7 @@ from memory.jobs import message_send
 from memory.models import Censor, LongTermEntry, LoopSummary, Screening, Trust, WorkingMemory
 from memory.services.quarantine.memories import (
     BY,
+    TRUSTED,
     event_text,
     memory_names,
     memory_text,
@@ -27,10 +28,10 @@ from memory.services.quarantine.memories import (
     quarantine_entries,
     quarantine_imported_row,
     quarantine_memory,
+    quarantine_working_text,
     scan_agent_text,
     scan_memory,
 )
-from memory.services.quarantine.working_memory import TRUSTED, quarantine_working_text
 from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
 from memory.services.search_index.writer import index_remove
 from nousweb.lib import Conflict, NotAllowed, clock

@@ -27,7 +27,7 @@ from memory.services.reviews.states import (
     undecided_ask,
     undecided_mark,
 )
-from memory.services.subjects.fact_snapshots import known_subjects_of, snapshot_of
+from memory.services.subjects.registry import known_subjects_of, snapshot_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock
 
 BY = Principal.of_system("attributes")

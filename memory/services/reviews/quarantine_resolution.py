@@ -25,8 +25,13 @@ from memory.models import (
 )
 from memory.services.facts.changes import fact_change_record
 from memory.services.memory_write import plain
-from memory.services.quarantine.memories import memory_text, quarantine_memory, type_name
-from memory.services.quarantine.working_memory import quarantine_working_text, release_working_text
+from memory.services.quarantine.memories import (
+    memory_text,
+    quarantine_memory,
+    quarantine_working_text,
+    release_working_text,
+    type_name,
+)
 from memory.services.search_index.writer import index_put, index_remove
 from memory.services.subjects.registry import alias_enter
 from memory.types import MEMORY_TYPES, entry_of

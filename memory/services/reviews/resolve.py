@@ -30,7 +30,7 @@ from memory.services.reviews.quarantine_resolution import quarantine_resolve, re
 from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.changes import subject_merge
-from memory.services.subjects.fact_snapshots import pair_snapshots
+from memory.services.subjects.registry import pair_snapshots
 from nousweb.lib import Conflict, Invalid, NotFound, choice_check, existing, text_check, visible_text_check
 
 Kind = MemoryReview.Kind

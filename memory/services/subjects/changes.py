@@ -1,4 +1,4 @@
-"""Merge subjects: every alias of the one becomes an alias of the other. Facts are not changed."""
+"""Merge subjects, split them, and undo changes of them. A merge moves aliases; facts are not changed."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

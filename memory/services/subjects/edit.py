@@ -10,8 +10,14 @@ from identity.services.audit import audit_record
 from memory.models import MAX_SPELLING_CHARACTERS, Subject, SubjectAlias, SubjectChange
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.memory_write import learning_lock
-from memory.services.subjects.proposals import subject_reviews_open
-from memory.services.subjects.registry import CHANGE, alias_draft, alias_find, subject_change_record, subjects_lock
+from memory.services.subjects.registry import (
+    CHANGE,
+    alias_draft,
+    alias_find,
+    subject_change_record,
+    subject_reviews_open,
+    subjects_lock,
+)
 from memory.subjects.spelling import is_users, key_of
 from nousweb.lib import Conflict, Invalid, choice_check, text_check, visible_text_check
 

@@ -4,24 +4,138 @@ It is used under the learning lock of the memory, so no spelling is entered twic
 same as a registered one becomes an alias of that subject; one that may mean the same opens a review.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.db import connection
 
 from identity.models import Agent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Subject, SubjectAlias, SubjectChange
+from memory.comparison.fact_snapshot import FactSnapshot, KnownSubject
+from memory.models import Fact, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.persona import change_check
 from memory.policy import SUBJECT_KIND_OF_CATEGORY
+from memory.search.index_tables import agent_unindexed
 from memory.services.memory_write import learning_lock
+from memory.services.reviews.open_review import reviews_open
 from memory.services.reviews.states import reviews_settle
 from memory.services.search_index.agent_languages import dictionary_of
-from memory.services.subjects.proposals import subject_reviews_open
-from memory.subjects.name_similarity import blocks_offered
+from memory.subjects.name_similarity import Likeness, blocks_offered, blocks_wanted, likeness
 from memory.subjects.spelling import is_users, key_of, meaning_of
 from nousweb.lib import Conflict, NotFound
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
+from nousweb.lib.transactions import sql_rows
+
+BY = Principal.of_system("subjects")
+MAX_COMPARED = 60
+"""Maximum number of aliases of one memory that share a block with a new one and are compared with it."""
+MAX_REVIEWS_PER_SUBJECT = 3
+"""Maximum number of reviews of one new subject, the most similar subjects first."""
+
+_COLUMNS = [field.attname for field in Subject._meta.concrete_fields]
+_SHARING = f"""
+SELECT alias.spelling, {", ".join(f"subject.{name}" for name in _COLUMNS)}
+FROM (
+    SELECT id, subject_id, spelling, created_at FROM (
+        SELECT id, agent_id, persona, subject_id, spelling, created_at FROM memory_subjectalias
+        WHERE {{agent}} = %(agent)s AND blocks && %(blocks)s::bigint[] OFFSET 0
+    ) AS sharing
+    WHERE agent_id = %(agent)s AND persona = %(persona)s AND subject_id <> %(subject)s
+    ORDER BY created_at, id LIMIT {MAX_COMPARED}
+) AS alias JOIN memory_subject AS subject ON subject.id = alias.subject_id AND subject.agent_id = %(agent)s
+ORDER BY alias.created_at, alias.id
+"""  # noqa: S608  (columns of a model)
+
+
+class SubjectAliasMatch(NamedTuple):
+    """A subject with one of its aliases."""
+
+    subject: Subject
+    spelling: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A subject that may be the same as another one: with its most similar alias, and why."""
+
+    subject: Subject
+    spelling: str
+    likeness: Likeness
+
+
+def subject_reviews_open(subject: Subject, spelling: str) -> None:
+    """Ask people whether a new subject is the same as stored ones that are like it."""
+    drafts = []
+    for candidate in similar_subjects(subject, spelling):
+        reason = (candidate.likeness.code, candidate.likeness.words, candidate.spelling, spelling)
+        drafts.append(_review_draft(candidate.subject, subject, candidate.likeness.score, [reason]))
+    reviews_open(drafts, by=BY)
+
+
+def similar_subjects(subject: Subject, spelling: str) -> list[Candidate]:
+    """The subjects of the same memory with an alias most like `spelling`, the most similar first. It uses an index, so
+    the cost does not grow with the number of subjects."""
+    asked: dict[str, Any] = {
+        "agent": subject.agent_id,
+        "persona": subject.persona,
+        "subject": subject.pk,
+        "blocks": list(blocks_wanted(subject.agent_id, subject.persona, spelling)),
+    }
+    rows = []
+    for alias_spelling, *values in sql_rows(_SHARING.format(agent=agent_unindexed()), asked):
+        similar = Subject.from_db(connection.alias, _COLUMNS, values)
+        similar.agent = subject.agent
+        rows.append(SubjectAliasMatch(similar, alias_spelling))
+    return _likeliest(subject, spelling, rows)[:MAX_REVIEWS_PER_SUBJECT]
+
+
+def _likeliest(subject: Subject, spelling: str, rows: Iterable[SubjectAliasMatch]) -> list[Candidate]:
+    best: dict[UUID, Candidate] = {}
+    for row in rows:
+        score = likeness(spelling, row.spelling)
+        if score is None or _kinds_differ(subject, row.subject):
+            continue
+        key = row.subject.pk
+        if key not in best or score.score > best[key].likeness.score:
+            best[key] = Candidate(row.subject, row.spelling, score)
+    return sorted(best.values(), key=lambda each: (-each.likeness.score, each.subject.created_at, each.spelling))
+
+
+def _kinds_differ(one: Subject, other: Subject) -> bool:
+    return Subject.Kind.OTHER not in (one.kind, other.kind) and one.kind != other.kind
+
+
+def open_subject_review(
+    *, older: Subject, newer: Subject, score: float, reasons: Iterable[tuple[str, str, str, str]]
+) -> MemoryReview | None:
+    """Open the review of whether two subjects are the same; None if it was opened before. Each of `reasons` has a code,
+    words, and a quote from the older and the newer subject."""
+    return next(iter(reviews_open([_review_draft(older, newer, score, reasons)], by=BY)), None)
+
+
+def _review_draft(
+    older: Subject, newer: Subject, score: float, reasons: Iterable[tuple[str, str, str, str]]
+) -> MemoryReview:
+    return MemoryReview(
+        agent=newer.agent,
+        persona=newer.persona,
+        kind=MemoryReview.Kind.SAME_SUBJECT,
+        about=subject_pair_review_key(older.pk, newer.pk),
+        subject=newer.name,
+        subjects=[older.pk, newer.pk],
+        score=round(score, 4),
+        reasons=[{"code": code, "words": words, "old": old, "new": new} for code, words, old, new in reasons],
+    )
+
+
+def subject_pair_review_key(one: UUID, other: UUID) -> str:
+    """The key (`MemoryReview.about`) of the review of two subjects, in either order."""
+    return "subjects:" + ":".join(sorted([str(one), str(other)]))
+
 
 Kind = Subject.Kind
 Origin = SubjectAlias.Origin
@@ -203,3 +317,51 @@ def quoted(names: Collection[str]) -> str:
     shown = [f"“{name}”" for name in list(names)[:5]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def pair_snapshots(old: Fact, new: Fact) -> tuple[FactSnapshot, FactSnapshot]:
+    """Snapshots of two facts of one agent."""
+    subjects = known_subjects_of(new.agent_id, [old, new])
+    return snapshot_of(old, subjects), snapshot_of(new, subjects)
+
+
+def snapshot_of(fact: Fact, subjects: Mapping[UUID, KnownSubject] = MappingProxyType({})) -> FactSnapshot:
+    """Build the snapshot of a fact, stored or not, for comparison and for a judge; `subjects` are by alias id."""
+    subject = subjects.get(fact.subject_alias_id) if fact.subject_alias_id else None
+    moment = fact.valid_from or fact.recorded_at
+    return FactSnapshot(
+        fact.content, fact.subject, fact.category, moment, subject, fact.attribute, fact.value, fact.valid_from,
+        fact.recorded_at,
+    )  # fmt: skip
+
+
+# Each table is read once, and not again for each row of another: the planner has no statistics of a memory that was
+# filled a moment ago, and would read all subjects once for each of them.
+_SPELLINGS = """
+WITH named AS MATERIALIZED (
+    SELECT alias.subject_id FROM memory_subjectalias AS alias
+    WHERE alias.agent_id = %(agent)s AND alias.id = ANY (%(keys)s::uuid[])
+), subject AS MATERIALIZED (
+    SELECT subject.id, subject.name FROM memory_subject AS subject
+    WHERE subject.agent_id = %(agent)s AND subject.id = ANY (ARRAY(SELECT subject_id FROM named))
+)
+SELECT alias.id, alias.subject_id, subject.name, alias.spelling
+FROM memory_subjectalias AS alias JOIN subject ON subject.id = alias.subject_id
+WHERE alias.agent_id = %(agent)s AND alias.subject_id = ANY (ARRAY(SELECT subject_id FROM named))
+ORDER BY alias.created_at, alias.id
+"""
+
+
+def known_subjects_of(agent_id: int, facts: Collection[Fact]) -> dict[UUID, KnownSubject]:
+    """The registered subjects of these facts with all of their aliases, by alias id. At most one statement."""
+    keys = {fact.subject_alias_id for fact in facts if fact.subject_alias_id}
+    if not keys:
+        return {}
+    spellings: dict[UUID, list[str]] = {}
+    rows = []
+    for pk, subject_id, name, spelling in rows_prepared(_SPELLINGS, {"agent": agent_id, "keys": [*keys]}):
+        spellings.setdefault(subject_id, []).append(spelling)
+        rows.append((pk, subject_id, name))
+    return {
+        pk: KnownSubject(subject_id, name, tuple(spellings[subject_id])) for pk, subject_id, name in rows if pk in keys
+    }
