@@ -11,7 +11,7 @@ from memory.models import ItemType, SearchItem
 from memory.transfer.export_tables import TABLES
 from memory.types import MEMORY_TYPES
 from nousweb.access.roles import ROLE_PERMISSIONS
-from nousweb.console.common.memory_types import TYPE_PAGES
+from nousweb.console.common import TYPE_PAGES
 
 
 def test_memory_types_are_known_by_each_layer():

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.template import Context, Template
 
-from nousweb.console.common.shortcut_keys import SHORTCUTS
+from nousweb.console.common import SHORTCUTS
 from tests.http import browser
 
 ROOT = Path(__file__).parent.parent.parent

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nousweb.console.common.charts import bars, lines, nice_top, stacked_bar
+from nousweb.console.common import bars, lines, nice_top, stacked_bar
 
 amounts = st.lists(st.integers(0, 10**9), min_size=1, max_size=90)
 

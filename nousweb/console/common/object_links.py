@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -55,12 +54,8 @@ def object_url(object_type: str, object_id: str, by: Principal) -> str | None:
     return f"{address}?persona=subconscious" if hidden else address
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLink:
-    """The object of a change: its present name and page; without an address if it is gone."""
-
-    label: str
-    url: str = ""
+ObjectLink = dict[str, str]
+"""The object of a change: its present name (label) and page (url); without an address if it is gone."""
 
 
 def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str]) -> dict[int, ObjectLink]:
@@ -81,7 +76,7 @@ def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str
     for change in changes:
         name = CHANGE_KINDS[change.kind].named_by
         keys = [(change.object_type, name, change.object_id, persona) for persona in (change.persona, "")]
-        links[change.pk] = next((found[key] for key in keys if key in found), ObjectLink(change.object_id))
+        links[change.pk] = next((found[key] for key in keys if key in found), {"label": change.object_id})
     return links
 
 
@@ -93,7 +88,7 @@ def _links(
     if model is None:
         return
     if isinstance(agent, model):
-        yield agent.slug, "", ObjectLink(str(agent), agent.get_absolute_url())
+        yield agent.slug, "", {"label": str(agent), "url": agent.get_absolute_url()}
         return
     fields = {field.name: field for field in model._meta.get_fields() if field.concrete}
     # Objects are loaded with the related rows of their names, and without long columns.
@@ -112,7 +107,7 @@ def _links(
         address: str = row.get_absolute_url()  # type: ignore[attr-defined]
         if persona == Persona.SUBCONSCIOUS:
             address += "?persona=subconscious"
-        yield str(getattr(row, name)), persona if name != "pk" else "", ObjectLink(str(row), address)
+        yield str(getattr(row, name)), persona if name != "pk" else "", {"label": str(row), "url": address}
 
 
 NOUNS = {"working": "working memory"}

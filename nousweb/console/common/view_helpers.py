@@ -1,7 +1,7 @@
 """Shared helpers of the console's views: the principal, parsing of addresses, and refusals on forms."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
@@ -24,6 +24,8 @@ from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 View = Callable[..., HttpResponseBase]
 READ, POST, FORM = require_safe, require_POST, require_http_methods(["GET", "HEAD", "POST"])
 """The methods of a page: one that is only read, one that only changes something, and one with a form."""
+Refusals = list[tuple[str, str]]
+"""What was refused, each with the reason."""
 MAX_SELECTED = 200
 """Rows of a list that one bulk action takes."""
 NAMED = 5
@@ -189,6 +191,36 @@ def uuid_of(value: object) -> uuid.UUID | None:
 def uuids_of(values: Sequence[str]) -> list[uuid.UUID]:
     """The values that are valid ids."""
     return [key for value in values if (key := uuid_of(value))]
+
+
+def attempt_each(
+    rows: Iterable[Any], change: Callable[[Any], Any], name: Callable[[Any], str] = str
+) -> tuple[list[Any], Refusals]:
+    """Make a change of each row: what the changes return, and the rows that were refused."""
+    done, refused = [], []
+    for row in rows:
+        try:
+            done.append(change(row))
+        except DomainError as error:
+            refused.append((name(row), error.detail))
+    return done, refused
+
+
+def tell_each(
+    request: HttpRequest,
+    said: Sequence[str],
+    refused: Refusals,
+    nothing: str = "Nothing was selected.",
+    *,
+    undoing: bool = False,
+) -> None:
+    """Report on changes of several rows; `nothing`: what to say where there were none."""
+    if refused:
+        messages.error(request, refusals_summary(refused, undoing=undoing))
+    for text in said:
+        messages.success(request, text)
+    if nothing and not said and not refused:
+        messages.warning(request, nothing)
 
 
 def refusals_summary(refused: Sequence[tuple[str, str]], *, undoing: bool = False) -> str:

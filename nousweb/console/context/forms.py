@@ -18,7 +18,7 @@ from context.models import ContextProfile, ContextRun, Expectation
 from identity.models import Persona
 from memory.models import ItemType
 from memory.selectors.filters import MomentInput
-from nousweb.console.common.memory_types import section_label
+from nousweb.console.common import section_label
 from nousweb.console.context.labels import VERDICTS
 from nousweb.console.context.presentation import SORTS
 from nousweb.lib import clock

@@ -7,7 +7,7 @@ from django.urls import NoReverseMatch, reverse
 
 from identity.policy.sections import Section
 from memory.models import ItemType
-from nousweb.console.common.memory_types import TYPE_PAGES
+from nousweb.console.common import TYPE_PAGES
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
 PAGES = {**{key: one.page for key, one in TYPE_PAGES.items()}, "censor": "agent_censor", "loop": "agent_loop"}

@@ -15,8 +15,7 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
-from nousweb.console.common.charts import stacked_bar
-from nousweb.console.common.view_helpers import uuid_of
+from nousweb.console.common import stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,

@@ -13,7 +13,7 @@ from django.db.models.functions import TruncDate
 from context.feedback.figure_snapshots import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common.charts import Bar, bars, lines, nice_top
+from nousweb.console.common import Bar, bars, lines, nice_top
 from nousweb.console.home.period import CHOICES, DAY, Period, Trend
 from nousweb.lib import clock
 

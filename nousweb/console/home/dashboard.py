@@ -148,11 +148,6 @@ class Dashboard:
         return sum(line.count for line in self.waiting)
 
     @property
-    def unwell(self) -> list[Health]:
-        """The parts with a problem, the worst first."""
-        return sorted((part for part in self.health if SEVERITY[part.kind]), key=lambda part: -SEVERITY[part.kind])
-
-    @property
     def kind(self) -> str:
         """The badge of the overall health; urgent items that wait for a person need a look too."""
         worst = max((SEVERITY[part.kind] for part in self.health), default=0)

@@ -13,9 +13,7 @@ from memory.persona import memory_of
 from memory.search import SearchRequest, search
 from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import uuid_of
+from nousweb.console.common import memory_url, object_url, uuid_of
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
 EACH_AGENT = 5

@@ -13,8 +13,7 @@ from context.models import FigureSnapshot
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
-from nousweb.console.common.charts import Bar, Segment, bars, nice_top, stacked_bar
-from nousweb.console.common.memory_types import TYPE_PAGES, State
+from nousweb.console.common import TYPE_PAGES, Bar, Segment, State, bars, nice_top, stacked_bar
 from nousweb.console.home.period import CHOICES, Period, Trend
 from nousweb.lib import clock
 
@@ -67,16 +66,8 @@ class GrowthSeries:
         return self.counted_type.label
 
 
-@dataclass(frozen=True, slots=True)
-class GrowthCounts:
-    """Numbers of each type by state, and added in each hour or day of a period and of the one before.
-
-    `at` is when a large memory was counted; None for now.
-    """
-
-    totals: dict[tuple[str, str], int]
-    added: dict[str, list[tuple[datetime, int]]]
-    at: datetime | None = None
+GrowthCounts = tuple[dict[tuple[str, str], int], dict[str, list[tuple[datetime, int]]]]
+"""Numbers of each type by state, and added in each hour or day of a period and of the one before."""
 
 
 def memory_growth(
@@ -86,8 +77,9 @@ def memory_growth(
     types = [one for one in COUNTED_TYPES if by.may(one.permission)]
     if not types:
         return [], None
-    counts = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
-    return [_growth(one, counts.totals, counts.added.get(one.key, []), period) for one in types], counts.at
+    totals, added = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
+    rows = [_growth(one, totals, added.get(one.key, []), period) for one in types]
+    return rows, snapshot.at if snapshot else None
 
 
 def growth_count(
@@ -108,17 +100,17 @@ def growth_count(
             totals[row["what"], row["state"]] = row["n"]
         else:
             added[row["what"]].append((row["at"], row["n"]))
-    return GrowthCounts(totals, added)
+    return totals, added
 
 
 def growth_refresh(agent: Agent | None, *, both: bool) -> None:
     """Store the counts of a large memory, or of all memories together, for each period that pages offer."""
     personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
     for days in CHOICES:
-        counts = growth_count(COUNTED_TYPES, personas, agent, Period(days, clock.now()))
+        totals, added = growth_count(COUNTED_TYPES, personas, agent, Period(days, clock.now()))
         value = {
-            "totals": [[what, state, number] for (what, state), number in counts.totals.items()],
-            "added": {what: [[at.isoformat(), number] for at, number in rows] for what, rows in counts.added.items()},
+            "totals": [[what, state, number] for (what, state), number in totals.items()],
+            "added": {what: [[at.isoformat(), number] for at, number in rows] for what, rows in added.items()},
         }
         snapshot_put(snapshot_name(days), agent.pk if agent else None, value, both=both)
 
@@ -133,7 +125,7 @@ def _read(snapshot: FigureSnapshot) -> GrowthCounts:
         what: [(datetime.fromisoformat(at), number) for at, number in rows]
         for what, rows in snapshot.value["added"].items()
     }
-    return GrowthCounts(totals, added, snapshot.at)
+    return totals, added
 
 
 def _by_state(found: QuerySet[Any], one: CountedType) -> QuerySet[Any]:

@@ -6,7 +6,7 @@ from django.shortcuts import redirect, render
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_leave
 from identity.services.versions import REVIEW
-from nousweb.console.common.view_helpers import POST, page
+from nousweb.console.common import POST, page
 from nousweb.console.home.dashboard import CHOICES, dashboard
 from nousweb.console.home.global_search import global_search
 from nousweb.lib.problem_documents import page_sending

@@ -6,7 +6,7 @@ from django import forms
 
 from identity.models import Agent, AgentKind
 from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
-from nousweb.console.common.shortcut_keys import SHORTCUTS
+from nousweb.console.common import SHORTCUTS
 
 
 class AgentSearchForm(forms.Form):

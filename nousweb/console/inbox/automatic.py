@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.contrib import messages
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -23,12 +22,10 @@ from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common.list_page import page_of
-from nousweb.console.common.view_helpers import MAX_SELECTED, POST, page, refusals_summary, uuids_of
+from nousweb.console.common import MAX_SELECTED, POST, attempt_each, page, page_of, tell_each, uuids_of
 from nousweb.console.inbox.filter import InboxRow, inbox_tabs
 from nousweb.console.inbox.items import review_title, reviews_of
 from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
-from nousweb.lib.errors import DomainError
 from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW_CHANGE = "memory.view_factchange"
@@ -190,27 +187,14 @@ def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpRespons
     """Ask about the selected undecided facts, and restore the selected replaced ones; each that refuses is named and
     stops none of the others."""
     reviews, changes = _selected(by, request.POST.getlist("selected")[:MAX_SELECTED])
-    asked, restored, refused = 0, 0, []
-    for review in reviews:
-        try:
-            review_ask(review=review, by=by)
-            asked += 1
-        except DomainError as error:
-            refused.append((str(review), error.detail))
-    for change in changes:
-        try:
-            supersession_undo(fact=change.fact, by=by)
-            restored += 1
-        except DomainError as error:
-            refused.append((f"“{change.fact}”", error.detail))
-    if refused:
-        messages.error(request, refusals_summary(refused, undoing=True))
-    if asked:
-        messages.success(request, f"{asked} review{' is' if asked == 1 else 's are'} pending now.")
+    asked, unasked = attempt_each(reviews, lambda review: review_ask(review=review, by=by))
+    restored, kept = attempt_each(
+        changes, lambda change: supersession_undo(fact=change.fact, by=by), lambda change: f"“{change.fact}”"
+    )
+    said = [f"{len(asked)} review{' is' if len(asked) == 1 else 's are'} pending now."] if asked else []
     if restored:
-        messages.success(request, f"{restored} older fact{' was' if restored == 1 else 's were'} restored.")
-    if not (asked or restored or refused):
-        messages.warning(request, "Nothing was selected.")
+        said.append(f"{len(restored)} older fact{' was' if len(restored) == 1 else 's were'} restored.")
+    tell_each(request, said, unasked + kept, undoing=True)
     query = DecisionFilter.of(request.GET).query()
     return redirect(reverse("automatic_decisions") + (f"?{query}" if query else ""))
 

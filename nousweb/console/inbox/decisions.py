@@ -1,8 +1,8 @@
 """Decisions about items of the inbox, several at once, and their undo: one adapter for each type of item."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -32,7 +32,7 @@ from memory.models import MemoryReview
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
-from nousweb.console.common.view_helpers import MAX_SELECTED, moment_of, uuids_of
+from nousweb.console.common import MAX_SELECTED, Refusals, attempt_each, moment_of, uuids_of
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_name, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW
@@ -40,8 +40,6 @@ from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, DomainError, NotFound
 
 ANOTHER_MUST_APPROVE = "Four eyes: another person must approve."
-Refusals = list[tuple[str, str]]
-"""What was refused, each with the reason."""
 
 
 def proposal_decide(
@@ -141,14 +139,12 @@ def _reviews_resolve(request: HttpRequest, keys: list[UUID], by: Principal, batc
     """Resolve several reviews with the form's answer."""
     seen = dict(value.partition(":")[::2] for value in request.POST.getlist("seen"))
     answer = request.POST.get("answer", "")
-    done, refused = 0, []
-    for review in visible_reviews(by).filter(pk__in=keys).select_related("agent", "new"):
-        try:
-            review_resolve(review=review, resolution=answer, by=by, batch=batch, seen=seen.get(str(review.pk), ""))
-            done += 1
-        except DomainError as error:
-            refused.append((str(review), error.detail))
-    return done, refused
+    rows = visible_reviews(by).filter(pk__in=keys).select_related("agent", "new")
+    done, refused = attempt_each(
+        rows,
+        lambda row: review_resolve(review=row, resolution=answer, by=by, batch=batch, seen=seen.get(str(row.pk), "")),
+    )
+    return len(done), refused
 
 
 DECIDE_MANY: dict[str, Callable[[HttpRequest, list[UUID], Principal, UUID], tuple[int, Refusals]]] = {
@@ -176,22 +172,19 @@ def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:
 
 def batch_undo(batch: UUID, by: Principal) -> tuple[list[str], Refusals]:
     """Undo the decisions of one bulk action, the latest first: what to say of it, and the refusals."""
-    undone, proposed = {PROPOSAL: 0, REVIEW: 0}, 0
-    refused: Refusals = []
     reviews = visible_reviews(by).filter(batch=batch, status=MemoryReview.Status.RESOLVED).order_by("-resolved_at")
-    rows: list[ChangeProposal | MemoryReview] = [*proposals_batch(batch, by), *reviews]
-    for row in rows:
-        try:
-            if isinstance(row, MemoryReview):
-                review_undo(review=row, by=by, resolved_at=row.resolved_at)
-                undone[REVIEW] += 1
-            elif proposal_undo(proposal=row, by=by, decided_at=row.decided_at).pk == row.pk:
-                undone[PROPOSAL] += 1
-            else:
-                proposed += 1
-        except DomainError as error:
-            title = str(row) if isinstance(row, MemoryReview) else proposal_name(row.section, row.agent.name)
-            refused.append((title, error.detail))
+
+    def undo(row: ChangeProposal | MemoryReview) -> str:
+        if isinstance(row, MemoryReview):
+            review_undo(review=row, by=by, resolved_at=row.resolved_at)
+            return REVIEW
+        return PROPOSAL if proposal_undo(proposal=row, by=by, decided_at=row.decided_at).pk == row.pk else "proposed"
+
+    def name(row: ChangeProposal | MemoryReview) -> str:
+        return str(row) if isinstance(row, MemoryReview) else proposal_name(row.section, row.agent.name)
+
+    done, refused = attempt_each([*proposals_batch(batch, by), *reviews], undo, name)
+    undone = Counter(done)
     said = [
         f"{number} {noun}{'s were' if number > 1 else ' was'} undone. "
         f"The {what}{'s are' if number > 1 else ' is'} pending again."
@@ -201,7 +194,7 @@ def batch_undo(batch: UUID, by: Principal) -> tuple[list[str], Refusals]:
         )
         if number
     ]
-    if proposed:
+    if proposed := undone["proposed"]:
         said.append(f"Previous texts proposed for restoration: {proposed}. {ANOTHER_MUST_APPROVE}")
     return said, refused
 
@@ -249,18 +242,11 @@ def decisions_lately(by: Principal) -> list[datetime]:
     return [moment for (moment,) in both[:MOMENTS_READ]]
 
 
-@dataclass(frozen=True, slots=True)
-class LatestDecision:
-    """A decision, or those of one bulk action; `url` undoes it, "" where it cannot be undone.
+LatestDecision = dict[str, Any]
+"""A decision, or those of one bulk action (word, what, at, many); `url` undoes it, "" where it cannot be undone.
 
-    `at` names the decision: an undo of another one, made since, is refused.
-    """
-
-    word: str
-    what: str
-    at: datetime
-    url: str = ""
-    many: bool = False
+`at` names the decision: an undo of another one, made since, is refused.
+"""
 
 
 def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
@@ -272,10 +258,10 @@ def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[s
     if not named and "undone" not in request.GET:
         return None
     decided = dict([*_proposals(by, part), *_reviews(by, part)])
-    latest = sorted(decided, key=lambda key: decided[key].at, reverse=True)[:OFFERED]
+    latest = sorted(decided, key=lambda key: decided[key]["at"], reverse=True)[:OFFERED]
     first = next((decided[key] for key in latest if str(key) == named), None) or _closed(named, by)
     rest = [decided[key] for key in latest if str(key) != named]
-    return (asdict(first) if first else {}) | {"rest": rest} if first or rest else None
+    return (first or {}) | {"rest": rest} if first or rest else None
 
 
 def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:
@@ -317,7 +303,7 @@ def _decided(
     url = part.address(page) if by.may(DECIDE_RIGHTS[item_type]) else ""
     many = row["number"] > 1
     what = f"{row['number']} {PLURALS[item_type]}" if many else what.rstrip(".… ")
-    return row["key"], LatestDecision(word, what, row["at"], url, many)
+    return row["key"], {"word": word, "what": what, "at": row["at"], "url": url, "many": many}
 
 
 def _closed(named: str, by: Principal) -> LatestDecision | None:
@@ -328,4 +314,5 @@ def _closed(named: str, by: Principal) -> LatestDecision | None:
     row = closed.select_related("agent").first()
     if row is None or row.decided_at is None:
         return None
-    return LatestDecision(row.get_status_display(), proposal_name(row.section, row.agent.name), row.decided_at)
+    what = proposal_name(row.section, row.agent.name)
+    return {"word": row.get_status_display(), "what": what, "at": row.decided_at}

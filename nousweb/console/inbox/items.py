@@ -12,7 +12,7 @@ from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import row_state
-from nousweb.console.common.list_page import ListExport
+from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry

@@ -32,7 +32,7 @@ from identity.services.inbox_items import (
 )
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
-from nousweb.console.common.view_helpers import POST, page, principal_of
+from nousweb.console.common import POST, page, principal_of
 from nousweb.console.inbox.decisions import item_undo
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.query import PROPOSAL

@@ -10,7 +10,7 @@ from identity.models import AuditEvent, ChangeProposal
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from identity.services.versions import StaleBase, is_self_approval
-from nousweb.console.common.view_helpers import FORM, POST, layout_of, page, uuids_of
+from nousweb.console.common import FORM, POST, layout_of, page, uuids_of
 from nousweb.console.inbox.decisions import proposal_decide, undo_offer, version_of
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.people import item_panel

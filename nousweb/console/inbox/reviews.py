@@ -15,7 +15,7 @@ from memory.services.reviews.attribute_resolution import attribute_facts, attrib
 from memory.services.reviews.blind_samples import as_if_undecided
 from memory.services.reviews.quarantine_resolution import quarantined_memories, quarantined_text, review_state
 from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
-from nousweb.console.common.view_helpers import FORM, page
+from nousweb.console.common import FORM, page
 from nousweb.console.inbox.decisions import undo_offer
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.items import KIND_BADGES, review_title

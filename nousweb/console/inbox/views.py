@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID, uuid4
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -19,8 +18,18 @@ from identity.services.inbox_items import notifications_read, person_of, reviewe
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
-from nousweb.console.common.list_page import export_format, key_rows, list_export, request_page
-from nousweb.console.common.view_helpers import MAX_SELECTED, POST, act, page, refusals_summary, uuids_of
+from nousweb.console.common import (
+    MAX_SELECTED,
+    POST,
+    act,
+    export_format,
+    key_rows,
+    list_export,
+    page,
+    request_page,
+    tell_each,
+    uuids_of,
+)
 from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decisions_lately, minutes_left, undo_offer
 from nousweb.console.inbox.filter import InboxFilter, InboxForm, inbox_tabs
 from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, review_title, reviews_of
@@ -106,9 +115,7 @@ def inbox_bulk(request: HttpRequest, by: Principal) -> HttpResponse:
     keys = [key for item_type, key in _selected(values, decided) if item_type == decided]
     batch = uuid4()
     done, refused = DECIDE_MANY[decided](request, keys, by, batch)
-    _tell(request, [], refused)
-    if not done and not refused:
-        messages.warning(request, "Nothing was selected.")
+    tell_each(request, [], refused, "" if done else "Nothing was selected.")
     if part.alike and not part.search(by).count():
         # The group is decided: what it was a part of goes on.
         part = replace(part, view="all", alike="")
@@ -131,9 +138,7 @@ def _people_change(request: HttpRequest, change: str, part: InboxFilter, by: Pri
                 raise
             refused.append((f"{item_type}:{key}", error.detail))
     word = "Snoozed" if change == "snooze" else "Assigned"
-    _tell(request, [f"{word} {done} item{'' if done == 1 else 's'}."] if done else [], refused)
-    if not done and not refused:
-        messages.warning(request, "Nothing was selected.")
+    tell_each(request, [f"{word} {done} item{'' if done == 1 else 's'}."] if done else [], refused)
     return redirect(part.url())
 
 
@@ -152,17 +157,8 @@ def inbox_undo(request: HttpRequest, by: Principal, batch: UUID) -> HttpResponse
     if not any(by.may(right) for right in DECIDE_RIGHTS.values()):
         by.require(DECIDE_RIGHTS[PROPOSAL])
     said, refused = batch_undo(batch, by)
-    _tell(request, said, refused, undoing=True)
-    if not said and not refused:
-        messages.warning(request, "These decisions have already been undone.")
+    tell_each(request, said, refused, "These decisions have already been undone.", undoing=True)
     return redirect(InboxFilter.of(request.GET).url(undone="1"))
-
-
-def _tell(request: HttpRequest, said: Iterable[str], refused: list[tuple[str, str]], *, undoing: bool = False) -> None:
-    if refused:
-        messages.error(request, refusals_summary(refused, undoing=undoing))
-    for text in said:
-        messages.success(request, text)
 
 
 def _cursor_of(entry: InboxEntry) -> str:

@@ -16,7 +16,7 @@ from memory.policy import (
     PROFILE_CATEGORIES,
 )
 from memory.selectors.filters import MomentInput
-from nousweb.console.common.shortcut_keys import SHORTCUTS
+from nousweb.console.common import SHORTCUTS
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, MAX_QUERY_CHARACTERS
 
 

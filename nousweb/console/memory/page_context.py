@@ -16,17 +16,20 @@ from identity.principal import Principal
 from memory.models import Episode, IndexStatus, Procedure, SearchItem
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import MemoryFilter
-from nousweb.console.common.list_page import (
+from nousweb.console.common import (
+    READ,
+    TYPE_PAGES,
     ListExport,
     ListPage,
+    View,
+    agent_page,
     export_format,
+    form_page,
     keyset_rows,
     list_export,
     model_columns,
     query_without,
 )
-from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.view_helpers import READ, View, agent_page, form_page
 
 Row = TypeVar("Row", bound=Model)
 

@@ -20,7 +20,7 @@ from identity.principal import Principal
 from identity.services.second_factors import second_factor_verify
 from nousweb.access.log_in import BACKEND
 from nousweb.access.second_factor_step import CODE, PENDING, is_fresh, login_held, login_hold, proof_set
-from nousweb.console.common.view_helpers import form_refuse, principal_of
+from nousweb.console.common import form_refuse, principal_of
 from nousweb.console.people.forms import CodeForm
 from nousweb.lib.errors import Invalid, TooMany
 

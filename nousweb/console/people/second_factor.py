@@ -22,7 +22,7 @@ from identity.services.second_factors import (
     second_factor_secret,
 )
 from nousweb.access.second_factor_step import CODE, proof_set
-from nousweb.console.common.view_helpers import POST, act, page, principal_of, refused_on
+from nousweb.console.common import POST, act, page, principal_of, refused_on
 from nousweb.console.people.forms import CodeForm, RequirementsForm
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 

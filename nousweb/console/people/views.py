@@ -1,5 +1,6 @@
 """People: their access, roles and sessions; invitations; and one's own account."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -37,8 +38,20 @@ from identity.services.second_factors import recovery_codes_left, second_factor_
 from nousweb.access.log_in import BACKEND, people_with_access, sign_in_note
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
-from nousweb.console.common.list_page import ListExport, export_format, keyset_rows, list_export, page_of
-from nousweb.console.common.view_helpers import FORM, POST, act, form_page, page, principal_of, refused_on
+from nousweb.console.common import (
+    FORM,
+    POST,
+    ListExport,
+    act,
+    export_format,
+    form_page,
+    keyset_rows,
+    list_export,
+    page,
+    page_of,
+    principal_of,
+    refused_on,
+)
 from nousweb.console.people.forms import (
     AcceptForm,
     AgentsForm,
@@ -144,21 +157,25 @@ def _agents_form(who: User) -> AgentsForm:
 def person_change(request: HttpRequest, by: Principal, pk: int, change: str) -> HttpResponse:
     """Keep a person out, let them in again, end their sessions, or let them look at the database."""
     who = get_object_or_404(User, pk=pk)
-    return act(request, lambda: _changed(who, change, by), reverse("person", args=[pk]))
-
-
-def _changed(who: User, change: str, by: Principal) -> str:
-    if change == "deactivate":
-        person_active_set(person=who, active=False, by=by)
-        return f"{who.username} was deactivated and signed out everywhere."
-    if change == "reactivate":
-        person_active_set(person=who, active=True, by=by)
-        return f"{who.username} was reactivated."
-    if change in ("staff_give", "staff_take"):
-        person_staff_set(person=who, staff=change == "staff_give", by=by)
-        return f"{who.username} {'may' if change == 'staff_give' else 'must not'} look at the database."
-    ended = sessions_end(person=who, by=by)
-    return f"{ended} session{'s' if ended != 1 else ''} of {who.username} ended."
+    name = who.username
+    changes: dict[str, tuple[Callable[[], object], str]] = {
+        "deactivate": (
+            lambda: person_active_set(person=who, active=False, by=by),
+            f"{name} was deactivated and signed out everywhere.",
+        ),
+        "reactivate": (lambda: person_active_set(person=who, active=True, by=by), f"{name} was reactivated."),
+        "staff_give": (
+            lambda: person_staff_set(person=who, staff=True, by=by),
+            f"{name} may look at the database.",
+        ),
+        "staff_take": (
+            lambda: person_staff_set(person=who, staff=False, by=by),
+            f"{name} must not look at the database.",
+        ),
+        "sign_out": (lambda: f"Sessions of {name} ended: {sessions_end(person=who, by=by)}.", ""),
+    }
+    service, done = changes[change]
+    return act(request, service, reverse("person", args=[pk]), done)
 
 
 @sensitive_post_parameters()

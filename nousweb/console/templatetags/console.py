@@ -20,10 +20,8 @@ from django.utils.safestring import SafeString, mark_safe
 
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
-from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.memory_types import section_label
+from nousweb.console.common import SHORTCUTS, Column, Title, section_label
 from nousweb.console.common.navigation import CONTEXT_TABS
-from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from nousweb.console.common.charts import Bar
+from nousweb.console.common import Bar
 from nousweb.console.templatetags.console import ago, count, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -40,7 +40,7 @@ def entry(label: str, value: Any) -> SafeString:
         said = format_html('{} <span class="faint">({})</span>', dt(value), ago(value))
     elif value in (None, ""):
         said = format_html('<span class="faint">{}</span>', "–")
-    return format_html("<dt>{}</dt><dd>{}</dd>", label, said)
+    return format_html("<dt>{}</dt> <dd>{}</dd>", label, said)
 
 
 @register.simple_tag
@@ -66,6 +66,23 @@ def post(label: str, page: Any = "", *address: Any, query: str = "", **look: Any
 def link(label: str, page: Any, *address: Any, query: str = "", **look: Any) -> dict[str, Any]:
     """A link that looks like a button: its label, its page, its shortcut (`key`) and class (`look`)."""
     return {"label": label, "url": _url(page, address, query), **look}
+
+
+@register.simple_tag
+def goto(
+    label: Any, page: Any, *address: Any, query: str = "", look: str = "", title: Any = "", row: bool = False
+) -> SafeString:
+    """A link to a page; `look`: its classes; `row`: the one that the key for the row opens."""
+    given = (("class", look), ("title", shown_plain(title)))
+    attributes = format_html_join("", ' {}="{}"', ((name, value) for name, value in given if value))
+    opens = SafeString(" data-open" if row else "")
+    return format_html('<a href="{}"{}{}>{}</a>', _url(page, address, query), attributes, opens, shown(label))
+
+
+@register.simple_tag
+def crumb(label: Any, page: Any, *address: Any, query: str = "") -> SafeString:
+    """An item of a list of links: its label and its page."""
+    return format_html("<li>{}</li>", goto(label, page, *address, query=query))
 
 
 def _url(page: Any, address: tuple[Any, ...], query: str) -> str:

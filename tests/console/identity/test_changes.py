@@ -13,7 +13,7 @@ from memory.services.censors import censor_create
 from memory.services.episodes import episode_open
 from memory.services.erasure import fact_erase
 from memory.services.facts import fact_learn
-from nousweb.console.common.object_links import change_details
+from nousweb.console.common import change_details
 from tests.factories import make_principal
 from tests.http import signed_in
 

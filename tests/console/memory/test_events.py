@@ -11,7 +11,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Event, LoopSummary
 from memory.services.events import events_record
-from nousweb.console.common.list_page import query_without
+from nousweb.console.common import query_without
 from tests.factories import make_copies
 from tests.http import browser
 

@@ -36,8 +36,7 @@ from memory.policy.autonomy import (
 )
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
-from nousweb.console.common.memory_types import PROMPT_SECTIONS
-from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, form_page
+from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -253,26 +252,14 @@ class AgentSettingsForm(forms.Form):
                     widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
                 )
         self.fields = {**made, **self.fields}
-
-    @property
-    def budget_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("budget_")]
-
-    @property
-    def category_fields(self) -> list[forms.BoundField]:
-        return [self[f"contested_of_{category}"] for category in self.categories]
-
-    @property
-    def attention_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith(("attention_", "autonomy_"))]
-
-    @property
-    def stm_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("stm_") and "." not in name]
-
-    @property
-    def factor_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name.startswith("stm_") and "." in name]
+        # The fields by the part of the page that shows them.
+        self.groups = {
+            "budgets": [self[name] for name in self.fields if name.startswith("budget_")],
+            "categories": [self[f"contested_of_{category}"] for category in self.categories],
+            "attention": [self[name] for name in self.fields if name.startswith(("attention_", "autonomy_"))],
+            "stm": [self[name] for name in self.fields if name.startswith("stm_") and "." not in name],
+            "factors": [self[name] for name in self.fields if name.startswith("stm_") and "." in name],
+        }
 
     def clean(self) -> dict[str, Any]:
         """Read the policy of contested facts."""

@@ -31,8 +31,7 @@ from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.services.change_feed import kinds_of
 from memory.selectors.filters import MomentInput
-from nousweb.console.common.object_links import kind_title, object_url
-from nousweb.console.common.view_helpers import agent_page, layout_of, refused_on, uuid_of
+from nousweb.console.common import agent_page, kind_title, layout_of, object_url, refused_on, uuid_of
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
 from nousweb.lib import clock

@@ -36,16 +36,19 @@ from identity.selectors.filters import DateInput, ListFilter
 from identity.services.personal_settings import demo_tour_look
 from memory.selectors.memory_expansion import Relation
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.list_page import (
+from nousweb.console.common import (
+    POST,
     ListExport,
     ListPage,
+    act,
+    agent_page,
     export_format,
     keyset_rows,
     list_export,
+    page,
     query_without,
     request_page,
 )
-from nousweb.console.common.view_helpers import POST, act, agent_page, page
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links
 from nousweb.lib import clock

@@ -39,9 +39,20 @@ from memory.models import EVERYTHING, ItemType
 from memory.persona import VIEWS, persona_memory
 from memory.search import SearchRequest, search
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.list_page import ListExport, ListPage, export_format, key_rows, list_export
-from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_refuse, page, uuid_of
+from nousweb.console.common import (
+    FORM,
+    POST,
+    ListExport,
+    ListPage,
+    agent_page,
+    export_format,
+    form_refuse,
+    key_rows,
+    list_export,
+    object_url,
+    page,
+    uuid_of,
+)
 from nousweb.console.context.forms import ExpectationForm, InspectorForm, expectation_values, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS

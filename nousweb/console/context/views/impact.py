@@ -33,7 +33,7 @@ from memory.persona import persona_memory
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import visible_reviews
 from memory.services.reviews.resolve import BULK_RESOLUTIONS
-from nousweb.console.common.view_helpers import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
+from nousweb.console.common import FORM, MAX_SELECTED, agent_page, layout_of, page, uuid_of
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts

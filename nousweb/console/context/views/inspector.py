@@ -1,6 +1,7 @@
 """The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins and
 the memories that a prompt shows."""
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -29,7 +30,7 @@ from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_refuse, principal_of, uuid_of
+from nousweb.console.common import FORM, POST, agent_page, form_refuse, principal_of, uuid_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
@@ -235,20 +236,24 @@ def _act(
 ) -> str:
     """Run the action of the form's button; returns a message. Services check the permissions."""
     by = principal_of(request)
+    typed: dict[str, Any] = {name: request.POST.get(name, "") for name in ("reason", "category")}
+    item: dict[str, Any] = {"agent": agent, "item_type": item_type, "item_id": item_id, "by": by}
+    actions: dict[str, tuple[Callable[[], object], str]] = {
+        "pin": (lambda: context_pin(**item, persona=persona), "Pinned. It comes first in its section from now on."),
+        "unpin": (lambda: context_unpin(**item), "The pin was removed."),
+    }
+    if fact is not None:
+        actions["wrong"] = (
+            lambda: fact_invalidate(fact=fact, by=by, reason=typed["reason"]),
+            "Marked as wrong. Prompts no longer include it. You can restore it on its own page.",
+        )
+        actions["category"] = lambda: fact_edit(fact=fact, by=by, **typed), "The category was changed."
     action = request.POST.get("action", "")
-    if action == "pin":
-        context_pin(agent=agent, item_type=item_type, item_id=item_id, by=by, persona=persona)
-        return "Pinned. It comes first in its section from now on."
-    if action == "unpin":
-        context_unpin(agent=agent, item_type=item_type, item_id=item_id, by=by)
-        return "The pin was removed."
-    if fact is not None and action == "wrong":
-        fact_invalidate(fact=fact, by=by, reason=request.POST.get("reason", ""))
-        return "Marked as wrong. Prompts no longer include it. You can restore it on its own page."
-    if fact is not None and action == "category":
-        fact_edit(fact=fact, by=by, category=request.POST.get("category", ""), reason=request.POST.get("reason", ""))
-        return "The category was changed."
-    raise Invalid("Unknown action.", field="action")
+    if action not in actions:
+        raise Invalid("Unknown action.", field="action")
+    change, done = actions[action]
+    change()
+    return done
 
 
 @agent_page(ASSEMBLE)

@@ -17,7 +17,7 @@ from context.services.playground import TALK, PlaygroundTurn, playground_model, 
 from identity.models import Agent
 from identity.principal import Principal
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.view_helpers import FORM, agent_page, form_refuse
+from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write
 from nousweb.console.context.presentation import PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS

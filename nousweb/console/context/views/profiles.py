@@ -21,7 +21,7 @@ from context.services.profiles import (
 )
 from identity.models import Agent
 from identity.principal import Principal
-from nousweb.console.common.view_helpers import FORM, POST, agent_page, form_page, form_refuse, page
+from nousweb.console.common import FORM, POST, agent_page, form_page, form_refuse, page
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound

@@ -21,8 +21,7 @@ from identity.services.agents import (
     seed_digest,
     seed_plan,
 )
-from nousweb.console.common.list_page import ListPage, page_of
-from nousweb.console.common.view_helpers import FORM, agent_page, form_page, page
+from nousweb.console.common import FORM, ListPage, agent_page, form_page, page, page_of
 from nousweb.console.identity.forms import AgentForm, AgentSearchForm, NewAgentForm, ReasonForm
 from nousweb.lib.errors import Conflict
 from nousweb.lib.textdiff import diff_texts

@@ -13,9 +13,16 @@ from identity.policy.changes import audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors.filters import AuditFilter
-from nousweb.console.common.list_page import PAGE_SIZE, ListExport, ListPage, export_format, keyset_rows, list_export
-from nousweb.console.common.object_links import object_url
-from nousweb.console.common.view_helpers import page
+from nousweb.console.common import (
+    PAGE_SIZE,
+    ListExport,
+    ListPage,
+    export_format,
+    keyset_rows,
+    list_export,
+    object_url,
+    page,
+)
 from nousweb.lib.keyset_page import KeysetPage
 from nousweb.lib.textdiff import diff_texts
 

@@ -10,9 +10,16 @@ from django.urls import reverse
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.change_feed import changes_latest, kinds_of, stream_publish, streams_of
-from nousweb.console.common.list_page import PAGE_SIZE, ListPage, query_without
-from nousweb.console.common.object_links import change_details, change_links, kind_choices, kind_title
-from nousweb.console.common.view_helpers import agent_page
+from nousweb.console.common import (
+    PAGE_SIZE,
+    ListPage,
+    agent_page,
+    change_details,
+    change_links,
+    kind_choices,
+    kind_title,
+    query_without,
+)
 from nousweb.lib.keyset_page import KeysetPage
 
 MAX_DIGITS = 18

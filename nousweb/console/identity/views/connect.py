@@ -10,7 +10,7 @@ from context.models import ContextRun
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.services.tokens import token_create
-from nousweb.console.common.view_helpers import FORM, agent_page, refused_on
+from nousweb.console.common import FORM, agent_page, refused_on
 from nousweb.console.identity.token_forms import TokenForm
 from nousweb.lib.installation import CLIENT_ARCHIVE
 

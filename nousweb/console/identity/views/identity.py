@@ -26,9 +26,7 @@ from identity.selectors import (
 from identity.services.guardrails import guardrail_decide, section_text_check
 from identity.services.proposals import ChangeResult, identity_propose, identity_rollback
 from identity.services.versions import REVIEW, StaleBase, version_current
-from nousweb.console.common.charts import stacked_bar
-from nousweb.console.common.list_page import page_of, query_without
-from nousweb.console.common.view_helpers import (
+from nousweb.console.common import (
     FORM,
     POST,
     agent_page,
@@ -36,8 +34,11 @@ from nousweb.console.common.view_helpers import (
     form_refuse,
     layout_of,
     page,
+    page_of,
     principal_of,
+    query_without,
     section_named,
+    stacked_bar,
 )
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
 from nousweb.lib.errors import Invalid, existing

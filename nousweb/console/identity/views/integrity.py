@@ -22,15 +22,17 @@ from identity.services.seals.export import (
 )
 from identity.services.seals.sealer import HASHED
 from identity.services.seals.verification import verification_request
-from nousweb.console.common.list_page import (
+from nousweb.console.common import (
     PAGE_SIZE,
+    POST,
     ExportRows,
     ListExport,
+    act,
     export_format,
     list_export,
+    page,
     query_without,
 )
-from nousweb.console.common.view_helpers import POST, act, page
 from nousweb.lib.keyset_page import keyset_page
 
 NAMES = (*HASHED, "hash")

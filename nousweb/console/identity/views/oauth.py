@@ -19,7 +19,7 @@ from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
-from nousweb.console.common.view_helpers import FORM, page, refused_on
+from nousweb.console.common import FORM, page, refused_on
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.redirect_uris import redirect_place
 

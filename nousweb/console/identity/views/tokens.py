@@ -7,7 +7,7 @@ from django.urls import reverse
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.services.tokens import token_create, token_revoke, token_rotate
-from nousweb.console.common.view_helpers import FORM, act, agent_page, refused_on
+from nousweb.console.common import FORM, act, agent_page, refused_on
 from nousweb.console.identity.token_forms import RotationForm, TokenForm
 from nousweb.lib.errors import DomainError
 

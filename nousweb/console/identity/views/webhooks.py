@@ -23,9 +23,18 @@ from identity.services.webhooks import (
     webhook_update,
     webhooks_of,
 )
-from nousweb.console.common.list_page import ListExport, export_format, keyset_rows, list_export, model_columns
-from nousweb.console.common.object_links import kind_choices
-from nousweb.console.common.view_helpers import FORM, agent_page, refused_on, uuid_of
+from nousweb.console.common import (
+    FORM,
+    ListExport,
+    agent_page,
+    export_format,
+    keyset_rows,
+    kind_choices,
+    list_export,
+    model_columns,
+    refused_on,
+    uuid_of,
+)
 from nousweb.console.identity.token_forms import SCOPE_MEANING
 
 DELIVERIES_A_PAGE = 50

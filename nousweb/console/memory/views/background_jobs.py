@@ -22,8 +22,7 @@ from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
 from memory.services.quarantine.screening import screening_due, screening_request
-from nousweb.console.common.list_page import page_of, query_without
-from nousweb.console.common.view_helpers import POST, act, page
+from nousweb.console.common import POST, act, page, page_of, query_without
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.queue import PAUSED, schedule_pause, schedule_resume, schedule_run

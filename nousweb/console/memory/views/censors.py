@@ -14,8 +14,7 @@ from memory.censoring.censor_matching import default_threshold, highlight_matche
 from memory.models import Censor, CensorQuerySet
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
-from nousweb.console.common.list_page import Action, Column, Title
-from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, form_page, form_refuse
+from nousweb.console.common import FORM, POST, Action, Column, Title, act, agent_page, form_page, form_refuse
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,

@@ -7,8 +7,7 @@ from django.utils.text import Truncator
 from memory.models import Decision
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
-from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.view_helpers import FORM, form_page
+from nousweb.console.common import FORM, Column, Title, form_page
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.page_context import MemoryList, PersonaScope, memory_context, memory_list, memory_page
 

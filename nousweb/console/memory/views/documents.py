@@ -10,8 +10,7 @@ from django.shortcuts import redirect, render
 from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
-from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.view_helpers import POST
+from nousweb.console.common import POST, Column, Title
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,

@@ -6,8 +6,7 @@ from django.shortcuts import render
 from memory.models import Episode
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
-from nousweb.console.common.list_page import query_without, request_page
-from nousweb.console.common.view_helpers import FORM
+from nousweb.console.common import FORM, query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
 from nousweb.console.memory.page_context import (
     MemoryList,

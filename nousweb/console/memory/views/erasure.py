@@ -30,8 +30,7 @@ from memory.services.erasure import (
     project_erase,
     subject_erase,
 )
-from nousweb.console.common.memory_types import TYPE_PAGES
-from nousweb.console.common.view_helpers import FORM, agent_page, refused_on
+from nousweb.console.common import FORM, TYPE_PAGES, agent_page, refused_on
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.lib.errors import NotFound
 

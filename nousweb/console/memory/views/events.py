@@ -13,7 +13,7 @@ from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
 from memory.persona import PersonaMemory
 from memory.selectors.filters import EventFilter
-from nousweb.console.common.list_page import ListExport, model_columns, query_without, request_page
+from nousweb.console.common import ListExport, model_columns, query_without, request_page
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,

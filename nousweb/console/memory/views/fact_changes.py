@@ -22,8 +22,7 @@ from memory.services.facts import (
 )
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common.list_page import query_without
-from nousweb.console.common.view_helpers import FORM, POST, act, form_page
+from nousweb.console.common import FORM, POST, act, form_page, query_without
 from nousweb.console.memory.forms import FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,

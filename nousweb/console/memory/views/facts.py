@@ -16,9 +16,7 @@ from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
 from memory.services.facts import fact_learn
-from nousweb.console.common.charts import SpanBar, span_bars
-from nousweb.console.common.list_page import Action, Column, Title
-from nousweb.console.common.view_helpers import FORM, agent_page, form_page
+from nousweb.console.common import FORM, Action, Column, SpanBar, Title, agent_page, form_page, span_bars
 from nousweb.console.memory.forms import FactForm
 from nousweb.console.memory.page_context import (
     MemoryList,

@@ -31,9 +31,7 @@ from memory.transfer.file_runs import (
     run_stop,
 )
 from memory.transfer.readers import FORMATS
-from nousweb.console.common.list_page import request_page
-from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.view_helpers import FORM, POST, act, agent_page, refused_on
+from nousweb.console.common import FORM, POST, act, agent_page, memory_url, refused_on, request_page
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 LATEST_MEMORIES = 8

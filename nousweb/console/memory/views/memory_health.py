@@ -15,8 +15,7 @@ from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
-from nousweb.console.common.list_page import BoundedPaginator, query_without, request_page
-from nousweb.console.common.memory_types import TYPE_PAGES, memory_url
+from nousweb.console.common import TYPE_PAGES, BoundedPaginator, memory_url, query_without, request_page
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -11,10 +10,10 @@ from django.urls import reverse
 from context.feedback.health_findings import FINDINGS
 from context.models import VIEW_RUN
 from memory.models import Fact
-from nousweb.console.common.view_helpers import MAX_SELECTED, POST, refusals_summary, uuids_of
+from nousweb.console.common import MAX_SELECTED, POST, attempt_each, tell_each, uuids_of
 from nousweb.console.memory.page_context import PersonaScope, memory_page
 from nousweb.console.memory.views.fact_changes import FACT_ACTIONS
-from nousweb.lib.errors import DomainError, NotFound
+from nousweb.lib.errors import NotFound
 
 DONE = {"confirm": "Confirmed", "invalidate": "Marked as wrong", "restore": "Restored"}
 """By action: the confirmation for many facts; only facts marked as wrong can be restored from here."""
@@ -30,22 +29,17 @@ def agent_health_bulk(request: HttpRequest, scope: PersonaScope, finding: str) -
         raise NotFound("Unknown list or action.")
     what = FACT_ACTIONS[action]
     scope.by.require(what.permission, scope.agent)
-    done, refused = [], []
-    for fact in _selected(scope, fields):
-        try:
-            done.append(what.run(fact, scope.by, {"reason": fields.get("reason", "")}))
-        except DomainError as error:
-            refused.append((f"“{fact}”", error.detail))
-    if refused:
-        messages.error(request, refusals_summary(refused))
-    if not done and not refused:
-        messages.warning(request, "Nothing was selected.")
+    reason = {"reason": fields.get("reason", "")}
+    done, refused = attempt_each(
+        _selected(scope, fields), lambda fact: what.run(fact, scope.by, reason), lambda fact: f"“{fact}”"
+    )
+    offers_undo = done and action == "invalidate"
+    said = [f"{DONE[action]}: {_facts(len(done))}."] if done and not offers_undo else []
+    tell_each(request, said, refused, "" if done else "Nothing was selected.")
     page = reverse("agent_health_list", args=[scope.agent.slug, finding]) + scope.suffix
-    if done and action == "invalidate":
+    if offers_undo:
         query = urlencode([("done", fact.pk) for fact in done])
         return redirect(f"{page}{'&' if scope.suffix else '?'}{query}")
-    if done:
-        messages.success(request, f"{DONE[action]}: {_facts(len(done))}.")
     return redirect(page)
 
 

@@ -6,8 +6,7 @@ from django.shortcuts import render
 from memory.models import Procedure
 from memory.selectors.filters import ProcedureFilter
 from memory.services.procedures import procedure_update
-from nousweb.console.common.list_page import Column, Title
-from nousweb.console.common.view_helpers import FORM, POST, act
+from nousweb.console.common import FORM, POST, Column, Title, act
 from nousweb.console.memory.forms import ProcedureForm
 from nousweb.console.memory.page_context import (
     MemoryList,

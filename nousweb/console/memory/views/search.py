@@ -21,9 +21,7 @@ from memory.search.query_word_counts import COUNT_FROM
 from memory.search.vector_indexes import INDEX_FROM
 from memory.services.search_index.row_embedding import index_retry
 from memory.types import MEMORY_TYPES
-from nousweb.console.common.list_page import query_without, request_page
-from nousweb.console.common.memory_types import memory_url
-from nousweb.console.common.view_helpers import POST, agent_page, refused_on
+from nousweb.console.common import POST, agent_page, memory_url, query_without, refused_on, request_page
 from nousweb.console.memory.forms import SearchForm
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 

@@ -17,8 +17,7 @@ from memory.selectors.filters import SubjectFilter
 from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from memory.services.subjects.registry import CHANGE, VIEW, alias_find, similar_subjects
-from nousweb.console.common.list_page import Column, ListExport, Title
-from nousweb.console.common.view_helpers import POST, uuids_of
+from nousweb.console.common import POST, Column, ListExport, Title, uuids_of
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
