@@ -88,18 +88,9 @@ class PersonaRow(AgentRow):
 
 
 class MemoryFields(PersonaRow, OriginFields):
-    """What search and selection need to know of a memory.
-
-    `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what
-    came without its history has none. `endorsed`: a person wrote, changed, reviewed or closed it, and only people
-    change it from then on.
-    """
+    """What facts and other memories have in common, but for columns with another place in exported files."""
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="%(class)ss")
-    scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
-    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
-    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
-    active = models.BooleanField(default=True)
 
     objects = MemoryQuerySet.as_manager()
 
@@ -111,8 +102,17 @@ class MemoryFields(PersonaRow, OriginFields):
 
 
 class Memory(MemoryFields):
-    """A memory of one persona of one agent, whose changes are in the audit trail."""
+    """A memory of one persona of one agent, whose changes are in the audit trail.
 
+    `active` has one meaning: whether search and prompts may show it. `retired_at` says since when they may not; what
+    came without its history has none. `endorsed`: a person wrote, changed, reviewed or closed it, and only people
+    change it from then on.
+    """
+
+    scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
+    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
+    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
+    active = models.BooleanField(default=True)
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     updated_at = models.DateTimeField(default=clock.now, editable=False)

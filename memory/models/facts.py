@@ -5,6 +5,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.expressions import Expression
@@ -17,6 +18,7 @@ from memory.models.base import (
     MemoryFields,
     MemoryQuerySet,
     ProjectKeyFields,
+    Scope,
     Validity,
     valid_at_q,
     validity_at,
@@ -135,12 +137,16 @@ class Fact(MemoryFields, ProjectKeyFields):
     value = models.CharField(max_length=200, blank=True, default="", db_default="")
     category = models.CharField(max_length=50, default=DEFAULT_CATEGORY)
     kind = models.CharField(max_length=50, blank=True)
+    scope = models.CharField(max_length=10, choices=Scope, default=Scope.GLOBAL)
+    tags = ArrayField(models.CharField(max_length=50), default=list, blank=True)
     confidence = models.FloatField(default=1.0, validators=UNIT_INTERVAL)
+    importance = models.FloatField(default=0.5, validators=UNIT_INTERVAL)
     source = models.CharField(max_length=200, blank=True)
     source_event = AgentForeignKey(Event, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     source_episode = AgentForeignKey(Episode, on_delete=models.PROTECT, null=True, blank=True, related_name="facts")
     confirmation_count = models.PositiveIntegerField(default=0)
     last_confirmed_at = models.DateTimeField(null=True, blank=True)
+    active = models.BooleanField(default=True)
     superseded_by = AgentForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="supersedes")
     contradiction_of = AgentForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="contradicted_by"

@@ -1,12 +1,14 @@
-"""Each field that a writer may give is checked at one place, and a change takes only the fields that may change."""
+"""Fields of memories: checked at one place, changed only where they may change, shown in one order."""
 
 import pytest
 from django.db.models import CharField, TextField
 
-from memory.api.decisions import DecisionIn
-from memory.api.episodes import EpisodeIn
-from memory.api.facts import FactIn
-from memory.api.procedures import ProcedureIn
+from memory.api.common import METADATA
+from memory.api.decisions import DecisionIn, DecisionOut
+from memory.api.documents import DocumentOut
+from memory.api.episodes import EpisodeIn, EpisodeOut
+from memory.api.facts import FactIn, FactOut
+from memory.api.procedures import ProcedureIn, ProcedureOut
 from memory.models import Decision, Episode, Fact, Procedure
 from memory.services.decisions import decision_record, decision_update
 from memory.services.memory_fields import FIELDS, fields_checked
@@ -26,6 +28,15 @@ def test_text_of_any_field_that_the_api_takes_is_bounded(model, schema):
             assert refused.value.field == name
         else:
             assert name in FIELDS
+
+
+@pytest.mark.parametrize("schema", [DecisionOut, DocumentOut, EpisodeOut, FactOut, ProcedureOut])
+def test_answer_shows_identity_then_content_then_metadata(schema):
+    names = list(schema.model_fields)
+    last = [name for name in METADATA if name != "active"]
+    assert names[:2] == ["id", "persona"]
+    assert [name for name in names if name in last] == last
+    assert names.index("tags") > names.index("created_at" if "created_at" in names else "recorded_at")
 
 
 @pytest.mark.django_db
