@@ -14,7 +14,7 @@ from tests.security.scale import scaled
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CLIENTS = 8
-PEOPLE = scaled(40, 200)
+PEOPLE = scaled(20, 200)
 SAYINGS = (
     "Keeps {} bees behind the old mill.",
     "Was born in the year 19{:02}.",
