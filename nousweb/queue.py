@@ -128,18 +128,6 @@ def schedules_sync() -> None:
 
 
 @transaction.atomic
-def schedule_pause(*, schedule: Schedule, by: Principal) -> Schedule:
-    """Pause a schedule until it is resumed. Raises Conflict if it is paused already, NotAllowed."""
-    return _repeat(schedule, by, PAUSED, "schedule.pause", "paused")
-
-
-@transaction.atomic
-def schedule_resume(*, schedule: Schedule, by: Principal) -> Schedule:
-    """Resume a paused schedule. Raises Conflict if it is not paused, NotAllowed."""
-    return _repeat(schedule, by, FOREVER, "schedule.resume", "running")
-
-
-@transaction.atomic
 def schedule_run(*, schedule: Schedule, by: Principal) -> None:
     """Run the task of a schedule once now, in addition to its own times."""
     by.require(CHANGE)
@@ -148,14 +136,17 @@ def schedule_run(*, schedule: Schedule, by: Principal) -> None:
     audit_record(by=by, action="schedule.run", target=schedule, agent=None, label=schedule.name)
 
 
-def _repeat(schedule: Schedule, by: Principal, repeats: int, action: str, state: str) -> Schedule:
+@transaction.atomic
+def schedule_pause(*, schedule: Schedule, by: Principal, pause: bool = True) -> Schedule:
+    """Pause a schedule, or resume it. Raises Conflict if there is nothing to change, NotAllowed."""
     by.require(CHANGE)
     by.require_all_agents()
     schedule = Schedule.objects.select_for_update().get(pk=schedule.pk)
-    if (schedule.repeats == PAUSED) == (repeats == PAUSED):
+    action, state = ("schedule.pause", "paused") if pause else ("schedule.resume", "running")
+    if (schedule.repeats == PAUSED) == pause:
         raise Conflict(f"This schedule is already {state}.")
-    schedule.repeats = repeats
-    if repeats != PAUSED:
+    schedule.repeats = PAUSED if pause else FOREVER
+    if not pause:
         # The worker uses the real time, not `nousweb.lib.clock`.
         schedule.next_run = timezone.now()
     schedule.save(update_fields=["repeats", "next_run"])

@@ -23,7 +23,7 @@ from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotAllowed
-from nousweb.queue import schedule_pause, schedule_resume, schedule_run
+from nousweb.queue import schedule_pause, schedule_run
 from tests.judge_server import JudgeServer
 
 pytestmark = pytest.mark.django_db
@@ -467,7 +467,7 @@ def test_schedule_can_be_paused_and_run_now(bob, alice):
     assert schedule_pause(schedule=schedule, by=by).repeats == 0
     with pytest.raises(Conflict):
         schedule_pause(schedule=schedule, by=by)
-    assert schedule_resume(schedule=schedule, by=by).repeats == -1
+    assert schedule_pause(schedule=schedule, by=by, pause=False).repeats == -1
     schedule_run(schedule=schedule, by=by)
     assert OrmQ.objects.count() == 1
     with pytest.raises(NotAllowed):

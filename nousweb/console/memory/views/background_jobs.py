@@ -1,7 +1,8 @@
 """The page of background work: queue, jobs, failures, schedules, and the judge's spending."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -25,7 +26,7 @@ from memory.services.quarantine.screening import screening_due, screening_reques
 from nousweb.console.common import POST, act, page, page_of, query_without
 from nousweb.lib.errors import DomainError, NotFound
 from nousweb.lib.permission_holder import for_visible_agents
-from nousweb.queue import PAUSED, schedule_pause, schedule_resume, schedule_run
+from nousweb.queue import PAUSED, schedule_pause, schedule_run
 
 HANDLER_LABELS: Mapping[str, str] = {
     "fact_check": "Compare a stored fact",
@@ -91,9 +92,9 @@ def _part(name: str, value: Any) -> str:
 
 VIEW = "memory.view_job"
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
-SCHEDULE_ACTIONS = {
+SCHEDULE_ACTIONS: Mapping[str, tuple[Callable[..., Any], str]] = {
     "pause": (schedule_pause, "paused until it is resumed."),
-    "resume": (schedule_resume, "resumed."),
+    "resume": (partial(schedule_pause, pause=False), "resumed."),
     "run": (schedule_run, "started."),
 }
 DAYS = 14
