@@ -76,12 +76,15 @@ class ReadOnlyAdmin(ModelAdmin):
 
 def _page_of(model: type[models.Model]) -> type[ReadOnlyAdmin]:
     """The admin of a model of ours: its columns, filters and search follow from its fields."""
-    columns = [one for one in model._meta.fields if one.name not in HIDDEN and not one.primary_key]
+    common = {one.name for base in model.__bases__ if hasattr(base, "_meta") for one in base._meta.fields}
+    columns = [one for one in model._meta.fields if one.name not in HIDDEN | {"author_id"} and not one.primary_key]
+    # What only this model has says most.
+    columns.sort(key=lambda column: column.name in common)
     names = {one.name for one in columns}
     owner = next((one.name for one in columns if one.is_relation and hasattr(one.related_model, "persona")), "")
-    plain = [one for one in columns if isinstance(one, COLUMNS) and one.name != "author_id"]
+    plain = [one for one in columns if isinstance(one, COLUMNS)]
     texts = [one.name for one in columns if isinstance(one, models.CharField | models.TextField) and not one.choices]
-    agent = ["agent"] if "agent" in names else []
+    agent = ["agent"] if "agent" in names and "agent_slug" not in names else []
     about = {
         "persona_path": "persona" if "persona" in names else f"{owner}__persona" if owner else "",
         "list_display": ["__str__", *agent, *(one.name for one in plain)][:MAX_COLUMNS],
