@@ -13,6 +13,7 @@ import django.core.validators
 import pgvector.django.halfvec
 from django.db import migrations, models
 
+from nousweb.database.table_operations import CreateTables
 from nousweb.lib.clock import now
 from nousweb.lib.injection.scan import RULES_NAME
 
@@ -851,1355 +852,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL(SEARCH_FUNCTIONS),
-        migrations.CreateModel(
-            name="EmbeddingModel",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(max_length=100)),
-                ("dimension", models.PositiveIntegerField()),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[("active", "Active"), ("building", "Building")], max_length=10, unique=True
-                    ),
-                ),
-                ("since", models.DateTimeField(default=now)),
-            ],
-        ),
-        migrations.CreateModel(
-            name="Event",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("ts", models.DateTimeField()),
-                ("recorded_at", models.DateTimeField(default=now, editable=False)),
-                ("loop_id", models.CharField(max_length=100)),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("user_input", "User input"),
-                            ("actor_output", "Actor output"),
-                            ("tool_call", "Tool call"),
-                            ("tool_result", "Tool result"),
-                            ("subconscious_prompt", "Subconscious prompt"),
-                            ("subconscious_output", "Subconscious output"),
-                            ("system_event", "System event"),
-                            ("error", "Error"),
-                        ],
-                        max_length=30,
-                    ),
-                ),
-                ("visibility", models.CharField(max_length=50)),
-                ("content", models.TextField()),
-                ("metadata", models.JSONField(blank=True, default=dict)),
-                ("key", models.CharField(blank=True, max_length=200, null=True)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="events", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "persona", "-id"], name="memory_even_agent_i_780004_idx"),
-                    models.Index(
-                        condition=models.Q(("project", ""), _negated=True),
-                        fields=["agent", "persona", "project", "-id"],
-                        name="event_of_project",
-                    ),
-                    models.Index(fields=["agent", "persona", "ts", "id"], name="memory_even_agent_i_f2e4ec_idx"),
-                    models.Index(
-                        fields=["agent", "persona", "loop_id", "ts", "id"], name="memory_even_agent_i_429910_idx"
-                    ),
-                    models.Index(fields=["recorded_at"], include=("agent", "persona"), name="event_figures"),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("key__isnull", False)),
-                        fields=("agent", "persona", "key"),
-                        name="one_event_per_key",
-                    ),
-                ],
-                "ordering": ["-recorded_at", "-id"],
-                "permissions": [
-                    ("view_subconscious", "Can see the subconscious memory of agents"),
-                    ("erase_memory", "Can erase memories for good"),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="Screening",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("rules", models.CharField(max_length=20)),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[("waiting", "Pending"), ("running", "Running"), ("done", "Done")],
-                        default="waiting",
-                        max_length=10,
-                    ),
-                ),
-                ("asked_at", models.DateTimeField(default=now)),
-                ("started_at", models.DateTimeField(null=True)),
-                ("worked_at", models.DateTimeField(null=True)),
-                ("finished_at", models.DateTimeField(null=True)),
-                ("place", models.JSONField(default=list)),
-                ("total", models.PositiveBigIntegerField(default=0)),
-                ("checked", models.PositiveBigIntegerField(default=0)),
-                ("quarantined", models.PositiveBigIntegerField(default=0)),
-            ],
-            options={
-                "ordering": ["-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="SearchLanguage",
-            fields=[
-                (
-                    "agent",
-                    models.OneToOneField(
-                        on_delete=models.CASCADE,
-                        primary_key=True,
-                        related_name="+",
-                        serialize=False,
-                        to="identity.agent",
-                    ),
-                ),
-                ("dictionary", models.CharField(default="english", max_length=20)),
-                ("detected", models.CharField(blank=True, max_length=10)),
-                ("looked_at", models.PositiveIntegerField(default=0)),
-                ("since", models.DateTimeField(default=now)),
-            ],
-            options={
-                "abstract": False,
-            },
-        ),
-        migrations.CreateModel(
-            name="Censor",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("active", models.BooleanField(default=True)),
-                ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now, editable=False)),
-                ("pattern", models.TextField()),
-                (
-                    "match",
-                    models.CharField(
-                        choices=[("regex", "Pattern"), ("semantic", "Meaning")], default="regex", max_length=10
-                    ),
-                ),
-                ("similarity_threshold", models.FloatField(default=0.6)),
-                (
-                    "severity",
-                    models.CharField(
-                        choices=[("warn", "Warn"), ("block", "Block"), ("absolute", "Absolute")],
-                        default="warn",
-                        max_length=10,
-                    ),
-                ),
-                ("domain", models.CharField(blank=True, max_length=50)),
-                ("reason", models.TextField(blank=True)),
-                ("escalation_threshold", models.PositiveIntegerField(default=5)),
-                ("activation_count", models.PositiveIntegerField(default=0)),
-                ("false_positive_count", models.PositiveIntegerField(default=0)),
-                ("last_activated_at", models.DateTimeField(blank=True, null=True)),
-                ("author_kind", models.CharField(max_length=10)),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("endorsed", models.BooleanField(default=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "persona", "active"], name="memory_cens_agent_i_869b76_idx"),
-                ],
-                "ordering": ["-created_at", "-id"],
-                "permissions": [("trigger_censor", "Can check text against censors and count what matches")],
-            },
-        ),
-        migrations.CreateModel(
-            name="Document",
-            fields=[
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("active", models.BooleanField(default=True)),
-                ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now, editable=False)),
-                ("endorsed", models.BooleanField(default=False, editable=False)),
-                (
-                    "namespace",
-                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), size=None),
-                ),
-                ("key", models.CharField(max_length=300)),
-                ("address", models.CharField(editable=False, max_length=64)),
-                ("value", models.JSONField(default=dict)),
-                (
-                    "index_fields",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=200), blank=True, null=True, size=None
-                    ),
-                ),
-                ("text", models.TextField(blank=True)),
-                ("version", models.PositiveIntegerField(default=1)),
-                ("first_created_at", models.DateTimeField(default=now, editable=False)),
-                ("retired_by", models.CharField(blank=True, max_length=200)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-                (
-                    "superseded_by",
-                    models.OneToOneField(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="supersedes", to="memory.document"
-                    ),
-                ),
-            ],
-            options={
-                "indexes": [
-                    django.contrib.postgres.indexes.GinIndex(
-                        condition=models.Q(("active", True)), fields=["namespace"], name="document_of_namespace"
-                    ),
-                    models.Index(fields=["agent", "persona", "-created_at", "-id"], name="document_latest"),
-                    models.Index(
-                        condition=models.Q(("project", ""), _negated=True),
-                        fields=["agent", "persona", "project", "-created_at", "-id"],
-                        name="document_of_project",
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("active", True)),
-                        fields=("agent", "persona", "address"),
-                        name="document_one_active",
-                    ),
-                    models.UniqueConstraint(
-                        fields=("agent", "persona", "address", "version"), name="document_versions"
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("active", True), ("retired_at__isnull", True), ("superseded_by__isnull", True)),
-                            models.Q(("active", False), ("retired_at__isnull", False)),
-                            _connector="OR",
-                        ),
-                        name="document_active_until_retired",
-                    ),
-                ],
-                "ordering": ["-created_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="Episode",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("active", models.BooleanField(default=True)),
-                ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now, editable=False)),
-                ("endorsed", models.BooleanField(default=False, editable=False)),
-                ("title", models.CharField(blank=True, max_length=200)),
-                ("summary", models.TextField(blank=True)),
-                (
-                    "summary_kind",
-                    models.CharField(
-                        choices=[
-                            ("none", "None yet"),
-                            ("given", "Written by the agent"),
-                            ("extractive", "Extracted"),
-                            ("judge", "Written by the judge"),
-                        ],
-                        default="none",
-                        max_length=12,
-                    ),
-                ),
-                ("detail", models.TextField(blank=True)),
-                (
-                    "outcome",
-                    models.CharField(
-                        choices=[
-                            ("unknown", "Not given"),
-                            ("success", "Success"),
-                            ("partial", "Partly"),
-                            ("failure", "Failure"),
-                            ("ongoing", "Continued elsewhere"),
-                        ],
-                        default="unknown",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "lessons",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.TextField(), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "participants",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=100), blank=True, default=list, size=None
-                    ),
-                ),
-                ("started_at", models.DateTimeField(default=now)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-            ],
-            options={
-                "ordering": ["-started_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="Decision",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("active", models.BooleanField(default=True)),
-                ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now, editable=False)),
-                ("endorsed", models.BooleanField(default=False, editable=False)),
-                ("description", models.TextField()),
-                ("context", models.TextField(blank=True)),
-                ("category", models.CharField(blank=True, max_length=50)),
-                (
-                    "confidence",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                (
-                    "stakes",
-                    models.CharField(
-                        choices=[("low", "Low"), ("medium", "Medium"), ("high", "High"), ("critical", "Critical")],
-                        default="medium",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "reasons",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.TextField(), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "outcome",
-                    models.CharField(
-                        choices=[
-                            ("pending", "Not known yet"),
-                            ("success", "Success"),
-                            ("partial", "Partly"),
-                            ("failure", "Failure"),
-                        ],
-                        default="pending",
-                        max_length=10,
-                    ),
-                ),
-                ("outcome_note", models.TextField(blank=True)),
-                ("reviewed_at", models.DateTimeField(blank=True, null=True)),
-                ("reviewed_by", models.CharField(blank=True, max_length=200)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-                (
-                    "episode",
-                    models.ForeignKey(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="decisions", to="memory.episode"
-                    ),
-                ),
-            ],
-            options={
-                "indexes": [
-                    models.Index(
-                        fields=["agent", "persona", "-created_at", "-id"], name="memory_deci_agent_i_dc4842_idx"
-                    ),
-                    models.Index(
-                        condition=models.Q(("project", ""), _negated=True),
-                        fields=["agent", "persona", "project", "-created_at", "-id"],
-                        name="decision_of_project",
-                    ),
-                ],
-                "ordering": ["-created_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="LongTermEntry",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                (
-                    "event",
-                    models.OneToOneField(
-                        on_delete=models.PROTECT,
-                        primary_key=True,
-                        related_name="long_term",
-                        serialize=False,
-                        to="memory.event",
-                    ),
-                ),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("loop_id", models.CharField(max_length=100)),
-                ("text", models.TextField()),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-            ],
-        ),
-        migrations.CreateModel(
-            name="EpisodeEvent",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "agent",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=models.PROTECT,
-                        related_name="+",
-                        to="identity.agent",
-                    ),
-                ),
-                ("episode", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="memory.episode")),
-                ("event", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="memory.event")),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("episode", "event"), name="event_once_in_episode"),
-                ],
-                "ordering": ["event_id"],
-            },
-        ),
-        migrations.AddField(
-            model_name="episode",
-            name="events",
-            field=models.ManyToManyField(related_name="episodes", through="memory.EpisodeEvent", to="memory.event"),
-        ),
-        migrations.CreateModel(
-            name="EventSequence",
-            fields=[
-                (
-                    "pk",
-                    models.CompositePrimaryKey(
-                        "agent", "persona", blank=True, editable=False, primary_key=True, serialize=False
-                    ),
-                ),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("last", models.BigIntegerField()),
-                ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
-            ],
-            options={
-                "abstract": False,
-            },
-        ),
-        migrations.CreateModel(
-            name='FileRun',
-            fields=[
-                ('author_kind', models.CharField(choices=[('person', 'Person'), ('token', 'Agent'), ('system', 'System')], max_length=10)),
-                ('author_id', models.CharField(max_length=100)),
-                ('author_name', models.CharField(max_length=200)),
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('import', 'Import'), ('export', 'Export')], max_length=10)),
-                ('persona', models.CharField(blank=True, choices=[('actor', 'Actor'), ('subconscious', 'Subconscious')], max_length=20)),
-                ('status', models.CharField(choices=[('uploading', 'Uploading'), ('checking', 'Being checked'), ('ready', 'Checked, not started'), ('refused', 'Refused'), ('running', 'Running'), ('stopped', 'Stopped'), ('done', 'Done'), ('failed', 'Failed'), ('discarded', 'File deleted')], max_length=10)),
-                ('file_name', models.CharField(blank=True, max_length=255)),
-                ('file_bytes', models.BigIntegerField(default=0)),
-                ('received_bytes', models.BigIntegerField(default=0)),
-                ('system', models.CharField(blank=True, max_length=30)),
-                ('options', models.JSONField(default=dict)),
-                ('survey', models.JSONField(default=dict)),
-                ('outcomes', models.JSONField(default=dict)),
-                ('known', models.JSONField(default=dict)),
-                ('changed', models.JSONField(default=dict)),
-                ('position', models.PositiveBigIntegerField(default=0)),
-                ('share', models.FloatField(default=0.0)),
-                ('work_seconds', models.FloatField(default=0.0)),
-                ('slice', models.PositiveIntegerField(default=0)),
-                ('error', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(default=now)),
-                ('changed_at', models.DateTimeField(default=now)),
-                ('agent', models.ForeignKey(on_delete=models.CASCADE, related_name='+', to='identity.agent')),
-            ],
-            options={
-                'indexes': [
-                    models.Index(fields=['agent', 'kind', '-created_at', '-id'], name='file_run_of_agent'),
-                ],
-                'constraints': [
-                    models.UniqueConstraint(condition=models.Q(('kind', 'export'), ('status', 'running')), fields=('agent',), name='one_export_of_an_agent_runs'),
-                ],
-                'ordering': ['-created_at', '-id'],
-                'permissions': [('import_memory', 'Can import memories from a file')],
-            },
-        ),
-        migrations.CreateModel(
-            name="Fact",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                ("content", models.TextField()),
-                ("subject", models.CharField(blank=True, max_length=200)),
-                ("attribute", models.CharField(blank=True, db_default="", default="", max_length=80)),
-                ("value", models.CharField(blank=True, db_default="", default="", max_length=200)),
-                ("category", models.CharField(default="concept", max_length=50)),
-                ("kind", models.CharField(blank=True, max_length=50)),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "confidence",
-                    models.FloatField(
-                        default=1.0,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("source", models.CharField(blank=True, max_length=200)),
-                ("confirmation_count", models.PositiveIntegerField(default=0)),
-                ("last_confirmed_at", models.DateTimeField(blank=True, null=True)),
-                ("active", models.BooleanField(default=True)),
-                ("valid_from", models.DateTimeField(blank=True, null=True)),
-                ("valid_until", models.DateTimeField(blank=True, null=True)),
-                ("recorded_at", models.DateTimeField(default=now)),
-                ("retired_at", models.DateTimeField(blank=True, null=True)),
-                ("invalidated_at", models.DateTimeField(blank=True, null=True)),
-                ("endorsed", models.BooleanField(default=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-                (
-                    "contradiction_of",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=models.PROTECT,
-                        related_name="contradicted_by",
-                        to="memory.fact",
-                    ),
-                ),
-                (
-                    "source_episode",
-                    models.ForeignKey(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.episode"
-                    ),
-                ),
-                (
-                    "source_event",
-                    models.ForeignKey(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.event"
-                    ),
-                ),
-                (
-                    "superseded_by",
-                    models.ForeignKey(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="supersedes", to="memory.fact"
-                    ),
-                ),
-            ],
-            options={
-                "ordering": ["-recorded_at", "-id"],
-                "permissions": [("add_rule_fact", "Can write facts of the category rule")],
-            },
-        ),
-        migrations.CreateModel(
-            name="FactChange",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("at", models.DateTimeField(default=now, editable=False)),
-                (
-                    "action",
-                    models.CharField(
-                        choices=[
-                            ("stored", "Stored"),
-                            ("confirmed", "Confirmed"),
-                            ("superseded", "Superseded"),
-                            ("invalidated", "Marked as wrong"),
-                            ("restored", "Restored"),
-                            ("merged", "Merged into another"),
-                            ("edited", "Edited"),
-                            ("quarantined", "Quarantined"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                ("score", models.FloatField(null=True)),
-                ("reason", models.TextField(blank=True)),
-                ("before", models.JSONField(default=dict)),
-                ("evidence", models.JSONField(default=dict)),
-                (
-                    "agent",
-                    models.ForeignKey(
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=models.PROTECT,
-                        related_name="+",
-                        to="identity.agent",
-                    ),
-                ),
-                ("fact", models.ForeignKey(on_delete=models.PROTECT, related_name="changes", to="memory.fact")),
-                ("other", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("action", "superseded")), fields=["-at"], name="fact_supersessions"
-                    ),
-                    models.Index(
-                        condition=models.Q(("action", "confirmed"), ("score__isnull", False)),
-                        fields=["-at"],
-                        name="fact_confirmations",
-                    ),
-                    models.Index(
-                        condition=models.Q(("before__has_key", "category")), fields=["at"], name="fact_refiled"
-                    ),
-                ],
-                "ordering": ["-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="ImportedMemory",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("system", models.CharField(max_length=30)),
-                ("key", models.CharField(max_length=64)),
-                ("source_id", models.CharField(blank=True, max_length=300)),
-                ("content_hash", models.CharField(blank=True, max_length=64)),
-                ("item_type", models.CharField(max_length=20)),
-                ("item_id", models.CharField(blank=True, max_length=40)),
-                (
-                    "earlier_item_ids",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=40), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "outcome",
-                    models.CharField(
-                        choices=[
-                            ("stored", "Stored"),
-                            ("confirmed", "Already known, confirmed"),
-                            ("superseded", "Stored, and replaced another"),
-                            ("queued", "Pending review"),
-                            ("decided", "Not stored because of people's decisions"),
-                            ("proposed", "Proposed for the identity"),
-                            ("unchanged", "Already in the identity"),
-                            ("erased", "Erased later"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                ("file", models.CharField(blank=True, max_length=255)),
-                ("imported_at", models.DateTimeField(default=now)),
-                ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item"),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("agent", "persona", "system", "key"), name="one_import_per_source_id"
-                    ),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="Job",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("key", models.CharField(max_length=200, unique=True)),
-                ("handler", models.CharField(max_length=50)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                ("subject_type", models.CharField(blank=True, max_length=30)),
-                ("subject_id", models.CharField(blank=True, max_length=40)),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("queued", "Queued"),
-                            ("running", "Running"),
-                            ("done", "Done"),
-                            ("failed", "Failed, retrying"),
-                            ("dead", "Failed permanently"),
-                        ],
-                        default="queued",
-                        max_length=10,
-                    ),
-                ),
-                ("attempts", models.PositiveSmallIntegerField(default=0)),
-                ("queued_at", models.DateTimeField(default=now)),
-                ("next_attempt_at", models.DateTimeField(default=now)),
-                ("started_at", models.DateTimeField(null=True)),
-                ("finished_at", models.DateTimeField(null=True)),
-                ("duration_ms", models.PositiveIntegerField(null=True)),
-                ("tokens", models.PositiveIntegerField(default=0)),
-                ("result", models.JSONField(default=dict)),
-                ("error", models.TextField(blank=True)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="jobs", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("status__in", ["done", "dead"]), _negated=True),
-                        fields=["next_attempt_at"],
-                        name="job_due",
-                    ),
-                    models.Index(
-                        fields=["agent", "persona", "-queued_at", "-id"], name="memory_job_agent_i_e40fb0_idx"
-                    ),
-                    models.Index(fields=["status", "-queued_at"], name="memory_job_status_a5ecce_idx"),
-                ],
-                "ordering": ["-queued_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="JudgeCall",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                (
-                    "task",
-                    models.CharField(
-                        choices=[
-                            ("relation", "Relation of two facts"),
-                            ("summarise", "Summary of an episode"),
-                            ("extract_facts", "Facts of an episode"),
-                            ("merge", "Merging of facts"),
-                            ("chat", "Conversation in the playground"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                ("model", models.CharField(max_length=100)),
-                ("prompt_version", models.CharField(max_length=20)),
-                ("attempts", models.PositiveSmallIntegerField()),
-                ("tokens_in", models.PositiveIntegerField(default=0)),
-                ("tokens_out", models.PositiveIntegerField(default=0)),
-                ("duration_ms", models.PositiveIntegerField()),
-                ("verdict", models.JSONField(default=dict)),
-                ("error", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="judge_calls", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["-created_at"], name="memory_judg_created_40cddd_idx"),
-                    models.Index(fields=["agent", "persona", "-created_at"], name="memory_judg_agent_i_0fbc33_idx"),
-                ],
-                "ordering": ["-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="LoopSummary",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("loop_id", models.CharField(max_length=100)),
-                ("summary", models.TextField(blank=True)),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("user_input", "User input"),
-                            ("actor_output", "Actor output"),
-                            ("tool_call", "Tool call"),
-                            ("tool_result", "Tool result"),
-                            ("subconscious_prompt", "Subconscious prompt"),
-                            ("subconscious_output", "Subconscious output"),
-                            ("system_event", "System event"),
-                            ("error", "Error"),
-                        ],
-                        max_length=30,
-                    ),
-                ),
-                ("visibility", models.CharField(max_length=50)),
-                (
-                    "long_term_ids",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.BigIntegerField(), default=list, size=None
-                    ),
-                ),
-                ("event_count", models.PositiveIntegerField(default=0)),
-                ("covered_events", models.PositiveIntegerField(default=0)),
-                ("first_event_at", models.DateTimeField()),
-                ("last_event_at", models.DateTimeField()),
-                ("closed_at", models.DateTimeField(null=True)),
-                (
-                    "closed_by",
-                    models.CharField(
-                        blank=True,
-                        choices=[("output", "Final output"), ("request", "Request"), ("idle", "Idle time")],
-                        max_length=10,
-                    ),
-                ),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="loops", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(
-                        fields=["agent", "persona", "-last_event_at", "-id"], name="memory_loop_agent_i_303bd4_idx"
-                    ),
-                    models.Index(
-                        condition=models.Q(("project", ""), _negated=True),
-                        fields=["agent", "persona", "project", "-last_event_at", "-id"],
-                        name="loop_of_project",
-                    ),
-                    models.Index(
-                        condition=models.Q(("closed_at__isnull", True)), fields=["last_event_at"], name="open_loops"
-                    ),
-                    models.Index(
-                        condition=models.Q(
-                            ("closed_at__isnull", False), ("covered_events__lt", models.F("event_count"))
-                        ),
-                        fields=["closed_at"],
-                        name="stale_loops",
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("agent", "persona", "loop_id"), name="one_summary_per_loop"),
-                ],
-                "ordering": ["-last_event_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="MemoryReview",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("duplicate", "Possible duplicate"),
-                            ("contradiction", "Possible contradiction"),
-                            ("escalation", "Censor escalated"),
-                            ("low_confidence", "Uncertain fact"),
-                            ("compaction", "Many facts on one subject"),
-                            ("relearned", "Learned again after being marked as wrong"),
-                            ("repeated", "Same sentence about another subject"),
-                            ("same_subject", "Possibly the same subject"),
-                            ("quarantined", "Reads like an instruction"),
-                            ("attribute", "One value at a time or several"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                (
-                    "status",
-                    models.CharField(
-                        choices=[
-                            ("pending", "Pending"),
-                            ("resolved", "Resolved"),
-                            ("expired", "Expired"),
-                            ("joined", "Asked with its attribute"),
-                            ("undecided", "Undecided"),
-                        ],
-                        default="pending",
-                        max_length=10,
-                    ),
-                ),
-                ("subject", models.CharField(blank=True, max_length=200)),
-                (
-                    "facts",
-                    django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), default=list, size=None),
-                ),
-                (
-                    "subjects",
-                    django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), default=list, size=None),
-                ),
-                ("details", models.JSONField(default=dict)),
-                ("about", models.CharField(max_length=200, unique=True)),
-                ("score", models.FloatField(null=True)),
-                ("reasons", models.JSONField(default=list)),
-                ("verdict", models.JSONField(default=dict)),
-                ("proposal", models.TextField(blank=True)),
-                (
-                    "resolution",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("same", "Same"),
-                            ("replace", "New replaces old"),
-                            ("old_wrong", "Old was wrong"),
-                            ("new_wrong", "New is wrong"),
-                            ("both", "Both are true"),
-                            ("different", "Different subjects"),
-                            ("merge", "Merged"),
-                            ("keep", "Kept"),
-                            ("reverse", "Reversed"),
-                            ("allow", "Allowed"),
-                            ("hold", "Quarantined"),
-                            ("moot", "No longer applicable"),
-                        ],
-                        max_length=12,
-                    ),
-                ),
-                ("comment", models.TextField(blank=True)),
-                ("resolver_kind", models.CharField(blank=True, max_length=10)),
-                ("resolver_id", models.CharField(blank=True, max_length=100)),
-                ("resolver_name", models.CharField(blank=True, max_length=200)),
-                ("resolved_at", models.DateTimeField(null=True)),
-                ("before", models.JSONField(default=dict)),
-                ("batch", models.UUIDField(null=True)),
-                ("created_at", models.DateTimeField(default=now)),
-                ("asked_at", models.DateTimeField(null=True)),
-                ("expires_at", models.DateTimeField()),
-                (
-                    "agent",
-                    models.ForeignKey(on_delete=models.PROTECT, related_name="memory_reviews", to="identity.agent"),
-                ),
-                (
-                    "censor",
-                    models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="reviews", to="memory.censor"),
-                ),
-                (
-                    "judge_call",
-                    models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.judgecall"),
-                ),
-                ("new", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
-                ("old", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(
-                        condition=models.Q(("status", "pending")),
-                        fields=["created_at", "id"],
-                        name="memory_review_waiting",
-                    ),
-                    models.Index(
-                        fields=["agent", "persona", "-created_at", "-id"], name="memory_memo_agent_i_c5c7c0_idx"
-                    ),
-                    models.Index(
-                        condition=models.Q(("asked_at__isnull", False)),
-                        fields=["agent", "asked_at"],
-                        name="memory_review_asked",
-                    ),
-                    models.Index(
-                        condition=models.Q(("status", "undecided")),
-                        fields=["agent", "persona"],
-                        name="memory_review_undecided",
-                    ),
-                    models.Index(
-                        condition=models.Q(("details__has_key", "blind")), fields=["agent"], name="memory_review_blind"
-                    ),
-                    models.Index(
-                        condition=models.Q(("batch__isnull", False)), fields=["batch"], name="memory_review_batch"
-                    ),
-                    models.Index(
-                        condition=models.Q(
-                            ("kind__in", ["contradiction", "duplicate"]),
-                            ("status__in", ["pending", "joined", "expired", "undecided"]),
-                        ),
-                        fields=["old"],
-                        name="memory_review_old",
-                    ),
-                    models.Index(
-                        condition=models.Q(
-                            ("kind__in", ["contradiction", "duplicate"]),
-                            ("status__in", ["pending", "joined", "expired", "undecided"]),
-                        ),
-                        fields=["new"],
-                        name="memory_review_new",
-                    ),
-                ],
-                "ordering": ["created_at", "id"],
-                "permissions": [("review_memory", "Can answer questions about memories")],
-            },
-        ),
-        migrations.CreateModel(
-            name="Procedure",
-            fields=[
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("agent", "Agent"),
-                            ("tool", "Tool output"),
-                            ("imported", "Imported"),
-                            ("web", "Web"),
-                        ],
-                        db_default="agent",
-                        default="agent",
-                        editable=False,
-                        max_length=10,
-                    ),
-                ),
-                ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "scope",
-                    models.CharField(
-                        choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
-                        default="global",
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "tags",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=50), blank=True, default=list, size=None
-                    ),
-                ),
-                (
-                    "importance",
-                    models.FloatField(
-                        default=0.5,
-                        validators=[
-                            django.core.validators.MinValueValidator(0.0),
-                            django.core.validators.MaxValueValidator(1.0),
-                        ],
-                    ),
-                ),
-                ("active", models.BooleanField(default=True)),
-                ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now, editable=False)),
-                ("endorsed", models.BooleanField(default=False, editable=False)),
-                ("name", models.CharField(max_length=200)),
-                ("domain", models.CharField(blank=True, max_length=50)),
-                ("description", models.TextField(blank=True)),
-                (
-                    "steps",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.TextField(), blank=True, default=list, size=None
-                    ),
-                ),
-                ("activation_count", models.PositiveIntegerField(default=0)),
-                ("success_count", models.PositiveIntegerField(default=0)),
-                ("failure_count", models.PositiveIntegerField(default=0)),
-                ("last_activated_at", models.DateTimeField(blank=True, null=True)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "persona", "name", "id"], name="memory_proc_agent_i_50af60_idx"),
-                    models.Index(
-                        condition=models.Q(("project", ""), _negated=True),
-                        fields=["agent", "persona", "project", "name", "id"],
-                        name="procedure_of_project",
-                    ),
-                ],
-                "ordering": ["name", "id"],
-            },
-        ),
         migrations.RunSQL(
             SEARCH_ITEMS,
             state_operations=[
@@ -2323,130 +975,1748 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        migrations.CreateModel(
-            name="SearchStatistics",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+        CreateTables(
+            [
+                migrations.CreateModel(
+                    name="EmbeddingModel",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("name", models.CharField(max_length=100)),
+                        ("dimension", models.PositiveIntegerField()),
+                        (
+                            "state",
+                            models.CharField(
+                                choices=[("active", "Active"), ("building", "Building")], max_length=10, unique=True
+                            ),
+                        ),
+                        ("since", models.DateTimeField(default=now)),
+                    ],
                 ),
-                ("items", models.PositiveIntegerField()),
-                ("mean_words", models.FloatField()),
-                ("common", models.JSONField(default=dict)),
-                ("vector_index_model", models.CharField(blank=True, max_length=100)),
-                ("counted_at", models.DateTimeField(default=now)),
-                ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("agent", "persona"), name="one_count_per_collection"),
-                ],
-            },
-        ),
-        migrations.CreateModel(
-            name="Subject",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                ("name", models.CharField(max_length=200)),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("person", "Person"),
-                            ("system", "System"),
-                            ("project", "Project"),
-                            ("place", "Place"),
-                            ("organisation", "Organisation"),
-                            ("other", "Other"),
+                migrations.CreateModel(
+                    name="Event",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("ts", models.DateTimeField()),
+                        ("recorded_at", models.DateTimeField(default=now, editable=False)),
+                        ("loop_id", models.CharField(max_length=100)),
+                        (
+                            "kind",
+                            models.CharField(
+                                choices=[
+                                    ("user_input", "User input"),
+                                    ("actor_output", "Actor output"),
+                                    ("tool_call", "Tool call"),
+                                    ("tool_result", "Tool result"),
+                                    ("subconscious_prompt", "Subconscious prompt"),
+                                    ("subconscious_output", "Subconscious output"),
+                                    ("system_event", "System event"),
+                                    ("error", "Error"),
+                                ],
+                                max_length=30,
+                            ),
+                        ),
+                        ("visibility", models.CharField(max_length=50)),
+                        ("content", models.TextField()),
+                        ("metadata", models.JSONField(blank=True, default=dict)),
+                        ("key", models.CharField(blank=True, max_length=200, null=True)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="events", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "persona", "-id"], name="memory_even_agent_i_780004_idx"),
+                            models.Index(
+                                condition=models.Q(("project", ""), _negated=True),
+                                fields=["agent", "persona", "project", "-id"],
+                                name="event_of_project",
+                            ),
+                            models.Index(fields=["agent", "persona", "ts", "id"], name="memory_even_agent_i_f2e4ec_idx"),
+                            models.Index(
+                                fields=["agent", "persona", "loop_id", "ts", "id"], name="memory_even_agent_i_429910_idx"
+                            ),
+                            models.Index(fields=["recorded_at"], include=("agent", "persona"), name="event_figures"),
                         ],
-                        default="other",
-                        max_length=20,
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("key__isnull", False)),
+                                fields=("agent", "persona", "key"),
+                                name="one_event_per_key",
+                            ),
+                        ],
+                        "ordering": ["-recorded_at", "-id"],
+                        "permissions": [
+                            ("view_subconscious", "Can see the subconscious memory of agents"),
+                            ("erase_memory", "Can erase memories for good"),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Screening",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "author_kind",
+                            models.CharField(
+                                choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
+                            ),
+                        ),
+                        ("author_id", models.CharField(max_length=100)),
+                        ("author_name", models.CharField(max_length=200)),
+                        ("rules", models.CharField(max_length=20)),
+                        (
+                            "status",
+                            models.CharField(
+                                choices=[("waiting", "Pending"), ("running", "Running"), ("done", "Done")],
+                                default="waiting",
+                                max_length=10,
+                            ),
+                        ),
+                        ("asked_at", models.DateTimeField(default=now)),
+                        ("started_at", models.DateTimeField(null=True)),
+                        ("worked_at", models.DateTimeField(null=True)),
+                        ("finished_at", models.DateTimeField(null=True)),
+                        ("place", models.JSONField(default=list)),
+                        ("total", models.PositiveBigIntegerField(default=0)),
+                        ("checked", models.PositiveBigIntegerField(default=0)),
+                        ("quarantined", models.PositiveBigIntegerField(default=0)),
+                    ],
+                    options={
+                        "ordering": ["-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="SearchLanguage",
+                    fields=[
+                        (
+                            "agent",
+                            models.OneToOneField(
+                                on_delete=models.CASCADE,
+                                primary_key=True,
+                                related_name="+",
+                                serialize=False,
+                                to="identity.agent",
+                            ),
+                        ),
+                        ("dictionary", models.CharField(default="english", max_length=20)),
+                        ("detected", models.CharField(blank=True, max_length=10)),
+                        ("looked_at", models.PositiveIntegerField(default=0)),
+                        ("since", models.DateTimeField(default=now)),
+                    ],
+                    options={
+                        "abstract": False,
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Censor",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("active", models.BooleanField(default=True)),
+                        ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now, editable=False)),
+                        ("pattern", models.TextField()),
+                        (
+                            "match",
+                            models.CharField(
+                                choices=[("regex", "Pattern"), ("semantic", "Meaning")], default="regex", max_length=10
+                            ),
+                        ),
+                        ("similarity_threshold", models.FloatField(default=0.6)),
+                        (
+                            "severity",
+                            models.CharField(
+                                choices=[("warn", "Warn"), ("block", "Block"), ("absolute", "Absolute")],
+                                default="warn",
+                                max_length=10,
+                            ),
+                        ),
+                        ("domain", models.CharField(blank=True, max_length=50)),
+                        ("reason", models.TextField(blank=True)),
+                        ("escalation_threshold", models.PositiveIntegerField(default=5)),
+                        ("activation_count", models.PositiveIntegerField(default=0)),
+                        ("false_positive_count", models.PositiveIntegerField(default=0)),
+                        ("last_activated_at", models.DateTimeField(blank=True, null=True)),
+                        ("author_kind", models.CharField(max_length=10)),
+                        ("author_id", models.CharField(max_length=100)),
+                        ("author_name", models.CharField(max_length=200)),
+                        ("endorsed", models.BooleanField(default=False)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "persona", "active"], name="memory_cens_agent_i_869b76_idx"),
+                        ],
+                        "ordering": ["-created_at", "-id"],
+                        "permissions": [("trigger_censor", "Can check text against censors and count what matches")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Document",
+                    fields=[
+                        (
+                            "author_kind",
+                            models.CharField(
+                                choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
+                            ),
+                        ),
+                        ("author_id", models.CharField(max_length=100)),
+                        ("author_name", models.CharField(max_length=200)),
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("active", models.BooleanField(default=True)),
+                        ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now, editable=False)),
+                        ("endorsed", models.BooleanField(default=False, editable=False)),
+                        (
+                            "namespace",
+                            django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), size=None),
+                        ),
+                        ("key", models.CharField(max_length=300)),
+                        ("address", models.CharField(editable=False, max_length=64)),
+                        ("value", models.JSONField(default=dict)),
+                        (
+                            "index_fields",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=200), blank=True, null=True, size=None
+                            ),
+                        ),
+                        ("text", models.TextField(blank=True)),
+                        ("version", models.PositiveIntegerField(default=1)),
+                        ("first_created_at", models.DateTimeField(default=now, editable=False)),
+                        ("retired_by", models.CharField(blank=True, max_length=200)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                        (
+                            "superseded_by",
+                            models.OneToOneField(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="supersedes", to="memory.document"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            django.contrib.postgres.indexes.GinIndex(
+                                condition=models.Q(("active", True)), fields=["namespace"], name="document_of_namespace"
+                            ),
+                            models.Index(fields=["agent", "persona", "-created_at", "-id"], name="document_latest"),
+                            models.Index(
+                                condition=models.Q(("project", ""), _negated=True),
+                                fields=["agent", "persona", "project", "-created_at", "-id"],
+                                name="document_of_project",
+                            ),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("active", True)),
+                                fields=("agent", "persona", "address"),
+                                name="document_one_active",
+                            ),
+                            models.UniqueConstraint(
+                                fields=("agent", "persona", "address", "version"), name="document_versions"
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    models.Q(("active", True), ("retired_at__isnull", True), ("superseded_by__isnull", True)),
+                                    models.Q(("active", False), ("retired_at__isnull", False)),
+                                    _connector="OR",
+                                ),
+                                name="document_active_until_retired",
+                            ),
+                        ],
+                        "ordering": ["-created_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Episode",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("active", models.BooleanField(default=True)),
+                        ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now, editable=False)),
+                        ("endorsed", models.BooleanField(default=False, editable=False)),
+                        ("title", models.CharField(blank=True, max_length=200)),
+                        ("summary", models.TextField(blank=True)),
+                        (
+                            "summary_kind",
+                            models.CharField(
+                                choices=[
+                                    ("none", "None yet"),
+                                    ("given", "Written by the agent"),
+                                    ("extractive", "Extracted"),
+                                    ("judge", "Written by the judge"),
+                                ],
+                                default="none",
+                                max_length=12,
+                            ),
+                        ),
+                        ("detail", models.TextField(blank=True)),
+                        (
+                            "outcome",
+                            models.CharField(
+                                choices=[
+                                    ("unknown", "Not given"),
+                                    ("success", "Success"),
+                                    ("partial", "Partly"),
+                                    ("failure", "Failure"),
+                                    ("ongoing", "Continued elsewhere"),
+                                ],
+                                default="unknown",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "lessons",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "participants",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=100), blank=True, default=list, size=None
+                            ),
+                        ),
+                        ("started_at", models.DateTimeField(default=now)),
+                        ("ended_at", models.DateTimeField(blank=True, null=True)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                    ],
+                    options={
+                        "ordering": ["-started_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Decision",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("active", models.BooleanField(default=True)),
+                        ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now, editable=False)),
+                        ("endorsed", models.BooleanField(default=False, editable=False)),
+                        ("description", models.TextField()),
+                        ("context", models.TextField(blank=True)),
+                        ("category", models.CharField(blank=True, max_length=50)),
+                        (
+                            "confidence",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        (
+                            "stakes",
+                            models.CharField(
+                                choices=[("low", "Low"), ("medium", "Medium"), ("high", "High"), ("critical", "Critical")],
+                                default="medium",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "reasons",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "outcome",
+                            models.CharField(
+                                choices=[
+                                    ("pending", "Not known yet"),
+                                    ("success", "Success"),
+                                    ("partial", "Partly"),
+                                    ("failure", "Failure"),
+                                ],
+                                default="pending",
+                                max_length=10,
+                            ),
+                        ),
+                        ("outcome_note", models.TextField(blank=True)),
+                        ("reviewed_at", models.DateTimeField(blank=True, null=True)),
+                        ("reviewed_by", models.CharField(blank=True, max_length=200)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                        (
+                            "episode",
+                            models.ForeignKey(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="decisions", to="memory.episode"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                fields=["agent", "persona", "-created_at", "-id"], name="memory_deci_agent_i_dc4842_idx"
+                            ),
+                            models.Index(
+                                condition=models.Q(("project", ""), _negated=True),
+                                fields=["agent", "persona", "project", "-created_at", "-id"],
+                                name="decision_of_project",
+                            ),
+                        ],
+                        "ordering": ["-created_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="LongTermEntry",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        (
+                            "event",
+                            models.OneToOneField(
+                                on_delete=models.PROTECT,
+                                primary_key=True,
+                                related_name="long_term",
+                                serialize=False,
+                                to="memory.event",
+                            ),
+                        ),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("loop_id", models.CharField(max_length=100)),
+                        ("text", models.TextField()),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                    ],
+                ),
+                migrations.CreateModel(
+                    name="EpisodeEvent",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "agent",
+                            models.ForeignKey(
+                                db_constraint=False,
+                                db_index=False,
+                                on_delete=models.PROTECT,
+                                related_name="+",
+                                to="identity.agent",
+                            ),
+                        ),
+                        ("episode", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="memory.episode")),
+                        ("event", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="memory.event")),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(fields=("episode", "event"), name="event_once_in_episode"),
+                        ],
+                        "ordering": ["event_id"],
+                    },
+                ),
+                migrations.AddField(
+                    model_name="episode",
+                    name="events",
+                    field=models.ManyToManyField(related_name="episodes", through="memory.EpisodeEvent", to="memory.event"),
+                ),
+                migrations.CreateModel(
+                    name="EventSequence",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "agent", "persona", blank=True, editable=False, primary_key=True, serialize=False
+                            ),
+                        ),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("last", models.BigIntegerField()),
+                        ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
+                    ],
+                    options={
+                        "abstract": False,
+                    },
+                ),
+                migrations.CreateModel(
+                    name='FileRun',
+                    fields=[
+                        ('author_kind', models.CharField(choices=[('person', 'Person'), ('token', 'Agent'), ('system', 'System')], max_length=10)),
+                        ('author_id', models.CharField(max_length=100)),
+                        ('author_name', models.CharField(max_length=200)),
+                        ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        ('kind', models.CharField(choices=[('import', 'Import'), ('export', 'Export')], max_length=10)),
+                        ('persona', models.CharField(blank=True, choices=[('actor', 'Actor'), ('subconscious', 'Subconscious')], max_length=20)),
+                        ('status', models.CharField(choices=[('uploading', 'Uploading'), ('checking', 'Being checked'), ('ready', 'Checked, not started'), ('refused', 'Refused'), ('running', 'Running'), ('stopped', 'Stopped'), ('done', 'Done'), ('failed', 'Failed'), ('discarded', 'File deleted')], max_length=10)),
+                        ('file_name', models.CharField(blank=True, max_length=255)),
+                        ('file_bytes', models.BigIntegerField(default=0)),
+                        ('received_bytes', models.BigIntegerField(default=0)),
+                        ('system', models.CharField(blank=True, max_length=30)),
+                        ('options', models.JSONField(default=dict)),
+                        ('survey', models.JSONField(default=dict)),
+                        ('outcomes', models.JSONField(default=dict)),
+                        ('known', models.JSONField(default=dict)),
+                        ('changed', models.JSONField(default=dict)),
+                        ('position', models.PositiveBigIntegerField(default=0)),
+                        ('share', models.FloatField(default=0.0)),
+                        ('work_seconds', models.FloatField(default=0.0)),
+                        ('slice', models.PositiveIntegerField(default=0)),
+                        ('error', models.TextField(blank=True)),
+                        ('created_at', models.DateTimeField(default=now)),
+                        ('changed_at', models.DateTimeField(default=now)),
+                        ('agent', models.ForeignKey(on_delete=models.CASCADE, related_name='+', to='identity.agent')),
+                    ],
+                    options={
+                        'indexes': [
+                            models.Index(fields=['agent', 'kind', '-created_at', '-id'], name='file_run_of_agent'),
+                        ],
+                        'constraints': [
+                            models.UniqueConstraint(condition=models.Q(('kind', 'export'), ('status', 'running')), fields=('agent',), name='one_export_of_an_agent_runs'),
+                        ],
+                        'ordering': ['-created_at', '-id'],
+                        'permissions': [('import_memory', 'Can import memories from a file')],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Fact",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("content", models.TextField()),
+                        ("subject", models.CharField(blank=True, max_length=200)),
+                        ("attribute", models.CharField(blank=True, db_default="", default="", max_length=80)),
+                        ("value", models.CharField(blank=True, db_default="", default="", max_length=200)),
+                        ("category", models.CharField(default="concept", max_length=50)),
+                        ("kind", models.CharField(blank=True, max_length=50)),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "confidence",
+                            models.FloatField(
+                                default=1.0,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("source", models.CharField(blank=True, max_length=200)),
+                        ("confirmation_count", models.PositiveIntegerField(default=0)),
+                        ("last_confirmed_at", models.DateTimeField(blank=True, null=True)),
+                        ("active", models.BooleanField(default=True)),
+                        ("valid_from", models.DateTimeField(blank=True, null=True)),
+                        ("valid_until", models.DateTimeField(blank=True, null=True)),
+                        ("recorded_at", models.DateTimeField(default=now)),
+                        ("retired_at", models.DateTimeField(blank=True, null=True)),
+                        ("invalidated_at", models.DateTimeField(blank=True, null=True)),
+                        ("endorsed", models.BooleanField(default=False)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                        (
+                            "contradiction_of",
+                            models.ForeignKey(
+                                blank=True,
+                                null=True,
+                                on_delete=models.PROTECT,
+                                related_name="contradicted_by",
+                                to="memory.fact",
+                            ),
+                        ),
+                        (
+                            "source_episode",
+                            models.ForeignKey(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.episode"
+                            ),
+                        ),
+                        (
+                            "source_event",
+                            models.ForeignKey(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.event"
+                            ),
+                        ),
+                        (
+                            "superseded_by",
+                            models.ForeignKey(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="supersedes", to="memory.fact"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "ordering": ["-recorded_at", "-id"],
+                        "permissions": [("add_rule_fact", "Can write facts of the category rule")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="FactChange",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "author_kind",
+                            models.CharField(
+                                choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
+                            ),
+                        ),
+                        ("author_id", models.CharField(max_length=100)),
+                        ("author_name", models.CharField(max_length=200)),
+                        ("at", models.DateTimeField(default=now, editable=False)),
+                        (
+                            "action",
+                            models.CharField(
+                                choices=[
+                                    ("stored", "Stored"),
+                                    ("confirmed", "Confirmed"),
+                                    ("superseded", "Superseded"),
+                                    ("invalidated", "Marked as wrong"),
+                                    ("restored", "Restored"),
+                                    ("merged", "Merged into another"),
+                                    ("edited", "Edited"),
+                                    ("quarantined", "Quarantined"),
+                                ],
+                                max_length=20,
+                            ),
+                        ),
+                        ("score", models.FloatField(null=True)),
+                        ("reason", models.TextField(blank=True)),
+                        ("before", models.JSONField(default=dict)),
+                        ("evidence", models.JSONField(default=dict)),
+                        (
+                            "agent",
+                            models.ForeignKey(
+                                db_constraint=False,
+                                db_index=False,
+                                on_delete=models.PROTECT,
+                                related_name="+",
+                                to="identity.agent",
+                            ),
+                        ),
+                        ("fact", models.ForeignKey(on_delete=models.PROTECT, related_name="changes", to="memory.fact")),
+                        ("other", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                condition=models.Q(("action", "superseded")), fields=["-at"], name="fact_supersessions"
+                            ),
+                            models.Index(
+                                condition=models.Q(("action", "confirmed"), ("score__isnull", False)),
+                                fields=["-at"],
+                                name="fact_confirmations",
+                            ),
+                            models.Index(
+                                condition=models.Q(("before__has_key", "category")), fields=["at"], name="fact_refiled"
+                            ),
+                        ],
+                        "ordering": ["-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="ImportedMemory",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("system", models.CharField(max_length=30)),
+                        ("key", models.CharField(max_length=64)),
+                        ("source_id", models.CharField(blank=True, max_length=300)),
+                        ("content_hash", models.CharField(blank=True, max_length=64)),
+                        ("item_type", models.CharField(max_length=20)),
+                        ("item_id", models.CharField(blank=True, max_length=40)),
+                        (
+                            "earlier_item_ids",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=40), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "outcome",
+                            models.CharField(
+                                choices=[
+                                    ("stored", "Stored"),
+                                    ("confirmed", "Already known, confirmed"),
+                                    ("superseded", "Stored, and replaced another"),
+                                    ("queued", "Pending review"),
+                                    ("decided", "Not stored because of people's decisions"),
+                                    ("proposed", "Proposed for the identity"),
+                                    ("unchanged", "Already in the identity"),
+                                    ("erased", "Erased later"),
+                                ],
+                                max_length=20,
+                            ),
+                        ),
+                        ("file", models.CharField(blank=True, max_length=255)),
+                        ("imported_at", models.DateTimeField(default=now)),
+                        ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "item_type", "item_id"], name="import_of_item"),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("agent", "persona", "system", "key"), name="one_import_per_source_id"
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Job",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("key", models.CharField(max_length=200, unique=True)),
+                        ("handler", models.CharField(max_length=50)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("subject_type", models.CharField(blank=True, max_length=30)),
+                        ("subject_id", models.CharField(blank=True, max_length=40)),
+                        (
+                            "status",
+                            models.CharField(
+                                choices=[
+                                    ("queued", "Queued"),
+                                    ("running", "Running"),
+                                    ("done", "Done"),
+                                    ("failed", "Failed, retrying"),
+                                    ("dead", "Failed permanently"),
+                                ],
+                                default="queued",
+                                max_length=10,
+                            ),
+                        ),
+                        ("attempts", models.PositiveSmallIntegerField(default=0)),
+                        ("queued_at", models.DateTimeField(default=now)),
+                        ("next_attempt_at", models.DateTimeField(default=now)),
+                        ("started_at", models.DateTimeField(null=True)),
+                        ("finished_at", models.DateTimeField(null=True)),
+                        ("duration_ms", models.PositiveIntegerField(null=True)),
+                        ("tokens", models.PositiveIntegerField(default=0)),
+                        ("result", models.JSONField(default=dict)),
+                        ("error", models.TextField(blank=True)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="jobs", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                condition=models.Q(("status__in", ["done", "dead"]), _negated=True),
+                                fields=["next_attempt_at"],
+                                name="job_due",
+                            ),
+                            models.Index(
+                                fields=["agent", "persona", "-queued_at", "-id"], name="memory_job_agent_i_e40fb0_idx"
+                            ),
+                            models.Index(fields=["status", "-queued_at"], name="memory_job_status_a5ecce_idx"),
+                        ],
+                        "ordering": ["-queued_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="JudgeCall",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        (
+                            "task",
+                            models.CharField(
+                                choices=[
+                                    ("relation", "Relation of two facts"),
+                                    ("summarise", "Summary of an episode"),
+                                    ("extract_facts", "Facts of an episode"),
+                                    ("merge", "Merging of facts"),
+                                    ("chat", "Conversation in the playground"),
+                                ],
+                                max_length=20,
+                            ),
+                        ),
+                        ("model", models.CharField(max_length=100)),
+                        ("prompt_version", models.CharField(max_length=20)),
+                        ("attempts", models.PositiveSmallIntegerField()),
+                        ("tokens_in", models.PositiveIntegerField(default=0)),
+                        ("tokens_out", models.PositiveIntegerField(default=0)),
+                        ("duration_ms", models.PositiveIntegerField()),
+                        ("verdict", models.JSONField(default=dict)),
+                        ("error", models.TextField(blank=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="judge_calls", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["-created_at"], name="memory_judg_created_40cddd_idx"),
+                            models.Index(fields=["agent", "persona", "-created_at"], name="memory_judg_agent_i_0fbc33_idx"),
+                        ],
+                        "ordering": ["-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="LoopSummary",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("loop_id", models.CharField(max_length=100)),
+                        ("summary", models.TextField(blank=True)),
+                        (
+                            "kind",
+                            models.CharField(
+                                choices=[
+                                    ("user_input", "User input"),
+                                    ("actor_output", "Actor output"),
+                                    ("tool_call", "Tool call"),
+                                    ("tool_result", "Tool result"),
+                                    ("subconscious_prompt", "Subconscious prompt"),
+                                    ("subconscious_output", "Subconscious output"),
+                                    ("system_event", "System event"),
+                                    ("error", "Error"),
+                                ],
+                                max_length=30,
+                            ),
+                        ),
+                        ("visibility", models.CharField(max_length=50)),
+                        (
+                            "long_term_ids",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.BigIntegerField(), default=list, size=None
+                            ),
+                        ),
+                        ("event_count", models.PositiveIntegerField(default=0)),
+                        ("covered_events", models.PositiveIntegerField(default=0)),
+                        ("first_event_at", models.DateTimeField()),
+                        ("last_event_at", models.DateTimeField()),
+                        ("closed_at", models.DateTimeField(null=True)),
+                        (
+                            "closed_by",
+                            models.CharField(
+                                blank=True,
+                                choices=[("output", "Final output"), ("request", "Request"), ("idle", "Idle time")],
+                                max_length=10,
+                            ),
+                        ),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="loops", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                fields=["agent", "persona", "-last_event_at", "-id"], name="memory_loop_agent_i_303bd4_idx"
+                            ),
+                            models.Index(
+                                condition=models.Q(("project", ""), _negated=True),
+                                fields=["agent", "persona", "project", "-last_event_at", "-id"],
+                                name="loop_of_project",
+                            ),
+                            models.Index(
+                                condition=models.Q(("closed_at__isnull", True)), fields=["last_event_at"], name="open_loops"
+                            ),
+                            models.Index(
+                                condition=models.Q(
+                                    ("closed_at__isnull", False), ("covered_events__lt", models.F("event_count"))
+                                ),
+                                fields=["closed_at"],
+                                name="stale_loops",
+                            ),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("agent", "persona", "loop_id"), name="one_summary_per_loop"),
+                        ],
+                        "ordering": ["-last_event_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="MemoryReview",
+                    fields=[
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        (
+                            "kind",
+                            models.CharField(
+                                choices=[
+                                    ("duplicate", "Possible duplicate"),
+                                    ("contradiction", "Possible contradiction"),
+                                    ("escalation", "Censor escalated"),
+                                    ("low_confidence", "Uncertain fact"),
+                                    ("compaction", "Many facts on one subject"),
+                                    ("relearned", "Learned again after being marked as wrong"),
+                                    ("repeated", "Same sentence about another subject"),
+                                    ("same_subject", "Possibly the same subject"),
+                                    ("quarantined", "Reads like an instruction"),
+                                    ("attribute", "One value at a time or several"),
+                                ],
+                                max_length=20,
+                            ),
+                        ),
+                        (
+                            "status",
+                            models.CharField(
+                                choices=[
+                                    ("pending", "Pending"),
+                                    ("resolved", "Resolved"),
+                                    ("expired", "Expired"),
+                                    ("joined", "Asked with its attribute"),
+                                    ("undecided", "Undecided"),
+                                ],
+                                default="pending",
+                                max_length=10,
+                            ),
+                        ),
+                        ("subject", models.CharField(blank=True, max_length=200)),
+                        (
+                            "facts",
+                            django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), default=list, size=None),
+                        ),
+                        (
+                            "subjects",
+                            django.contrib.postgres.fields.ArrayField(base_field=models.UUIDField(), default=list, size=None),
+                        ),
+                        ("details", models.JSONField(default=dict)),
+                        ("about", models.CharField(max_length=200, unique=True)),
+                        ("score", models.FloatField(null=True)),
+                        ("reasons", models.JSONField(default=list)),
+                        ("verdict", models.JSONField(default=dict)),
+                        ("proposal", models.TextField(blank=True)),
+                        (
+                            "resolution",
+                            models.CharField(
+                                blank=True,
+                                choices=[
+                                    ("same", "Same"),
+                                    ("replace", "New replaces old"),
+                                    ("old_wrong", "Old was wrong"),
+                                    ("new_wrong", "New is wrong"),
+                                    ("both", "Both are true"),
+                                    ("different", "Different subjects"),
+                                    ("merge", "Merged"),
+                                    ("keep", "Kept"),
+                                    ("reverse", "Reversed"),
+                                    ("allow", "Allowed"),
+                                    ("hold", "Quarantined"),
+                                    ("moot", "No longer applicable"),
+                                ],
+                                max_length=12,
+                            ),
+                        ),
+                        ("comment", models.TextField(blank=True)),
+                        ("resolver_kind", models.CharField(blank=True, max_length=10)),
+                        ("resolver_id", models.CharField(blank=True, max_length=100)),
+                        ("resolver_name", models.CharField(blank=True, max_length=200)),
+                        ("resolved_at", models.DateTimeField(null=True)),
+                        ("before", models.JSONField(default=dict)),
+                        ("batch", models.UUIDField(null=True)),
+                        ("created_at", models.DateTimeField(default=now)),
+                        ("asked_at", models.DateTimeField(null=True)),
+                        ("expires_at", models.DateTimeField()),
+                        (
+                            "agent",
+                            models.ForeignKey(on_delete=models.PROTECT, related_name="memory_reviews", to="identity.agent"),
+                        ),
+                        (
+                            "censor",
+                            models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="reviews", to="memory.censor"),
+                        ),
+                        (
+                            "judge_call",
+                            models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.judgecall"),
+                        ),
+                        ("new", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
+                        ("old", models.ForeignKey(null=True, on_delete=models.PROTECT, related_name="+", to="memory.fact")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(
+                                condition=models.Q(("status", "pending")),
+                                fields=["created_at", "id"],
+                                name="memory_review_waiting",
+                            ),
+                            models.Index(
+                                fields=["agent", "persona", "-created_at", "-id"], name="memory_memo_agent_i_c5c7c0_idx"
+                            ),
+                            models.Index(
+                                condition=models.Q(("asked_at__isnull", False)),
+                                fields=["agent", "asked_at"],
+                                name="memory_review_asked",
+                            ),
+                            models.Index(
+                                condition=models.Q(("status", "undecided")),
+                                fields=["agent", "persona"],
+                                name="memory_review_undecided",
+                            ),
+                            models.Index(
+                                condition=models.Q(("details__has_key", "blind")), fields=["agent"], name="memory_review_blind"
+                            ),
+                            models.Index(
+                                condition=models.Q(("batch__isnull", False)), fields=["batch"], name="memory_review_batch"
+                            ),
+                            models.Index(
+                                condition=models.Q(
+                                    ("kind__in", ["contradiction", "duplicate"]),
+                                    ("status__in", ["pending", "joined", "expired", "undecided"]),
+                                ),
+                                fields=["old"],
+                                name="memory_review_old",
+                            ),
+                            models.Index(
+                                condition=models.Q(
+                                    ("kind__in", ["contradiction", "duplicate"]),
+                                    ("status__in", ["pending", "joined", "expired", "undecided"]),
+                                ),
+                                fields=["new"],
+                                name="memory_review_new",
+                            ),
+                        ],
+                        "ordering": ["created_at", "id"],
+                        "permissions": [("review_memory", "Can answer questions about memories")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Procedure",
+                    fields=[
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("agent", "Agent"),
+                                    ("tool", "Tool output"),
+                                    ("imported", "Imported"),
+                                    ("web", "Web"),
+                                ],
+                                db_default="agent",
+                                default="agent",
+                                editable=False,
+                                max_length=10,
+                            ),
+                        ),
+                        ("quarantined", models.BooleanField(db_default=False, default=False, editable=False)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "scope",
+                            models.CharField(
+                                choices=[("task", "Task"), ("project", "Project"), ("global", "Global")],
+                                default="global",
+                                max_length=10,
+                            ),
+                        ),
+                        (
+                            "tags",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.CharField(max_length=50), blank=True, default=list, size=None
+                            ),
+                        ),
+                        (
+                            "importance",
+                            models.FloatField(
+                                default=0.5,
+                                validators=[
+                                    django.core.validators.MinValueValidator(0.0),
+                                    django.core.validators.MaxValueValidator(1.0),
+                                ],
+                            ),
+                        ),
+                        ("active", models.BooleanField(default=True)),
+                        ("retired_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now, editable=False)),
+                        ("endorsed", models.BooleanField(default=False, editable=False)),
+                        ("name", models.CharField(max_length=200)),
+                        ("domain", models.CharField(blank=True, max_length=50)),
+                        ("description", models.TextField(blank=True)),
+                        (
+                            "steps",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(), blank=True, default=list, size=None
+                            ),
+                        ),
+                        ("activation_count", models.PositiveIntegerField(default=0)),
+                        ("success_count", models.PositiveIntegerField(default=0)),
+                        ("failure_count", models.PositiveIntegerField(default=0)),
+                        ("last_activated_at", models.DateTimeField(blank=True, null=True)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "persona", "name", "id"], name="memory_proc_agent_i_50af60_idx"),
+                            models.Index(
+                                condition=models.Q(("project", ""), _negated=True),
+                                fields=["agent", "persona", "project", "name", "id"],
+                                name="procedure_of_project",
+                            ),
+                        ],
+                        "ordering": ["name", "id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="SearchStatistics",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("items", models.PositiveIntegerField()),
+                        ("mean_words", models.FloatField()),
+                        ("common", models.JSONField(default=dict)),
+                        ("vector_index_model", models.CharField(blank=True, max_length=100)),
+                        ("counted_at", models.DateTimeField(default=now)),
+                        ("agent", models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="identity.agent")),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(fields=("agent", "persona"), name="one_count_per_collection"),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Subject",
+                    fields=[
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("name", models.CharField(max_length=200)),
+                        (
+                            "kind",
+                            models.CharField(
+                                choices=[
+                                    ("person", "Person"),
+                                    ("system", "System"),
+                                    ("project", "Project"),
+                                    ("place", "Place"),
+                                    ("organisation", "Organisation"),
+                                    ("other", "Other"),
+                                ],
+                                default="other",
+                                max_length=20,
+                            ),
+                        ),
+                        ("is_user", models.BooleanField(default=False)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="subjects", to="identity.agent")),
+                        (
+                            "merged_into",
+                            models.ForeignKey(
+                                blank=True, null=True, on_delete=models.PROTECT, related_name="merged", to="memory.subject"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "persona", "-created_at", "-id"], name="subject_listed"),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(
+                                condition=models.Q(("is_user", True)),
+                                fields=("agent", "persona"),
+                                name="subject_one_user_per_persona",
+                            ),
+                            models.CheckConstraint(
+                                condition=models.Q(
+                                    ("merged_into__isnull", True),
+                                    models.Q(("merged_into", models.F("id")), _negated=True),
+                                    _connector="OR",
+                                ),
+                                name="subject_not_into_itself",
+                            ),
+                        ],
+                        "ordering": ["name", "id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="SubjectAlias",
+                    fields=[
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("spelling", models.CharField(max_length=200)),
+                        ("key", models.CharField(max_length=200)),
+                        ("meaning", models.CharField(max_length=200)),
+                        (
+                            "origin",
+                            models.CharField(
+                                choices=[("seen", "Seen in a fact"), ("given", "Given by a person")],
+                                default="seen",
+                                max_length=10,
+                            ),
+                        ),
+                        ("dictionary", models.CharField(db_default="english", default="english", max_length=20)),
+                        (
+                            "blocks",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.BigIntegerField(), default=list, size=None
+                            ),
+                        ),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        (
+                            "agent",
+                            models.ForeignKey(on_delete=models.PROTECT, related_name="subject_aliases", to="identity.agent"),
+                        ),
+                        ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="aliases", to="memory.subject")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "persona", "meaning"], name="subject_alias_meaning"),
+                            django.contrib.postgres.indexes.GinIndex(fields=["blocks"], name="subject_alias_blocks"),
+                        ],
+                        "constraints": [
+                            models.UniqueConstraint(fields=("agent", "persona", "key"), name="subject_alias_key"),
+                        ],
+                        "ordering": ["created_at", "id"],
+                    },
+                ),
+                migrations.AddField(
+                    model_name="fact",
+                    name="subject_alias",
+                    field=models.ForeignKey(
+                        blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.subjectalias"
                     ),
                 ),
-                ("is_user", models.BooleanField(default=False)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="subjects", to="identity.agent")),
-                (
-                    "merged_into",
-                    models.ForeignKey(
-                        blank=True, null=True, on_delete=models.PROTECT, related_name="merged", to="memory.subject"
+                migrations.CreateModel(
+                    name="SubjectChange",
+                    fields=[
+                        (
+                            "author_kind",
+                            models.CharField(
+                                choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
+                            ),
+                        ),
+                        ("author_id", models.CharField(max_length=100)),
+                        ("author_name", models.CharField(max_length=200)),
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        (
+                            "action",
+                            models.CharField(
+                                choices=[
+                                    ("created", "Created"),
+                                    ("alias", "Spelling added"),
+                                    ("edited", "Changed"),
+                                    ("merged", "Merged"),
+                                    ("split", "Split"),
+                                ],
+                                max_length=20,
+                            ),
+                        ),
+                        ("summary", models.TextField()),
+                        ("reason", models.TextField(blank=True)),
+                        ("details", models.JSONField(default=dict)),
+                        ("at", models.DateTimeField(default=now, editable=False)),
+                        ("undone_at", models.DateTimeField(null=True)),
+                        (
+                            "agent",
+                            models.ForeignKey(on_delete=models.PROTECT, related_name="subject_changes", to="identity.agent"),
+                        ),
+                        (
+                            "other",
+                            models.ForeignKey(
+                                null=True, on_delete=models.PROTECT, related_name="changes_as_other", to="memory.subject"
+                            ),
+                        ),
+                        ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="changes", to="memory.subject")),
+                    ],
+                    options={
+                        "indexes": [
+                            models.Index(fields=["agent", "subject", "-at"], name="subject_change_listed"),
+                        ],
+                        "ordering": ["-at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="WorkingMemory",
+                    fields=[
+                        ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                        (
+                            "persona",
+                            models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
+                        ),
+                        ("session_id", models.CharField(max_length=200)),
+                        ("task", models.TextField(blank=True)),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("task_key", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("frame", models.CharField(blank=True, max_length=30)),
+                        ("items", models.JSONField(default=list)),
+                        ("open_threads", models.JSONField(default=list)),
+                        ("quarantined_entries", models.JSONField(db_default=models.Value([], models.JSONField()), default=list)),
+                        ("capacity", models.PositiveSmallIntegerField(default=20)),
+                        ("created_at", models.DateTimeField(default=now, editable=False)),
+                        ("updated_at", models.DateTimeField(default=now)),
+                        (
+                            "agent",
+                            models.ForeignKey(on_delete=models.PROTECT, related_name="working_memories", to="identity.agent"),
+                        ),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                fields=("agent", "persona", "session_id", "project"), name="one_working_memory_per_session"
+                            ),
+                        ],
+                        "ordering": ["-updated_at", "-id"],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Attribute",
+                    fields=[
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("name", models.CharField(max_length=80)),
+                        ("cardinality", models.CharField(choices=[("one", "one"), ("many", "many")], max_length=10)),
+                        ("decided_by", models.CharField(max_length=200)),
+                        ("decided_at", models.DateTimeField(default=now, editable=False)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent")),
+                    ],
+                    options={
+                        "ordering": ["name", "id"],
+                        "constraints": [models.UniqueConstraint(fields=("agent", "persona", "name"), name="attribute_name")],
+                    },
+                ),
+                migrations.AddField(
+                    model_name="longtermentry",
+                    name="agent",
+                    field=models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent"),
+                ),
+                migrations.AddIndex(
+                    model_name="episode",
+                    index=models.Index(
+                        fields=["agent", "persona", "-started_at", "-id"], name="memory_epis_agent_i_4fc2be_idx"
                     ),
                 ),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "persona", "-created_at", "-id"], name="subject_listed"),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("is_user", True)),
-                        fields=("agent", "persona"),
-                        name="subject_one_user_per_persona",
+                migrations.AddIndex(
+                    model_name="episode",
+                    index=models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-started_at", "-id"],
+                        name="episode_of_project",
                     ),
-                    models.CheckConstraint(
+                ),
+                migrations.AddConstraint(
+                    model_name="episode",
+                    constraint=models.CheckConstraint(
                         condition=models.Q(
-                            ("merged_into__isnull", True),
-                            models.Q(("merged_into", models.F("id")), _negated=True),
+                            ("ended_at__isnull", True), ("ended_at__gte", models.F("started_at")), _connector="OR"
+                        ),
+                        name="episode_ends_after_its_start",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        fields=["agent", "persona", "-recorded_at", "-id"], name="memory_fact_agent_i_a25081_idx"
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        condition=models.Q(("project", ""), _negated=True),
+                        fields=["agent", "persona", "project", "-recorded_at", "-id"],
+                        name="fact_of_project",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        condition=models.Q(("active", True)),
+                        fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
+                        name="fact_profile",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        models.F("agent"),
+                        models.F("persona"),
+                        models.OrderBy(models.F("endorsed"), descending=True),
+                        models.Case(models.When(category__in=("rule",), then=0), default=1, output_field=models.IntegerField()),
+                        models.OrderBy(models.F("confidence"), descending=True),
+                        models.OrderBy(models.F("importance"), descending=True),
+                        models.OrderBy(models.F("recorded_at"), descending=True),
+                        models.OrderBy(models.F("id")),
+                        condition=models.Q(("active", True), ("category__in", ("person", "preference", "rule"))),
+                        name="fact_core",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        fields=["recorded_at"],
+                        include=("agent", "persona", "active", "invalidated_at", "valid_from", "valid_until"),
+                        name="fact_figures",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        condition=models.Q(("active", True), models.Q(("attribute", ""), _negated=True)),
+                        fields=["agent", "persona", "attribute", "-recorded_at"],
+                        name="fact_attribute",
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        condition=models.Q(("superseded_by__isnull", False)), fields=["superseded_by"], name="fact_chain"
+                    ),
+                ),
+                migrations.AddConstraint(
+                    model_name="fact",
+                    constraint=models.CheckConstraint(
+                        condition=models.Q(
+                            ("confidence__gte", 0), ("confidence__lte", 1), ("importance__gte", 0), ("importance__lte", 1)
+                        ),
+                        name="fact_scores_in_unit_interval",
+                    ),
+                ),
+                migrations.AddConstraint(
+                    model_name="fact",
+                    constraint=models.CheckConstraint(
+                        condition=models.Q(
+                            ("valid_from__isnull", True),
+                            ("valid_until__isnull", True),
+                            ("valid_until__gt", models.F("valid_from")),
                             _connector="OR",
                         ),
-                        name="subject_not_into_itself",
-                    ),
-                ],
-                "ordering": ["name", "id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="SubjectAlias",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                        name="fact_valid_span_is_positive",
                     ),
                 ),
-                ("spelling", models.CharField(max_length=200)),
-                ("key", models.CharField(max_length=200)),
-                ("meaning", models.CharField(max_length=200)),
-                (
-                    "origin",
-                    models.CharField(
-                        choices=[("seen", "Seen in a fact"), ("given", "Given by a person")],
-                        default="seen",
-                        max_length=10,
+                migrations.AddConstraint(
+                    model_name="fact",
+                    constraint=models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("active", True), ("retired_at__isnull", True)),
+                            models.Q(("active", False), ("retired_at__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="fact_active_until_retired",
                     ),
                 ),
-                ("dictionary", models.CharField(db_default="english", default="english", max_length=20)),
-                (
-                    "blocks",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.BigIntegerField(), default=list, size=None
+                migrations.AddConstraint(
+                    model_name="fact",
+                    constraint=models.CheckConstraint(
+                        condition=models.Q(
+                            ("active", False),
+                            models.Q(("invalidated_at__isnull", True), ("superseded_by__isnull", True)),
+                            _connector="OR",
+                        ),
+                        name="fact_active_is_not_replaced",
                     ),
                 ),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                (
-                    "agent",
-                    models.ForeignKey(on_delete=models.PROTECT, related_name="subject_aliases", to="identity.agent"),
+                migrations.AddConstraint(
+                    model_name="fact",
+                    constraint=models.CheckConstraint(
+                        condition=models.Q(
+                            ("superseded_by__isnull", True),
+                            models.Q(("superseded_by", models.F("id")), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="fact_not_by_itself",
+                    ),
                 ),
-                ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="aliases", to="memory.subject")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "persona", "meaning"], name="subject_alias_meaning"),
-                    django.contrib.postgres.indexes.GinIndex(fields=["blocks"], name="subject_alias_blocks"),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("agent", "persona", "key"), name="subject_alias_key"),
-                ],
-                "ordering": ["created_at", "id"],
-            },
+                migrations.AddIndex(
+                    model_name="longtermentry",
+                    index=models.Index(fields=["agent", "persona", "loop_id"], name="memory_long_agent_i_fa21df_idx"),
+                ),
+                migrations.AddIndex(
+                    model_name="longtermentry",
+                    index=models.Index(condition=models.Q(("quarantined", True)), fields=["agent", "event"], name="quarantined_events"),
+                ),
+            ]
         ),
         migrations.RunSQL(
             SPELLING_WORDS,
@@ -2466,271 +2736,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-        ),
-        migrations.AddField(
-            model_name="fact",
-            name="subject_alias",
-            field=models.ForeignKey(
-                blank=True, null=True, on_delete=models.PROTECT, related_name="facts", to="memory.subjectalias"
-            ),
-        ),
-        migrations.CreateModel(
-            name="SubjectChange",
-            fields=[
-                (
-                    "author_kind",
-                    models.CharField(
-                        choices=[("person", "Person"), ("token", "Agent"), ("system", "System")], max_length=10
-                    ),
-                ),
-                ("author_id", models.CharField(max_length=100)),
-                ("author_name", models.CharField(max_length=200)),
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                (
-                    "action",
-                    models.CharField(
-                        choices=[
-                            ("created", "Created"),
-                            ("alias", "Spelling added"),
-                            ("edited", "Changed"),
-                            ("merged", "Merged"),
-                            ("split", "Split"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                ("summary", models.TextField()),
-                ("reason", models.TextField(blank=True)),
-                ("details", models.JSONField(default=dict)),
-                ("at", models.DateTimeField(default=now, editable=False)),
-                ("undone_at", models.DateTimeField(null=True)),
-                (
-                    "agent",
-                    models.ForeignKey(on_delete=models.PROTECT, related_name="subject_changes", to="identity.agent"),
-                ),
-                (
-                    "other",
-                    models.ForeignKey(
-                        null=True, on_delete=models.PROTECT, related_name="changes_as_other", to="memory.subject"
-                    ),
-                ),
-                ("subject", models.ForeignKey(on_delete=models.PROTECT, related_name="changes", to="memory.subject")),
-            ],
-            options={
-                "indexes": [
-                    models.Index(fields=["agent", "subject", "-at"], name="subject_change_listed"),
-                ],
-                "ordering": ["-at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="WorkingMemory",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "persona",
-                    models.CharField(choices=[("actor", "Actor"), ("subconscious", "Subconscious")], max_length=20),
-                ),
-                ("session_id", models.CharField(max_length=200)),
-                ("task", models.TextField(blank=True)),
-                ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("task_key", models.CharField(blank=True, db_default="", default="", max_length=100)),
-                ("frame", models.CharField(blank=True, max_length=30)),
-                ("items", models.JSONField(default=list)),
-                ("open_threads", models.JSONField(default=list)),
-                ("quarantined_entries", models.JSONField(db_default=models.Value([], models.JSONField()), default=list)),
-                ("capacity", models.PositiveSmallIntegerField(default=20)),
-                ("created_at", models.DateTimeField(default=now, editable=False)),
-                ("updated_at", models.DateTimeField(default=now)),
-                (
-                    "agent",
-                    models.ForeignKey(on_delete=models.PROTECT, related_name="working_memories", to="identity.agent"),
-                ),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("agent", "persona", "session_id", "project"), name="one_working_memory_per_session"
-                    ),
-                ],
-                "ordering": ["-updated_at", "-id"],
-            },
-        ),
-        migrations.CreateModel(
-            name="Attribute",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "persona",
-                    models.CharField(
-                        choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
-                    ),
-                ),
-                ("name", models.CharField(max_length=80)),
-                ("cardinality", models.CharField(choices=[("one", "one"), ("many", "many")], max_length=10)),
-                ("decided_by", models.CharField(max_length=200)),
-                ("decided_at", models.DateTimeField(default=now, editable=False)),
-                ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent")),
-            ],
-            options={
-                "ordering": ["name", "id"],
-                "constraints": [models.UniqueConstraint(fields=("agent", "persona", "name"), name="attribute_name")],
-            },
-        ),
-        migrations.AddField(
-            model_name="longtermentry",
-            name="agent",
-            field=models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="identity.agent"),
-        ),
-        migrations.AddIndex(
-            model_name="episode",
-            index=models.Index(
-                fields=["agent", "persona", "-started_at", "-id"], name="memory_epis_agent_i_4fc2be_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="episode",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-started_at", "-id"],
-                name="episode_of_project",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="episode",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("ended_at__isnull", True), ("ended_at__gte", models.F("started_at")), _connector="OR"
-                ),
-                name="episode_ends_after_its_start",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                fields=["agent", "persona", "-recorded_at", "-id"], name="memory_fact_agent_i_a25081_idx"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                condition=models.Q(("project", ""), _negated=True),
-                fields=["agent", "persona", "project", "-recorded_at", "-id"],
-                name="fact_of_project",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                condition=models.Q(("active", True)),
-                fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
-                name="fact_profile",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                models.F("agent"),
-                models.F("persona"),
-                models.OrderBy(models.F("endorsed"), descending=True),
-                models.Case(models.When(category__in=("rule",), then=0), default=1, output_field=models.IntegerField()),
-                models.OrderBy(models.F("confidence"), descending=True),
-                models.OrderBy(models.F("importance"), descending=True),
-                models.OrderBy(models.F("recorded_at"), descending=True),
-                models.OrderBy(models.F("id")),
-                condition=models.Q(("active", True), ("category__in", ("person", "preference", "rule"))),
-                name="fact_core",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                fields=["recorded_at"],
-                include=("agent", "persona", "active", "invalidated_at", "valid_from", "valid_until"),
-                name="fact_figures",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                condition=models.Q(("active", True), models.Q(("attribute", ""), _negated=True)),
-                fields=["agent", "persona", "attribute", "-recorded_at"],
-                name="fact_attribute",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="fact",
-            index=models.Index(
-                condition=models.Q(("superseded_by__isnull", False)), fields=["superseded_by"], name="fact_chain"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("confidence__gte", 0), ("confidence__lte", 1), ("importance__gte", 0), ("importance__lte", 1)
-                ),
-                name="fact_scores_in_unit_interval",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("valid_from__isnull", True),
-                    ("valid_until__isnull", True),
-                    ("valid_until__gt", models.F("valid_from")),
-                    _connector="OR",
-                ),
-                name="fact_valid_span_is_positive",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("active", True), ("retired_at__isnull", True)),
-                    models.Q(("active", False), ("retired_at__isnull", False)),
-                    _connector="OR",
-                ),
-                name="fact_active_until_retired",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("active", False),
-                    models.Q(("invalidated_at__isnull", True), ("superseded_by__isnull", True)),
-                    _connector="OR",
-                ),
-                name="fact_active_is_not_replaced",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="fact",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("superseded_by__isnull", True),
-                    models.Q(("superseded_by", models.F("id")), _negated=True),
-                    _connector="OR",
-                ),
-                name="fact_not_by_itself",
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="longtermentry",
-            index=models.Index(fields=["agent", "persona", "loop_id"], name="memory_long_agent_i_fa21df_idx"),
-        ),
-        migrations.AddIndex(
-            model_name="longtermentry",
-            index=models.Index(condition=models.Q(("quarantined", True)), fields=["agent", "event"], name="quarantined_events"),
         ),
         migrations.RunSQL(SAME_WORDS),
         migrations.RunSQL(APPEND_ONLY),
