@@ -22,13 +22,17 @@ class MemoryConfig(AppConfig):
         from memory.transfer.file_runs import runs_erase
         from memory.types import MEMORY_TYPES
 
-        for one in MEMORY_TYPES.values():
-            for action in one.tokens_may:
+        for memory_type in MEMORY_TYPES.values():
+            for action in memory_type.tokens_may:
                 scope = "memory:read" if action == "view" else "memory:write"
-                scope_extend(scope, {one.permission(action)}, in_projects=one.has_project)
-            for verb in one.audit_verbs:
-                action_register(one.name, str(one.model._meta.verbose_name), verb, one.permission("view"))
-        bodies.update(memory_bodies(one.model for one in MEMORY_TYPES.values() if one.key_type == "uuid"))
+                scope_extend(scope, {memory_type.permission(action)}, in_projects=memory_type.has_project)
+            for verb in memory_type.audit_verbs:
+                action_register(
+                    memory_type.name, str(memory_type.model._meta.verbose_name), verb, memory_type.permission("view")
+                )
+        bodies.update(
+            memory_bodies(memory_type.model for memory_type in MEMORY_TYPES.values() if memory_type.key_type == "uuid")
+        )
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})
         erasers.extend([jobs_erase, imports_erase, runs_erase])

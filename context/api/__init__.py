@@ -89,7 +89,7 @@ def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
         "trace_id": trace_id(),
         **_check(record.censors["input"]),
         "explanation": record.decisions if explain else None,
-        "candidates": [part_of(CandidateOut, one) for one in record.candidates] if explain else None,
+        "candidates": [part_of(CandidateOut, candidate) for candidate in record.candidates] if explain else None,
     }
 
 

@@ -126,15 +126,15 @@ class ContextRecord:
     def of_run(cls, run: ContextRun) -> Self:
         """The record that a logged run keeps."""
         kept = {name: getattr(run, name) for name in (*_LOGGED, "id")}
-        return cls(**{**kept, "candidates": [{**CANDIDATE_DEFAULTS, **one} for one in run.candidates]})
+        return cls(**{**kept, "candidates": [{**CANDIDATE_DEFAULTS, **candidate} for candidate in run.candidates]})
 
     def as_run(self, **more: Any) -> ContextRun:
         """A run to be logged; `more` are the columns that say whose it is."""
         kept = {name: getattr(self, name) for name in _LOGGED}
         common = CANDIDATE_DEFAULTS
         candidates = [
-            {name: value for name, value in one.items() if name not in common or value != common[name]}
-            for one in self.candidates
+            {name: value for name, value in candidate.items() if name not in common or value != common[name]}
+            for candidate in self.candidates
         ]
         return ContextRun(
             **{**kept, "candidates": candidates},

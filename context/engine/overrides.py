@@ -200,23 +200,23 @@ class Overrides:
     def contested(self, facts: Iterable[ContestedCandidate]) -> list[ContestedCandidate]:
         """The contested facts after the changes. A fact that is gone or has a new text contests nothing any more."""
         kept = []
-        for one in facts:
+        for fact in facts:
             partners = frozenset(
                 key
-                for key in one.partners
-                if key not in self.facts and frozenset({key, one.id}) not in self.resolved_pairs
+                for key in fact.partners
+                if key not in self.facts and frozenset({key, fact.id}) not in self.resolved_pairs
             )
-            if one.id not in self.facts and partners:
-                (candidate,) = self.candidates([one.candidate]) or [self._core(one.candidate)]
+            if fact.id not in self.facts and partners:
+                (candidate,) = self.candidates([fact.candidate]) or [self._core(fact.candidate)]
                 # A person who changes the metadata verifies the fact.
-                endorsed = one.endorsed or one.id in self.endorsed or one.id in self.metadata
-                rank = profile_rank(endorsed, candidate.hit.category) if endorsed else one.core_priority
+                endorsed = fact.endorsed or fact.id in self.endorsed or fact.id in self.metadata
+                rank = profile_rank(endorsed, candidate.hit.category) if endorsed else fact.core_priority
                 kept.append(
                     replace(
-                        one,
+                        fact,
                         candidate=candidate,
                         partners=partners,
-                        opposed=one.opposed & partners,
+                        opposed=fact.opposed & partners,
                         endorsed=endorsed,
                         core_priority=rank,
                     )

@@ -40,12 +40,16 @@ def contested_load(
     """
     request, rows = resolved.request, resolved.rows
     core = {item.id for section in fixed for item in section.items if item.type == "fact"}
-    found = [one.hit for one in candidates if one.hit.type == "fact" and one.hit.retirement is None]
+    found = [
+        candidate.hit for candidate in candidates if candidate.hit.type == "fact" and candidate.hit.retirement is None
+    ]
     if request.as_of is None:
         core -= rows.uncontested_core_ids if rows else set()
         found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
-    return tuple(_candidate(one) for one in contested_facts(view, request.scope, keys, request.as_of, now=resolved.now))
+    return tuple(
+        _candidate(fact) for fact in contested_facts(view, request.scope, keys, request.as_of, now=resolved.now)
+    )
 
 
 def _candidate(one: ContestedFact) -> ContestedCandidate:
@@ -194,7 +198,7 @@ def build_record(inputs: ContextInputs, overrides: Overrides | None = None) -> C
         decisions={
             **resolved.as_json(),
             "degraded": inputs.search.degraded,
-            "truncated": [one.as_json() for one in assembly.truncations],
+            "truncated": [truncation.as_json() for truncation in assembly.truncations],
         },
         fingerprint=fingerprint.as_json(),
         failed_sections=[

@@ -155,8 +155,8 @@ def _inputs_by_request(
     """The inputs of each prompt, once for all expectations with the same request. The next questions are embedded
     meanwhile: one by one, since a batch would give vectors that differ from those of an agent's prompt."""
     groups: dict[str, list[Expectation]] = {}
-    for one in expectations:
-        groups.setdefault(json.dumps(one.request, sort_keys=True), []).append(one)
+    for expectation in expectations:
+        groups.setdefault(json.dumps(expectation.request, sort_keys=True), []).append(expectation)
     for group, resolved in _resolved_requests(view, list(groups.values())):
         if isinstance(resolved, Outcome):
             yield group, resolved

@@ -37,9 +37,9 @@ class TargetMemory:
 def targets_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> dict[Key, TargetMemory]:
     """Load the target memories through the view. Erased and unknown ones are missing."""
     wanted: dict[str, set[str]] = {}
-    for one in expectations:
-        if one.target == Expectation.Target.MEMORY:
-            wanted.setdefault(one.item_type, set()).add(one.item_id)
+    for expectation in expectations:
+        if expectation.target == Expectation.Target.MEMORY:
+            wanted.setdefault(expectation.item_type, set()).add(expectation.item_id)
     found: dict[Key, TargetMemory] = {}
     for item_type, ids in wanted.items():
         own = MEMORY_TYPES.get(item_type)
@@ -105,7 +105,7 @@ NOTHING_UNINDEXED = Unindexed()
 def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> Unindexed:
     """Memories that wait for their vector, or failed to get one, if an expectation demands that something is absent.
     Core memory needs no search and is not included."""
-    if all(one.requirement == Expectation.Requirement.PRESENT for one in expectations):
+    if all(expectation.requirement == Expectation.Requirement.PRESENT for expectation in expectations):
         return NOTHING_UNINDEXED
     rows = SearchItem.objects.filter(valid_at_q(clock.now()), agent=view.agent, persona__in=view.personas, active=True)
     waiting = rows.exclude(status=IndexStatus.READY).exclude(category__in=PROFILE_CATEGORIES)
@@ -363,7 +363,7 @@ def _identity_cut(record: ContextRecord, part: str) -> int:
     """Tokens of the identity, or of one part of it, that the prompt omits."""
     cuts: Sequence[Mapping[str, Any]] = [one for one in record.truncated if one["key"] == "identity"]
     if not part:
-        return sum(int(one["tokens_left_out"]) for one in cuts)
+        return sum(int(cut["tokens_left_out"]) for cut in cuts)
     return sum(
-        int(item["tokens_left_out"]) for one in cuts for item in one["items"] if item["id"].split(":", 1)[0] == part
+        int(item["tokens_left_out"]) for cut in cuts for item in cut["items"] if item["id"].split(":", 1)[0] == part
     )

@@ -56,7 +56,7 @@ def checks_queue() -> int:
 def _due(pairs: set[Pair]) -> Iterable[tuple[Pair, ExpectationWatch | None]]:
     """Expectations that were not checked yet, or that a change may affect."""
     agents = {agent_id for agent_id, _ in pairs}
-    watches = {(one.agent_id, one.persona): one for one in ExpectationWatch.objects.filter(agent__in=agents)}
+    watches = {(watch.agent_id, watch.persona): watch for watch in ExpectationWatch.objects.filter(agent__in=agents)}
     streams = ChangeStream.objects.filter(agent__in=agents).values_list("agent_id", "persona", "last")
     last = {(agent_id, persona): position for agent_id, persona, position in streams}
     profiles = _profiles_now()
@@ -74,7 +74,9 @@ def _due(pairs: set[Pair]) -> Iterable[tuple[Pair, ExpectationWatch | None]]:
         elif _rested(watch) <= now and (
             watch.checked_at + RECHECK_AFTER <= now
             or watch.profiles < profiles
-            or any(last.get((pair[0], one), 0) > watch.positions.get(one, 0) for one in VIEWS[pair[1]].personas)
+            or any(
+                last.get((pair[0], persona), 0) > watch.positions.get(persona, 0) for persona in VIEWS[pair[1]].personas
+            )
         ):
             yield pair, watch
 

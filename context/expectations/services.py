@@ -107,7 +107,7 @@ class ExpectationTotals:
 
 def expectation_totals(expectations: Sequence[Expectation]) -> ExpectationTotals:
     """Count expectations from `expectations_of` by state; retired ones do not count."""
-    states = [state_of(one) for one in expectations if one.active]
+    states = [state_of(expectation) for expectation in expectations if expectation.active]
     return ExpectationTotals(
         states.count(State.PASSED), states.count(State.FAILED), states.count(State.ERROR), states.count("")
     )

@@ -184,8 +184,8 @@ def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth
 
 def _counted(view: PersonaMemory, now: datetime) -> dict[str, int]:
     """By finding how many facts it lists, and how many `facts` there are. One statement."""
-    listed = [one for one in FINDINGS.values() if one.statement]
-    each = [one for one in FINDINGS.values() if one.condition]
+    listed = [finding for finding in FINDINGS.values() if finding.statement]
+    each = [finding for finding in FINDINGS.values() if finding.condition]
     # Only constants of this product make the statement; values are bound.
     numbers = ", ".join(
         [f"(SELECT count(*) FROM ({one.statement}) AS found)" for one in listed]  # noqa: S608

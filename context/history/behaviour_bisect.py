@@ -182,7 +182,7 @@ class BehaviourBisect:
 
     @property
     def is_complete(self) -> bool:
-        return all(one.is_narrowed for one in self.differences)
+        return all(difference.is_narrowed for difference in self.differences)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def _first_report(run: ContextRun, response: str) -> ReportedResponse:
     if run.response != response or ANSWER not in run.censors:
         raise Conflict(ANSWERED)
     usages = MemoryUsage.objects.filter(agent=run.agent_id, run=run).order_by("id")
-    uses = [ItemUse(one.item_type, one.item_id, one.overlap, one.referenced) for one in usages]
+    uses = [ItemUse(usage.item_type, usage.item_id, usage.overlap, usage.referenced) for usage in usages]
     return ReportedResponse(uses, run.censors[ANSWER])
 
 
@@ -340,7 +340,7 @@ def _log(agent: Agent, record: ContextRecord, by: Principal) -> UUID | None:
     # Without triggers, one statement without a transaction is enough.
     if not (transaction_retried(insert_and_count) if counts(run, check, by) else insert()):
         return None
-    verdicts = [one["verdict"] for one in record.candidates]
+    verdicts = [candidate["verdict"] for candidate in record.candidates]
     logger.info(
         "context_assembled",
         run_id=str(run.pk),

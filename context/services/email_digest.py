@@ -67,7 +67,9 @@ def mails_send(*, by: Principal) -> int:
         logger.warning("mail_server_unreachable", error=type(error).__name__)
         return 0
     try:
-        return sum(_urgent_send(one, server, by) for one in urgent) + sum(_digest(one, server, by) for one in digests)
+        return sum(_urgent_send(one, server, by) for one in urgent) + sum(
+            _digest(digest, server, by) for digest in digests
+        )
     finally:
         server.close()
 
@@ -185,7 +187,7 @@ _OPEN = (*ChangeProposal.WAITING, MemoryReview.Status.PENDING)
 
 def _snoozed_rows(snoozes: Iterable[ItemSnooze]) -> dict[UUID, Any]:
     """The items of these snoozes by their keys; those that are gone are left out."""
-    keys = {one.item_id for one in snoozes}
+    keys = {snooze.item_id for snooze in snoozes}
     found: dict[UUID, Any] = {}
     found |= ChangeProposal.objects.select_related("agent").in_bulk(keys)
     found |= MemoryReview.objects.select_related("agent", "old", "new", "censor").in_bulk(keys)

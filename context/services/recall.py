@@ -35,7 +35,7 @@ def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> 
     """
     asked = {
         "query": request.query,
-        "types": [ItemType(one).value for one in request.types],
+        "types": [ItemType(kind).value for kind in request.types],
         "limit": request.limit,
         "min_score": request.min_score,
         "as_of": request.as_of.isoformat() if request.as_of else None,

@@ -179,7 +179,7 @@ def resolution_overrides(review: MemoryReview, answer: str, content: str = "") -
         "new_wrong": review.new,
     }
     stays = [one for one in (review.old, review.new) if one is not None and one is not gone.get(answer)]
-    endorsed = frozenset(str(one.pk) for one in stays)
+    endorsed = frozenset(str(stay.pk) for stay in stays)
     if fact := gone.get(answer):
         wrong = answer in (Resolution.OLD_WRONG, Resolution.NEW_WRONG)
         return replace(invalidation_overrides(fact) if wrong else fact_overrides(fact, None), endorsed=endorsed)

@@ -94,7 +94,7 @@ class IdentityDelivery:
             for size, budget in self.budgets.items()
             if (cut := _identity_cut(fixed, budget))
         ]
-        return max(rows, key=lambda one: (one.tokens_left_out, one.prompts), default=None)
+        return max(rows, key=lambda row: (row.tokens_left_out, row.prompts), default=None)
 
 
 def _budgets_of(agent: Agent, requests: Counter[Sizes]) -> dict[Sizes, ContextBudget]:

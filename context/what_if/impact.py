@@ -57,8 +57,8 @@ def expectation_impact(*, agent: Agent, overrides: Overrides, by: Principal, sec
         checks.append(check)
         if time.monotonic() >= until:
             break
-    errors = tuple(one for one in checks if State.ERROR in (one.before.outcome.state, one.after.outcome.state))
-    known = [one for one in checks if one not in errors]
+    errors = tuple(check for check in checks if State.ERROR in (check.before.outcome.state, check.after.outcome.state))
+    known = [check for check in checks if check not in errors]
     return ExpectationImpact(
         total=len(rows),
         checked=len(checks),

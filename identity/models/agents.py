@@ -134,7 +134,7 @@ class _RowsOfAgent(ReverseManyToOneDescriptor):
 
             def get_prefetch_querysets(self, instances: Any, querysets: Any = None) -> Any:
                 rows = querysets[0] if querysets else self.model._default_manager.all()
-                agents = {one.agent_id for one in instances}
+                agents = {instance.agent_id for instance in instances}
                 return super().get_prefetch_querysets(instances, [rows.filter(agent__in=agents)])
 
         return Manager

@@ -185,7 +185,7 @@ def second_factor_requirements_set(*, roles: set[str], by: Principal) -> None:
     known = {Invitation.OWNER, *Group.objects.values_list("name", flat=True)}
     if unknown := roles - known:
         raise Invalid(f"There is no role {min(unknown)[:60]!r}.", field="roles")
-    held = {one.role: one for one in SecondFactorRequirement.objects.select_for_update()}
+    held = {requirement.role: requirement for requirement in SecondFactorRequirement.objects.select_for_update()}
     for role in sorted(roles - held.keys()):
         made, new = SecondFactorRequirement.objects.get_or_create(role=role)
         if new:

@@ -303,7 +303,7 @@ def _differences(old: FactSnapshot, new: FactSnapshot, *, same: bool) -> list[Re
 
 def _opposites(olds: Sequence[str], news: Sequence[str]) -> Sequence[str]:
     """The first old word with an opposite among the new words, and that opposite; () without one."""
-    opposed = ((one, other) for one in olds if one in w.OPPOSITES for other in news if other in w.OPPOSITES[one])
+    opposed = ((old, other) for old in olds if old in w.OPPOSITES for other in news if other in w.OPPOSITES[old])
     return next(opposed, ())
 
 

@@ -29,7 +29,7 @@ from nousweb.lib.transactions import sql_rows
 Row = TypeVar("Row", bound=Model)
 Key = tuple[str, str]
 
-STORES = tuple(one for one in MEMORY_TYPES.values() if one.is_store)
+STORES = tuple(memory_type for memory_type in MEMORY_TYPES.values() if memory_type.is_store)
 _TYPE_OF_MODEL: Mapping[type, MemoryType] = {store.model: store for store in STORES}
 """How to undo an audited change of a row. Censors are never searched and are not among them."""
 

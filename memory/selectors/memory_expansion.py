@@ -41,7 +41,7 @@ def memory_search(view: PersonaMemory, request: SearchRequest, by: Principal) ->
 def places_refused(texts: Sequence[str], metadata: Sequence[Mapping[str, Any]], trusts: Sequence[str]) -> set[int]:
     """The positions of the texts that must not be given to an agent, by themselves, with their metadata or together."""
     classes = ["" if trust == Trust.PERSON else trust for trust in trusts]
-    refused = {place for one in scan_pieces(texts, classes) for place in one.places}
+    refused = {place for piece in scan_pieces(texts, classes) for place in piece.places}
     for place, (fields, trust) in enumerate(zip(metadata, classes, strict=True)):
         if trust and fields and scan_cached(" ".join(json_texts(fields)), trust):
             refused.add(place)
@@ -96,7 +96,7 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
         related, more = _around_event(memory, found, around)
     elif isinstance(found, Episode):
         events = list(memory.transcript(found)[: MOST_PARTS + 1])
-        related, more = [_detail(one, "part") for one in events[:MOST_PARTS]], len(events) > MOST_PARTS
+        related, more = [_detail(event, "part") for event in events[:MOST_PARTS]], len(events) > MOST_PARTS
     elif isinstance(found, Fact):
         related = list(_around_fact(memory, found))
     return _screened(memory, Expansion(_detail(found, ""), related, more))
@@ -147,23 +147,23 @@ def _around_event(memory: PersonaMemory, event: Event, around: int) -> tuple[lis
     related = [
         *(_detail(one, "before") for one in reversed(before[:around])),
         *(_detail(one, "after") for one in after[:around]),
-        *(_detail(one, "episode") for one in episodes.order_by("started_at")),
+        *(_detail(episode, "episode") for episode in episodes.order_by("started_at")),
     ]
     return related, max(len(before), len(after)) > around
 
 
 def _around_fact(memory: PersonaMemory, fact: Fact) -> Iterator[MemoryDetail]:
     if fact.source_event_id is not None:
-        yield from (_detail(one, "source") for one in memory.events.filter(pk=fact.source_event_id))
+        yield from (_detail(event, "source") for event in memory.events.filter(pk=fact.source_event_id))
     if fact.source_episode_id is not None:
-        yield from (_detail(one, "source") for one in memory.episodes.filter(pk=fact.source_episode_id))
+        yield from (_detail(episode, "source") for episode in memory.episodes.filter(pk=fact.source_episode_id))
     yield from (_detail(one, "replaces") for one in memory.facts.filter(superseded_by=fact).order_by("recorded_at"))
     if fact.superseded_by_id is not None:
         yield from (_detail(one, "replaced_by") for one in memory.facts.filter(pk=fact.superseded_by_id))
 
 
 def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
-    type_ = next(one for one in MEMORY_TYPES.values() if one.model is type(row))
+    type_ = next(memory_type for memory_type in MEMORY_TYPES.values() if memory_type.model is type(row))
     content = prompt_text(row)
     if type_.key == ItemType.EPISODE and not relation and row.detail and row.summary:
         content = f"{content}\n\n{row.detail}"

@@ -51,7 +51,7 @@ def fact_origin(fact: Fact, by: Principal) -> str:
         entries = LongTermEntry.objects.filter(agent=fact.agent_id, event=event_id)
         rests_on += [entry.trust for entry in entries]
     if fact.source_episode is None and (named := _EPISODE.fullmatch(fact.source)):
-        rests_on += [one.trust for one in Episode.objects.filter(agent=fact.agent_id, pk=UUID(named[1]))]
+        rests_on += [episode.trust for episode in Episode.objects.filter(agent=fact.agent_id, pk=UUID(named[1]))]
     if _WEB.search(fact.source):
         rests_on.append(Trust.WEB.value)
     if _TOOL.match(fact.source):

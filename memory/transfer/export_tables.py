@@ -52,7 +52,12 @@ _FIRST: tuple[type[models.Model], ...] = (
 )
 TABLES: list[type[models.Model]] = [
     *_FIRST,
-    *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables) if model not in _FIRST),
+    *(
+        model
+        for memory_type in MEMORY_TYPES.values()
+        for model in (memory_type.model, *memory_type.tables)
+        if model not in _FIRST
+    ),
     Attribute,
     ImportedMemory,
 ]

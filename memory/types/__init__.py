@@ -25,8 +25,10 @@ _DECLARED = {
 MEMORY_TYPES: Mapping[str, MemoryType] = MappingProxyType({key: _DECLARED[ItemType(key)] for key in ItemType.values})
 """By key, in the order of `ItemType`."""
 
-_BY_INDEXED_MODEL = {one.indexed_model or one.model: one for one in MEMORY_TYPES.values()}
-_BY_MODEL = {one.model: one for one in MEMORY_TYPES.values()}
+_BY_INDEXED_MODEL = {
+    memory_type.indexed_model or memory_type.model: memory_type for memory_type in MEMORY_TYPES.values()
+}
+_BY_MODEL = {memory_type.model: memory_type for memory_type in MEMORY_TYPES.values()}
 
 
 def entry_of(memory: Any) -> IndexEntry:

@@ -76,14 +76,22 @@ class ReadOnlyAdmin(ModelAdmin):
 
 def _page_of(model: type[models.Model]) -> type[ReadOnlyAdmin]:
     """The admin of a model of ours: its columns, filters and search follow from its fields."""
-    common = {one.name for base in model.__bases__ if hasattr(base, "_meta") for one in base._meta.fields}
-    columns = [one for one in model._meta.fields if one.name not in HIDDEN | {"author_id"} and not one.primary_key]
+    common = {field.name for base in model.__bases__ if hasattr(base, "_meta") for field in base._meta.fields}
+    columns = [
+        field for field in model._meta.fields if field.name not in HIDDEN | {"author_id"} and not field.primary_key
+    ]
     # What only this model has says most.
     columns.sort(key=lambda column: column.name in common)
-    names = {one.name for one in columns}
-    owner = next((one.name for one in columns if one.is_relation and hasattr(one.related_model, "persona")), "")
-    plain = [one for one in columns if isinstance(one, COLUMNS)]
-    texts = [one.name for one in columns if isinstance(one, models.CharField | models.TextField) and not one.choices]
+    names = {column.name for column in columns}
+    owner = next(
+        (column.name for column in columns if column.is_relation and hasattr(column.related_model, "persona")), ""
+    )
+    plain = [column for column in columns if isinstance(column, COLUMNS)]
+    texts = [
+        column.name
+        for column in columns
+        if isinstance(column, models.CharField | models.TextField) and not column.choices
+    ]
     agent = ["agent"] if "agent" in names and "agent_slug" not in names else []
     about = {
         "persona_path": "persona" if "persona" in names else f"{owner}__persona" if owner else "",

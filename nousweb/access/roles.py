@@ -11,7 +11,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "identity.view_identityversion",
         "identity.view_changeproposal",
         "identity.view_auditevent",
-        *(one.permission("view") for one in MEMORY_TYPES.values()),
+        *(memory_type.permission("view") for memory_type in MEMORY_TYPES.values()),
         "memory.view_factchange",
         "memory.view_censor",
         "memory.view_workingmemory",
@@ -26,7 +26,11 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
     "Reviewer": (
         "identity.propose_changeproposal",
         "identity.review_changeproposal",
-        *(one.permission(action) for one in MEMORY_TYPES.values() for action in one.reviewers_may),
+        *(
+            memory_type.permission(action)
+            for memory_type in MEMORY_TYPES.values()
+            for action in memory_type.reviewers_may
+        ),
         "memory.add_rule_fact",
         "memory.add_censor",
         "memory.change_censor",

@@ -54,7 +54,7 @@ def secret_change(path: Path) -> None:
     """
     former = former_secrets(path)
     now = load_secret(path)
-    _write(_former(path), "".join(f"{one}\n" for one in dict.fromkeys([now, *former])))
+    _write(_former(path), "".join(f"{fromkey}\n" for fromkey in dict.fromkeys([now, *former])))
     _write(path, secrets.token_urlsafe(64))
 
 

@@ -121,7 +121,7 @@ def longest_matches(old: Sequence[str], new: Sequence[str]) -> Sequence[Opcode]:
 def common_subsequence(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
     """The opcodes that keep most items, for the characters of a long word."""
     opcodes = LCSseq.opcodes(old, new)
-    return [(one.tag, one.src_start, one.src_end, one.dest_start, one.dest_end) for one in opcodes]
+    return [(opcode.tag, opcode.src_start, opcode.src_end, opcode.dest_start, opcode.dest_end) for opcode in opcodes]
 
 
 SpanKind = Literal["equal", "added", "removed"]

@@ -291,8 +291,8 @@ class BoundQuery:
 def fetch_combined(queries: Mapping[str, BoundQuery]) -> dict[str, Rows]:
     """Fetch the rows of several queries, by their names, in one statement: sending a few short queries costs more than
     running them. If one fails, all fail."""
-    statement = _combined_statement(tuple((one.query, one.shape) for one in queries.values()))
-    values = {name: value for one in queries.values() for name, value in one.values.items()}
+    statement = _combined_statement(tuple((query.query, query.shape) for query in queries.values()))
+    values = {name: value for query in queries.values() for name, value in query.values.items()}
     [found] = rows_prepared(statement, values)
     return {name: [tuple(row.values()) for row in rows or ()] for name, rows in zip(queries, found, strict=True)}
 

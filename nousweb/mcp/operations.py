@@ -57,7 +57,7 @@ class Operation:
         Raises ValueError for an argument of path or query that an address cannot contain: an object, or text with a
         NUL.
         """
-        places = {one["name"]: one["in"] for one in self.parameters}
+        places = {parameter["name"]: parameter["in"] for parameter in self.parameters}
         for name in places.keys() & arguments.keys():
             if reason := first_unstorable(arguments[name]):
                 raise ValueError(f"{name}: {reason}")
@@ -80,7 +80,11 @@ class Operation:
         # An operation without a body would silently drop unknown arguments.
         if rest and self.body is None:
             raise ValueError(f"{next(iter(rest))}: there is no such argument.")
-        missing = [one["name"] for one in self.parameters if one["in"] == "path" and one["name"] not in path]
+        missing = [
+            parameter["name"]
+            for parameter in self.parameters
+            if parameter["in"] == "path" and parameter["name"] not in path
+        ]
         if missing:
             raise ValueError(f"{missing[0]}: is required.")
         request = _request(by, self.method, self.path, query, None if self.body is None else to_json(rest))

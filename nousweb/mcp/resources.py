@@ -66,9 +66,11 @@ RESOURCES = (
 def listed() -> list[types.Resource]:
     """The resources whose address is whole."""
     return [
-        types.Resource(uri=one.uri, name=one.name, title=one.title, description=one.description, mime_type=JSON)
-        for one in RESOURCES
-        if not one.argument
+        types.Resource(
+            uri=resource.uri, name=resource.name, title=resource.title, description=resource.description, mime_type=JSON
+        )
+        for resource in RESOURCES
+        if not resource.argument
     ]
 
 
@@ -76,21 +78,25 @@ def listed_templates() -> list[types.ResourceTemplate]:
     """The resources whose address leaves a name open."""
     return [
         types.ResourceTemplate(
-            uri_template=one.uri, name=one.name, title=one.title, description=one.description, mime_type=JSON
+            uri_template=resource.uri,
+            name=resource.name,
+            title=resource.title,
+            description=resource.description,
+            mime_type=JSON,
         )
-        for one in RESOURCES
-        if one.argument
+        for resource in RESOURCES
+        if resource.argument
     ]
 
 
 def read(by: Principal, uri: str) -> types.ReadResourceResult:
     """The resource at `uri` as `by` may read it. Raises InvalidParams where there is none or it is refused."""
-    for one in RESOURCES:
-        arguments = one.match(uri)
+    for resource in RESOURCES:
+        arguments = resource.match(uri)
         if arguments is None:
             continue
         try:
-            answer = one.operation.call(by, arguments)
+            answer = resource.operation.call(by, arguments)
         except ValueError as error:
             raise InvalidParams(str(error), {"uri": uri}) from error
         if answer.refused:

@@ -68,10 +68,10 @@ class MemoryTool:
 
     def _input_schema(self) -> dict[str, Any]:
         properties, required = {}, []
-        for one in self.operation.parameters:
-            properties[one["name"]] = one["schema"]
-            if one.get("required"):
-                required.append(one["name"])
+        for parameter in self.operation.parameters:
+            properties[parameter["name"]] = parameter["schema"]
+            if parameter.get("required"):
+                required.append(parameter["name"])
         if body := self.operation.body:
             properties |= body["properties"]
             required += body.get("required", [])

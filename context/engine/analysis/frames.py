@@ -203,10 +203,10 @@ SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
         "frame": 150,
         "working_memory": 200,
         "conversation": 400,
-        **{one.key: one.budget for one in MEMORY_SECTIONS.values()},
+        **{section.key: section.budget for section in MEMORY_SECTIONS.values()},
     }
 )
-SEARCHED_SECTIONS = tuple(one.key for one in MEMORY_SECTIONS.values())
+SEARCHED_SECTIONS = tuple(section.key for section in MEMORY_SECTIONS.values())
 
 
 @dataclass(frozen=True, slots=True)

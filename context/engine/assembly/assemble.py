@@ -131,7 +131,7 @@ def assemble(
     total = resolved.budget.total
     core_ids = {item.id for section in fixed if section.key == CORE_SECTION for item in section.items}
     groups = ContestedGroups(contested, resolved.contested, core_ids)
-    passing, refused_ones = candidates_filter([groups.marked(one) for one in candidates], resolved)
+    passing, refused_ones = candidates_filter([groups.marked(candidate) for candidate in candidates], resolved)
     layout = contested_layout(fixed, passing, groups, resolved.limits.get("fact", 0))
     fixed, screened_out = fixed_screened(layout.fixed, resolved.now)
     filled = fixed_sections_fit(fixed, total)
@@ -159,7 +159,8 @@ def assemble(
     verdicts = [*chosen, *(verdict for verdict in others if verdict.candidate.key not in judged)]
     shown = {item.id for section in sections for item in section.items if item.type == "fact"}
     verdicts = [
-        _without_room(one) if one.reason == IN_CORE and one.candidate.hit.id not in shown else one for one in verdicts
+        _without_room(verdict) if verdict.reason == IN_CORE and verdict.candidate.hit.id not in shown else verdict
+        for verdict in verdicts
     ]
     verdicts += _contesting_left_out(shown, verdicts, layout, groups, resolved)
     return Assembly(prompt, sections, tuple(verdicts), ratio, truncations)
@@ -174,7 +175,7 @@ def _contesting_left_out(
 ) -> Iterator[Verdict]:
     """Why the prompt lacks facts that contest a shown one, of those that have no verdict."""
     judged = {verdict.candidate.hit.id for verdict in verdicts if verdict.candidate.hit.type == "fact"}
-    contesting = {key for one in groups.facts.values() if one.id in shown for key in one.partners}
+    contesting = {key for fact in groups.facts.values() if fact.id in shown for key in fact.partners}
     core_ids = {item.id for section in layout.fixed if section.key == CORE_SECTION for item in section.items}
     for key, one in groups.facts.items():
         if key in contesting and key not in judged and key not in shown:

@@ -139,7 +139,7 @@ NOTHING_SEARCHED = SearchResult([], 0.0)
 
 
 def searched_sections(budget: ContextBudget) -> list[SearchedSection]:
-    return [SearchedSection(one.key, one.label, budget.of(one.key)) for one in MEMORY_SECTIONS.values()]
+    return [SearchedSection(section.key, section.label, budget.of(section.key)) for section in MEMORY_SECTIONS.values()]
 
 
 def candidates_find(

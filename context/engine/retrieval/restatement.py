@@ -282,9 +282,11 @@ def _sentences(text: str) -> list[str]:
 def _statements(messages: Sequence[tuple[int, str]], sizes: set[int]) -> Iterator[_Statement]:
     """The statements and questions of messages: as many sentences in a row as the memories have (`sizes`)."""
     for number, content in messages:
-        sentences = [one for one in _sentences(content) if not _OPEN.search(one) or is_question(one)]
+        sentences = [
+            sentence for sentence in _sentences(content) if not _OPEN.search(sentence) or is_question(sentence)
+        ]
         for asks in (False, True):
-            said = [one for one in sentences if is_question(one) == asks]
+            said = [sentence for sentence in sentences if is_question(sentence) == asks]
             rows = {min(size, len(said)) for size in sizes} | ({len(said)} if len(said) <= MAX_SENTENCES else set())
             for size in sorted(rows - {0}):
                 for start in range(len(said) - size + 1):
@@ -293,13 +295,15 @@ def _statements(messages: Sequence[tuple[int, str]], sizes: set[int]) -> Iterato
 
 def _closeness(texts: Sequence[str], statements: Sequence[_Statement]) -> tuple[Sequence[_Statement], Values]:
     """The statements that are compared, and how close each text (row) is to each of them (column)."""
-    words = [words_of(one.text) for one in statements]
-    shares = np.array([[share_within(own, one) for one in words] for own in map(words_of, texts)])
+    words = [words_of(statement.text) for statement in statements]
+    shares = np.array([[share_within(own, word) for word in words] for own in map(words_of, texts)])
     chosen = np.sort(np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")[:MAX_STATEMENTS])
     statements, shares = [statements[place] for place in chosen], shares[:, chosen]
     try:
         name = configured_name()
-        vectors = text_vectors(name, [plain_statement(each) for each in (*texts, *(one.text for one in statements))])
+        vectors = text_vectors(
+            name, [plain_statement(each) for each in (*texts, *(statement.text for statement in statements))]
+        )
     except EmbeddingFailed:
         return statements, np.where(shares >= SAME_BY_WORDS_ALONE, 1.0, 0.0)
     cosine = calibrated(np.asarray(vectors[: len(texts)] @ vectors[len(texts) :].T, float), thresholds_of(name))

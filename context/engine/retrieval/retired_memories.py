@@ -192,6 +192,6 @@ def with_retired(
         # An explanation less is no reason to answer nothing.
         logger.exception("context.retired_failed")
         return candidates
-    known = {one.key for one in candidates}
+    known = {candidate.key for candidate in candidates}
     gone = [candidate_of(hit) for hit in hits if hit.score >= NEAR_MISS and (hit.type, hit.id) not in known]
     return (*candidates, *gone[:MAX_RETIRED])

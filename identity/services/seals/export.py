@@ -152,7 +152,11 @@ def sealed_until() -> datetime | None:
 
 def findings_seen(verification: LogVerification, by: PermissionHolder) -> Sequence[str]:
     """The findings of a verification that `by` may see, as sentences."""
-    return [one["sentence"] for one in verification.findings if _is_seen(one["agent_id"], one["persona"], by)]
+    return [
+        finding["sentence"]
+        for finding in verification.findings
+        if _is_seen(finding["agent_id"], finding["persona"], by)
+    ]
 
 
 def sees_all(by: PermissionHolder) -> bool:

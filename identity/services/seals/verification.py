@@ -294,7 +294,7 @@ def _work(found: LogVerification) -> int:
 
 def _save(found: LogVerification, report: Report, serial: int, *, worked_at: object) -> None:
     known = len(found.findings)
-    new = [asdict(one) for one in report.findings[: KEPT_FINDINGS - known]] if known < KEPT_FINDINGS else []
+    new = [asdict(finding) for finding in report.findings[: KEPT_FINDINGS - known]] if known < KEPT_FINDINGS else []
     found.findings += new
     report.findings.clear()
     found.serial, found.rows, found.holes, found.problems = serial, report.rows, report.holes, report.problems

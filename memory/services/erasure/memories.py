@@ -122,7 +122,9 @@ def documents_quoting(
     quoting = set(
         _document_keys(rows_quoting(Document, erasure_of(agent, facts)).filter(persona__in=personas)) if facts else ()
     )
-    names = [rf"\y{re.escape(one)}\y" for one in dict.fromkeys(spellings) if len(one) >= MIN_NAME_CHARACTERS]
+    names = [
+        rf"\y{re.escape(spelling)}\y" for spelling in dict.fromkeys(spellings) if len(spelling) >= MIN_NAME_CHARACTERS
+    ]
     condition = "concat_ws(' ', namespace::text, key, text, value::text) ~* ANY(%s)"
     naming = set(_document_keys(rows.extra(where=[condition], params=[names])) if names else ())  # noqa: S610
     found = sorted(quoting | naming, key=lambda key: (key not in quoting, key))[:MAX_OFFERED]

@@ -66,7 +66,11 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
 
 def project_counts(agent: Agent, project: str) -> dict[str, int]:
     """Numbers of rows with the key of a project, by model name, without zeros."""
-    kept: tuple[type[models.Model], ...] = (*(one.model for one in MEMORY_TYPES.values()), LoopSummary, WorkingMemory)
+    kept: tuple[type[models.Model], ...] = (
+        *(memory_type.model for memory_type in MEMORY_TYPES.values()),
+        LoopSummary,
+        WorkingMemory,
+    )
     counts = {
         model._meta.model_name or "": model._default_manager.filter(agent=agent, project=project).count()
         for model in kept

@@ -208,7 +208,7 @@ def rows_quoting(model: type[models.Model], erasure: Erasure) -> models.QuerySet
 def still_quoted(erasure: Erasure) -> dict[str, int]:
     """Numbers of remaining rows that quote the erased text, by table, without zeros."""
     keeping: tuple[type[models.Model], ...] = (
-        *(model for one in MEMORY_TYPES.values() for model in (one.model, *one.tables)),
+        *(model for memory_type in MEMORY_TYPES.values() for model in (memory_type.model, *memory_type.tables)),
         WorkingMemory,
         IdentityVersion,
         ChangeProposal,

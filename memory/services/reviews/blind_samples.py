@@ -95,7 +95,7 @@ def verdict_sample(
 ) -> bool:
     """Let reviewers answer a review that a judge's verdict has just decided, if it is one of the share; returns whether
     it is one. Its page does not show the verdict."""
-    decision = next((one for one in DECISION_KINDS if AGREES[one] == resolution), None)
+    decision = next((kind for kind in DECISION_KINDS if AGREES[kind] == resolution), None)
     if decision is None or review.old is None or review.new is None or "question" in review.details:
         return False
     if not scope_contains(review.old, review.new) or not sample_is_due(review.new, by):

@@ -39,7 +39,11 @@ from nousweb.lib import clock
 
 Resolution = MemoryReview.Resolution
 QUARANTINE_MODELS: dict[str, type[Model]] = {
-    **{one.name: one.model for one in MEMORY_TYPES.values() if issubclass(one.model, OriginFields)},
+    **{
+        memory_type.name: memory_type.model
+        for memory_type in MEMORY_TYPES.values()
+        if issubclass(memory_type.model, OriginFields)
+    },
     type_name(Censor): Censor,
 }
 """Models whose rows can be quarantined, by name. Events and texts of working memory can be quarantined too."""

@@ -191,7 +191,7 @@ def index_rebuild(*, agent: Agent | None = None, progress: Callable[[int, int], 
 
 
 def _primary(agent: Agent | None) -> list[Any]:
-    every = [one.indexed_rows() for one in MEMORY_TYPES.values()]
+    every = [memory_type.indexed_rows() for memory_type in MEMORY_TYPES.values()]
     return [rows.filter(agent=agent) if agent else rows for rows in every]
 
 

@@ -206,10 +206,10 @@ class ListExport:
 
     @property
     def names(self) -> list[str]:
-        return [one if isinstance(one, str) else one[0] for one in self.columns]
+        return [column if isinstance(column, str) else column[0] for column in self.columns]
 
     def values(self, row: Any) -> list[Any]:
-        return [getattr(row, one) if isinstance(one, str) else one[1](row) for one in self.columns]
+        return [getattr(row, column) if isinstance(column, str) else column[1](row) for column in self.columns]
 
 
 @dataclass(frozen=True, slots=True)

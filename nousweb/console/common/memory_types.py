@@ -156,7 +156,7 @@ PROMPT_SECTIONS: Mapping[str, str] = {
     "frame": "Current Frame",
     "working_memory": "Working Memory",
     "conversation": "Recent Conversation",
-    **{one.key: one.label for one in MEMORY_SECTIONS.values()},
+    **{section.key: section.label for section in MEMORY_SECTIONS.values()},
 }
 """As prompts head them."""
 

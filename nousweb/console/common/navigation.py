@@ -148,7 +148,7 @@ class TourPanel:
 def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
     """The panel of a guided person; None if they may not see the agent of the demo."""
     tour = DemoTour.objects.filter(person_id=int(by.id)).first()
-    agent = next((one for one in agents if tour and one.slug == tour.agent_slug), None)
+    agent = next((agent for agent in agents if tour and agent.slug == tour.agent_slug), None)
     if tour is None or agent is None:
         return None
     done = tour_actions(tour, [action for step in TOUR_STEPS for action in step.done_by])

@@ -56,7 +56,7 @@ def conversation_read(text: str) -> tuple[Message, ...]:
 
 def conversation_write(messages: tuple[Message, ...]) -> str:
     """Messages as `conversation_read` reads them."""
-    return "\n".join(f"{one.role or 'user'}: " + one.content.replace("\n", "\n  ") for one in messages)
+    return "\n".join(f"{message.role or 'user'}: " + message.content.replace("\n", "\n  ") for message in messages)
 
 
 def words_read(text: str) -> tuple[str, ...]:

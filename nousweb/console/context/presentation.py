@@ -68,7 +68,7 @@ def contested_links(record: ContextRecord, agent: Agent, by: Principal) -> dict[
 def _contested(record: ContextRecord) -> Iterator[Mapping[str, Any]]:
     for section in record.sections:
         yield from (item for item in section["items"] if item.get("contested"))
-    yield from (one for one in record.candidates if one.get("contested"))
+    yield from (candidate for candidate in record.candidates if candidate.get("contested"))
 
 
 SEPARATORS = {"identity": "\n\n"}
@@ -224,9 +224,9 @@ class PromptView:
         """
         asked = words.casefold().split()
         found = [
-            one
-            for one in self.record.candidates
-            if (not verdict or one["verdict"] == verdict) and all(word in _searched(one) for word in asked)
+            candidate
+            for candidate in self.record.candidates
+            if (not verdict or candidate["verdict"] == verdict) and all(word in _searched(candidate) for word in asked)
         ]
         key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
         found.sort(
@@ -251,7 +251,7 @@ class PromptView:
     @cached_property
     def verdicts(self) -> list[dict[str, Any]]:
         """The number of candidates by verdict."""
-        counts = Counter(one["verdict"] for one in self.record.candidates)
+        counts = Counter(candidate["verdict"] for candidate in self.record.candidates)
         return [
             {"code": code, "word": word, "kind": kind, "count": counts[code]}
             for code, (kind, word) in VERDICTS.items()

@@ -54,7 +54,9 @@ def reference_shares(
         return percent(referenced[section, before], included[section, before])
 
     sections = {section for section, _ in included}
-    return {one: Trend(share(one, before=False), share(one, before=True), points=True) for one in sections}
+    return {
+        section: Trend(share(section, before=False), share(section, before=True), points=True) for section in sections
+    }
 
 
 def usage_refresh(agent: Agent | None, *, both: bool) -> None:

@@ -24,7 +24,11 @@ OBJECTS = (
     ("contextrun", "Prompt sent"),
     ("changeproposal", "Proposal"),
     ("memoryreview", "Memory review"),
-    *((one.name, str(one.key.label)) for one in MEMORY_TYPES.values() if one.key_type == "uuid"),
+    *(
+        (memory_type.name, str(memory_type.key.label))
+        for memory_type in MEMORY_TYPES.values()
+        if memory_type.key_type == "uuid"
+    ),
     ("subject", "Subject"),
 )
 """Types of objects that an id may belong to, with their names."""

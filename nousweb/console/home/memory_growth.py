@@ -74,11 +74,11 @@ def memory_growth(
     by: Principal, personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
 ) -> tuple[list[GrowthSeries], datetime | None]:
     """The growth of each type that `by` may see, and the time of `snapshot` if it is used. At most one query."""
-    types = [one for one in COUNTED_TYPES if by.may(one.permission)]
+    types = [kind for kind in COUNTED_TYPES if by.may(kind.permission)]
     if not types:
         return [], None
     totals, added = _read(snapshot) if snapshot else growth_count(types, personas, agent, period)
-    rows = [_growth(one, totals, added.get(one.key, []), period) for one in types]
+    rows = [_growth(kind, totals, added.get(kind.key, []), period) for kind in types]
     return rows, snapshot.at if snapshot else None
 
 
@@ -92,7 +92,9 @@ def growth_count(
         return found.filter(agent=agent) if agent else found
 
     # The first part determines how the moments of all parts are converted.
-    first, *others = (part for one in types for part in (_by_bucket(rows(one), one, period), _by_state(rows(one), one)))
+    first, *others = (
+        part for kind in types for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
+    )
     totals: dict[tuple[str, str], int] = {}
     added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
     for row in first.union(*others, all=True):

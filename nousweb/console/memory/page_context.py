@@ -130,7 +130,7 @@ def edit_page(
     **texts: str,
 ) -> HttpResponse:
     """The form of a change to one memory. `texts` are those of its page: title, note and button."""
-    pages = next(one for one in TYPE_PAGES.values() if one.model is type(memory))
+    pages = next(page for page in TYPE_PAGES.values() if page.model is type(memory))
     return form_page(
         request,
         "memory/memory_edit.html",

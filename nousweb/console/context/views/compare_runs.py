@@ -135,7 +135,9 @@ def _change(a: RunPosition, b: RunPosition, *, moved: bool) -> str:
 
 
 def _positions(record: ContextRecord) -> dict[Key, RunPosition]:
-    verdicts: dict[Key, Mapping[str, Any]] = {(one["type"], one["id"]): one for one in record.candidates}
+    verdicts: dict[Key, Mapping[str, Any]] = {
+        (candidate["type"], candidate["id"]): candidate for candidate in record.candidates
+    }
     positions: dict[Key, RunPosition] = {}
     number = 0
     for section in record.sections:
@@ -280,7 +282,9 @@ def agent_context_bisect(request: HttpRequest, by: Principal, agent: Agent, pk: 
             bisect = context_bisect(run=run, by=by, since=since, until=until)
             context |= {
                 "bisect": bisect,
-                "differences": [_difference(one, bisect, agent, by, run.pk) for one in bisect.differences],
+                "differences": [
+                    _difference(difference, bisect, agent, by, run.pk) for difference in bisect.differences
+                ],
                 "items": _items(bisect.items, agent.slug),
             }
     status = 422 if asked and form.errors else 200

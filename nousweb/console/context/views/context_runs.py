@@ -220,8 +220,8 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
-    for one in candidates:
-        one["use"] = uses.get((one["type"], one["id"]))
+    for candidate in candidates:
+        candidate["use"] = uses.get((candidate["type"], candidate["id"]))
     ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     return render(
         request,

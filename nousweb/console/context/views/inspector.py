@@ -275,8 +275,8 @@ def agent_context_pins(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         # Memories that are not readable here, or retired, are counted and not named.
         {
             "agent": agent,
-            "pins": [one for one in pins if one["text"]],
-            "hidden": sum(not one["text"] for one in pins),
+            "pins": [pin for pin in pins if pin["text"]],
+            "hidden": sum(not pin["text"] for pin in pins),
             "most": MAX_PINS,
         },
     )

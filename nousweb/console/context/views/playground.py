@@ -65,7 +65,7 @@ class PlaygroundForm(forms.Form):
         """Validate the conversation. It comes from the browser, so nothing of it is trusted."""
         try:
             fields = json.loads(self.cleaned_data["conversation"] or "[]")
-            messages = tuple(Message(str(one["role"]), str(one["content"])) for one in fields)
+            messages = tuple(Message(str(field["role"]), str(field["content"])) for field in fields)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.") from error
         if any(
@@ -73,7 +73,7 @@ class PlaygroundForm(forms.Form):
             for place, one in enumerate(messages)
         ):
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.")
-        if len(messages) > MAX_TALK_MESSAGES or sum(len(one.content) for one in messages) > MAX_TALK_CHARACTERS:
+        if len(messages) > MAX_TALK_MESSAGES or sum(len(message.content) for message in messages) > MAX_TALK_CHARACTERS:
             raise forms.ValidationError("The conversation is too long. Send again to begin a new one.")
         return messages
 
@@ -101,7 +101,7 @@ class PlaygroundForm(forms.Form):
 
 def conversation_json(messages: tuple[Message, ...]) -> str:
     """Messages as JSON for the form's hidden field."""
-    return json.dumps([{"role": one.role, "content": one.content} for one in messages])
+    return json.dumps([{"role": message.role, "content": message.content} for message in messages])
 
 
 LEFT_OUT_SHOWN = 10

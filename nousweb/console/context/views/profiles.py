@@ -140,12 +140,12 @@ def context_profile(request: HttpRequest, by: Principal, profile_slug: str) -> H
             "version": profile.versions.filter(is_current=True).first(),
             "rows": [
                 {
-                    "setting": SETTINGS[one.name],
-                    "value": setting_words(one.value),
-                    "origin": one.origin,
-                    "base": one.base,
+                    "setting": SETTINGS[setting.name],
+                    "value": setting_words(setting.value),
+                    "origin": setting.origin,
+                    "base": setting.base,
                 }
-                for one in effective_settings(profile)
+                for setting in effective_settings(profile)
             ],
             "agents": _users(by).get(profile.slug, []),
             "all_agents": list(Agent.objects.visible_to(by)[:AGENTS_SHOWN]),
@@ -163,7 +163,7 @@ def context_profile_edit(request: HttpRequest, by: Principal, profile_slug: str)
     profile = profile_get(profile_slug)
     current = profile.versions.filter(is_current=True).first()
     values = current.values if current else {}
-    inherited = {one.name: one for one in effective_settings(profile.base or ContextProfile())}
+    inherited = {setting.name: setting for setting in effective_settings(profile.base or ContextProfile())}
     data = request.POST if request.method == "POST" else None
     form = ProfileForm(data, initial=ProfileForm.initial_of(values), inherited=inherited)
     context: dict[str, Any] = {"profile": profile, "form": form, "version": current.version if current else 0}
@@ -199,7 +199,7 @@ def context_profile_copy(request: HttpRequest, by: Principal, profile_slug: str)
             slug=given["slug"],
             name=given["name"],
             base=original if inherit else None,
-            values={} if inherit else {one.name: one.value for one in effective_settings(original)},
+            values={} if inherit else {setting.name: setting.value for setting in effective_settings(original)},
             reason=f"Copied from {original.slug}.",
             by=by,
         )
@@ -224,14 +224,16 @@ def context_profile_history(request: HttpRequest, by: Principal, profile_slug: s
     versions = list(page)
     older = {
         version.version: version.values
-        for version in profile.versions.filter(version__in=[one.version - 1 for one in versions])
+        for version in profile.versions.filter(version__in=[version.version - 1 for version in versions])
     }
     rows = [
         {
-            "version": one,
-            "diff": diff_texts(settings_text(older.get(one.version - 1, {})), settings_text(one.values), context=0),
+            "version": version,
+            "diff": diff_texts(
+                settings_text(older.get(version.version - 1, {})), settings_text(version.values), context=0
+            ),
         }
-        for one in versions
+        for version in versions
     ]
     return render(request, "context/profile_history.html", {"profile": profile, "rows": rows, "page": page})
 

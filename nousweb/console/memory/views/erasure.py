@@ -36,7 +36,7 @@ from nousweb.lib.errors import NotFound
 
 Goes = list[tuple[int, str]]
 NOUNS = {
-    **{one.model._meta.model_name: one.label.lower() for one in TYPE_PAGES.values()},
+    **{page.model._meta.model_name: page.label.lower() for page in TYPE_PAGES.values()},
     "loopsummary": "loops",
     "workingmemory": "sessions of working memory",
 }
@@ -200,7 +200,7 @@ def _spellings(facts: QuerySet[Fact]) -> list[str]:
 
 def _all_of(agent: Agent) -> Goes:
     parts: list[tuple[Any, str]] = [
-        *((one.model, one.label.lower()) for one in TYPE_PAGES.values()),
+        *((page.model, page.label.lower()) for page in TYPE_PAGES.values()),
         (LoopSummary, "loops"),
         (Censor, "censors"),
         (WorkingMemory, "sessions of working memory"),
