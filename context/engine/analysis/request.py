@@ -149,8 +149,12 @@ class ContextRequest:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:
-        """A request as the API takes it or as it was logged; fields that it lacks have their defaults."""
-        given = {one.name: values[one.name] for one in fields(cls) if one.init and values.get(one.name) is not None}
+        """A request as the API takes it or as it was logged; fields that it lacks have their defaults.
+
+        Raises KeyError without session or input.
+        """
+        given: dict[str, Any] = {"session_id": values["session_id"], "input": values["input"]}
+        given |= {one.name: values[one.name] for one in fields(cls) if one.init and values.get(one.name) is not None}
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         messages: Sequence[Mapping[str, str]] = values.get("conversation") or ()
         given["conversation"] = tuple(Message(message["role"], message["content"]) for message in messages)
