@@ -78,7 +78,7 @@ class ContestedGroups:
         """`core_ids` are the facts that core memory shows by itself."""
         self._policy = policy
         ranked = sorted(facts, key=self._rank, reverse=True)
-        self.facts: Mapping[str, ContestedCandidate] = {one.id: one for one in ranked}
+        self.facts: Mapping[str, ContestedCandidate] = {candidate.id: candidate for candidate in ranked}
         core = {key for key in self.facts if key in core_ids}
         core |= {key for key in self.facts if not core.isdisjoint(self.facts[key].partners)}
         # A fact that is preferred to one of core memory stands above it there. From the least preferred upwards.
@@ -89,8 +89,8 @@ class ContestedGroups:
         self.searched_groups = self._groups(self.facts.keys() - core)
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
 
-    def _rank(self, one: ContestedCandidate) -> tuple[object, ...]:
-        return one.endorsed, *one.age_key
+    def _rank(self, fact: ContestedCandidate) -> tuple[object, ...]:
+        return fact.endorsed, *fact.age_key
 
     def _groups(self, keys: Set[str]) -> list[list[str]]:
         """The facts of `keys` that contest each other, directly or through others, the preferred first."""
@@ -154,16 +154,16 @@ class ContestedGroups:
             return contest
         return replace(contest, preferred_id=self.preferred(key, shown), group=group[0], rank=group.index(key))
 
-    def _mark(self, one: ContestedCandidate, age: str, partners: Sequence[str], shown: Collection[str]) -> str:
+    def _mark(self, fact: ContestedCandidate, age: str, partners: Sequence[str], shown: Collection[str]) -> str:
         by_people = [key for key in partners if self.facts[key].endorsed]
-        newer = [key for key in partners if self.facts[key].age_key > one.age_key]
-        if one.endorsed and not by_people:
-            return f"contested by an agent, people's word, {one.date}"
-        if not one.endorsed and by_people:
+        newer = [key for key in partners if self.facts[key].age_key > fact.age_key]
+        if fact.endorsed and not by_people:
+            return f"contested by an agent, people's word, {fact.date}"
+        if not fact.endorsed and by_people:
             alone = "" if {*by_people} & {*shown} else ", people's word is left out"
-            return f"contested, an agent's word, {age}, {one.date}{alone}"
+            return f"contested, an agent's word, {age}, {fact.date}{alone}"
         alone = ", a newer value is under review" if newer and not {*newer} & {*shown} else ""
-        return f"contested, {age}, {one.date}{alone}"
+        return f"contested, {age}, {fact.date}{alone}"
 
     def marked(self, candidate: Candidate) -> Candidate:
         """The candidate, annotated if it is contested."""
@@ -211,7 +211,7 @@ def contested_grouped(entries: Iterable[Entry], contest_of: Callable[[Entry], Co
 
 
 def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups, limit: int) -> ContestedLayout:
-    section = next(one for one in layout.fixed if one.key == CORE_SECTION)
+    section = next(section for section in layout.fixed if section.key == CORE_SECTION)
     own = {item.id: item for item in section.items if item.type == "fact" and item.id in group}
     facts = [entry for entry in layout.passed if entry.candidate.hit.type == "fact"]
     searched = [entry for entry in facts if not entry.candidate.pinned]

@@ -45,6 +45,11 @@ class Candidate:
         """Type and id."""
         return self.hit.type, self.hit.id
 
+    @property
+    def is_relevant(self) -> bool:
+        """Whether it is wanted for its meaning or its time."""
+        return self.by_time or self.hit.score >= self.threshold
+
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` replaces its own if it was shortened."""
         mark = self.contest.mark if self.contest else ""

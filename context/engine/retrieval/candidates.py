@@ -107,7 +107,7 @@ def usage_stats(
     }
 
 
-THRESHOLDS: Mapping[str, float] = {key: one.threshold for key, one in MEMORY_SECTIONS.items()}
+THRESHOLDS: Mapping[str, float] = {key: section.threshold for key, section in MEMORY_SECTIONS.items()}
 """Minimum relevance by type."""
 NEAR_MISS = 0.12
 """About half a threshold. Less relevant hits are considered, and get a verdict, only among the best few."""
@@ -118,7 +118,7 @@ CONSIDERED = 3
 MAX_COMPARED_WITH_CONVERSATION = 60
 """Candidates that are compared with the conversation, the most relevant first: each takes a few milliseconds once."""
 
-SECTION_OF: Mapping[str, str] = {key: one.key for key, one in MEMORY_SECTIONS.items()}
+SECTION_OF: Mapping[str, str] = {key: section.key for key, section in MEMORY_SECTIONS.items()}
 EPISODES_BY_TIME = 8
 TOOL_OUTPUT_AGE = timedelta(days=1)
 LONG_TERM = "long_term"
@@ -129,7 +129,7 @@ KIND_ALIASES: Mapping[str, frozenset[str]] = {
     "tool_call": frozenset({"tool_output"}),
     "tool_result": frozenset({"tool_output"}),
     "error": frozenset({"failure"}),
-    **{key: one.kind_aliases for key, one in MEMORY_SECTIONS.items()},
+    **{key: section.kind_aliases for key, section in MEMORY_SECTIONS.items()},
 }
 """Names that profiles use for the kinds of memories."""
 
@@ -181,44 +181,46 @@ def candidates_find(
         resolved.embedding,
     )
     hits = result.items if _has_topic(result, request.input) else [replace(hit, score=0.0) for hit in result.items]
-    found = _widened(_candidates_of(hits, max_per_type, pins), resolved.thresholds_divisor)
-    found += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
+    candidates = _widened(_candidates_of(hits, max_per_type, pins), resolved.thresholds_divisor)
+    candidates += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
     if plan.days_back is not None:
         span = timedelta(days=plan.days_back)
         since = max(resolved.now, EARLIEST + span) - span
-        found = _with_recent_episodes(view, request, found, since=since, now=resolved.now)
+        candidates = _with_recent_episodes(view, request, candidates, since=since, now=resolved.now)
     if TOOL_OUTPUT in resolved.profile.layers:
-        found = _with_tool_output(view, found, resolved)
-    observed = [one.key for one in found] if settings.USAGE_BOOST_PERCENT else []
+        candidates = _with_tool_output(view, candidates, resolved)
+    observed = [candidate.key for candidate in candidates] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
-    said = _repeated(found, resolved)
+    said = _repeated(candidates, resolved)
     if pins or stats or said:
-        found = [_annotated(one, pins, stats, said.get(place)) for place, one in enumerate(found)]
+        candidates = [_annotated(candidate, pins, stats, said.get(place)) for place, candidate in enumerate(candidates)]
     rows, as_of = resolved.rows, request.as_of
     wrong = rows.invalidated if rows is not None else list(latest_invalidated_facts(view, as_of))
-    candidates = annotate_invalidated(view, found, [InvalidatedFact(*row) for row in wrong])
-    pinned = _pinned(view, request, pins, candidates, force_include)
-    return (*candidates, *pinned), result
+    annotated = annotate_invalidated(view, candidates, [InvalidatedFact(*row) for row in wrong])
+    return (*annotated, *_pinned(view, request, pins, annotated, force_include)), result
 
 
-def _repeated(found: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int, int]:
+def _repeated(candidates: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int, int]:
     """The places of candidates that could be included and that the conversation states, with `duplicate_of` of each."""
-    relevant = [place for place, one in enumerate(found) if one.by_time or one.hit.score >= one.threshold]
-    best = sorted(relevant, key=lambda place: -found[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
+    relevant = [place for place, candidate in enumerate(candidates) if candidate.is_relevant]
+    best = sorted(relevant, key=lambda place: -candidates[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
     request = resolved.request
-    hits = [found[place].hit for place in best]
+    hits = [candidates[place].hit for place in best]
     texts = [loop_hit_text(hit) if hit.type == "loop" else hit.content for hit in hits]
     said = repeated_in(texts, request.conversation, resolved.budget.window, request.input)
     return {best[place]: number for place, number in said.items()}
 
 
 def annotate_invalidated(
-    view: PersonaMemory, found: Sequence[Candidate], wrong: Sequence[InvalidatedFact]
+    view: PersonaMemory, candidates: Sequence[Candidate], wrong: Sequence[InvalidatedFact]
 ) -> tuple[Candidate, ...]:
     """Mark each candidate that repeats an invalidated fact with the text of that fact."""
-    likely = [one.hit for one in found if one.by_time or one.hit.score >= one.threshold] if wrong else []
+    likely = [candidate.hit for candidate in candidates if candidate.is_relevant] if wrong else []
     again = hits_repeating_invalidated(view, likely, wrong)
-    return tuple(replace(one, repeats_invalidated=again[one.key]) if one.key in again else one for one in found)
+    return tuple(
+        replace(candidate, repeats_invalidated=again[candidate.key]) if candidate.key in again else candidate
+        for candidate in candidates
+    )
 
 
 def _has_topic(result: SearchResult, text: str) -> bool:
@@ -234,46 +236,53 @@ def _is_searched(memory_type: str, resolved: ResolvedRequest) -> bool:
 
 def _candidates_of(hits: Sequence[SearchHit], max_per_type: Mapping[str, int], pins: Pins) -> list[Candidate]:
     of_type = dict.fromkeys(max_per_type, 0)
-    found = []
+    candidates = []
     for hit in hits:
         of_type[hit.type] += 1
         outranked = of_type[hit.type] > max_per_type[hit.type]
         # Outranked pinned hits are loaded by `_pinned`, as without `include_overflow`.
         if not outranked or (hit.type, hit.id) not in pins:
-            found.append(candidate_of(hit, outranked=outranked))
-    return found
+            candidates.append(candidate_of(hit, outranked=outranked))
+    return candidates
 
 
 def _annotated(
-    one: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
+    candidate: Candidate, pins: Pins, stats: Mapping[tuple[str, str], UsageStats], duplicate_of: int | None
 ) -> Candidate:
     """`one` with its pin, usage boost and repetition; most candidates have none of them."""
-    key = one.key
+    key = candidate.key
     if key not in pins and key not in stats and duplicate_of is None:
-        return one
+        return candidate
     boost = stats[key].boost if key in stats else 1.0
-    return replace(one, pinned=key in pins, boost=boost, duplicate_of=duplicate_of)
+    return replace(candidate, pinned=key in pins, boost=boost, duplicate_of=duplicate_of)
 
 
-def _widened(found: list[Candidate], divisor: float) -> list[Candidate]:
+def _widened(candidates: list[Candidate], divisor: float) -> list[Candidate]:
     """Divide the thresholds by `divisor`, for requests that want their budget filled.
 
     This admits less relevant candidates, but only if at least one passes its full threshold. Otherwise memory has
     nothing about the input, and weaker hits would not help.
     """
-    if divisor <= 1.0 or not any(one.hit.score >= one.threshold for one in found):
-        return found
-    return [replace(one, threshold=one.threshold / divisor, weak=one.hit.score < one.threshold) for one in found]
+    if divisor <= 1.0 or not any(candidate.hit.score >= candidate.threshold for candidate in candidates):
+        return candidates
+    return [
+        replace(candidate, threshold=candidate.threshold / divisor, weak=candidate.hit.score < candidate.threshold)
+        for candidate in candidates
+    ]
 
 
 def _pinned(
-    view: PersonaMemory, request: ContextRequest, pins: Pins, found: Sequence[Candidate], force_include: Sequence[str]
+    view: PersonaMemory,
+    request: ContextRequest,
+    pins: Pins,
+    candidates: Sequence[Candidate],
+    force_include: Sequence[str],
 ) -> tuple[Candidate, ...]:
     """The pinned memories that the search did not find, read through the view like all others.
 
     A pin does not bring a memory into another project or task.
     """
-    missing = sorted(pins.difference(one.key for one in found)) if pins else []
+    missing = sorted(pins.difference(candidate.key for candidate in candidates)) if pins else []
     if not missing:
         return ()
     rows = SearchItem.objects.filter(
@@ -322,7 +331,7 @@ def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
 
 
 def _with_recent_episodes(
-    view: PersonaMemory, request: ContextRequest, found: list[Candidate], *, since: datetime, now: datetime
+    view: PersonaMemory, request: ContextRequest, candidates: list[Candidate], *, since: datetime, now: datetime
 ) -> list[Candidate]:
     """Add the episodes of a time span to `found`, whatever their words."""
     as_of = request.as_of
@@ -338,9 +347,9 @@ def _with_recent_episodes(
         episodes = [episode for episode in rows if episode.active and prompt_text(episode)][:EPISODES_BY_TIME]
     by_key = {("episode", str(episode.pk)): episode for episode in episodes}
     # As when nobody asks for what was outranked.
-    found = [one for one in found if not (one.outranked and one.key in by_key)]
-    known = {one.key for one in found}
-    marked = [replace(one, by_time=one.key in by_key) for one in found]
+    candidates = [candidate for candidate in candidates if not (candidate.outranked and candidate.key in by_key)]
+    known = {candidate.key for candidate in candidates}
+    marked = [replace(candidate, by_time=candidate.key in by_key) for candidate in candidates]
     return marked + [
         candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode)), by_time=True)
         for key, episode in by_key.items()
@@ -348,7 +357,7 @@ def _with_recent_episodes(
     ]
 
 
-def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:
+def _with_tool_output(view: PersonaMemory, candidates: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:
     """Add the latest tool results to `found`, whatever their words: those of this session, else of the last day."""
     now, as_of = resolved.now, resolved.request.as_of
     shown = resolved.request.scope.q_through("event__")
@@ -361,8 +370,11 @@ def _with_tool_output(view: PersonaMemory, found: list[Candidate], resolved: Res
         entries.filter(event__ts__gt=max(now, EARLIEST + TOOL_OUTPUT_AGE) - TOOL_OUTPUT_AGE)[:TOOL_OUTPUTS]
     )
     by_key = {("event", str(entry.pk)): entry for entry in latest}
-    known = {one.key for one in found}
-    marked = [replace(one, by_time=True, outranked=False) if one.key in by_key else one for one in found]
+    known = {candidate.key for candidate in candidates}
+    marked = [
+        replace(candidate, by_time=True, outranked=False) if candidate.key in by_key else candidate
+        for candidate in candidates
+    ]
     return marked + [
         candidate_of(hit_of_entry(entry_of(entry), entry.text), by_time=True)
         for key, entry in by_key.items()
