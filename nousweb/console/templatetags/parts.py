@@ -5,6 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.forms.utils import flatatt
+from django.template import Context
+from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -20,27 +23,38 @@ register = template.Library()
 def time_ago(at: datetime | None, empty: str = "never", prefix: str = "") -> SafeString:
     """A moment by its age, with the exact time as a tooltip."""
     if not at:
-        return format_html('<span class="faint">{}</span>', empty)
+        return _faint(empty)
     before = f"{prefix} " if prefix else ""
     return format_html('<time class="nowrap" datetime="{}" title="{}">{}{}</time>', iso(at), dt(at), before, ago(at))
 
 
+def _faint(words: str) -> SafeString:
+    return format_html('<span class="faint">{}</span>', words)
+
+
 @register.simple_tag
-def badge(text: Any, kind: str = "neutral", title: str = "") -> SafeString:
-    """A badge; kind: neutral, accent, added, removed, warn, block or ok."""
+def said(value: Any, empty: str = "–") -> SafeString | str:
+    """A value, a moment as its exact time; `empty`: what stands there in grey for none."""
+    if value in (None, ""):
+        return _faint(empty)
+    return dt(value) if isinstance(value, datetime) else shown(value)
+
+
+@register.simple_tag
+def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -> SafeString:
+    """A badge; kind: neutral, accent, added, removed, warn, block or ok; `when`: what it says holds, else it is left
+    out."""
+    if not when:
+        return SafeString("")
     tooltip = format_html(' title="{}"', shown_plain(title)) if title else ""
     return format_html('<span class="badge badge-{}"{}>{}</span>', kind, tooltip, shown(text))
 
 
 @register.simple_tag
-def entry(label: str, value: Any) -> SafeString:
-    """A term of a definition list with its value: a moment with its age, a dash for nothing."""
-    said = shown(value)
-    if isinstance(value, datetime):
-        said = format_html('{} <span class="faint">({})</span>', dt(value), ago(value))
-    elif value in (None, ""):
-        said = format_html('<span class="faint">{}</span>', "–")
-    return format_html("<dt>{}</dt> <dd>{}</dd>", label, said)
+def entry(label: str, value: Any, empty: str = "–") -> SafeString:
+    """A term of a definition list with its value: a moment with its age, `empty` for nothing."""
+    age = format_html(' <span class="faint">({})</span>', ago(value)) if isinstance(value, datetime) else ""
+    return format_html("<dt>{}</dt> <dd>{}{}</dd>", label, said(value, empty), age)
 
 
 @register.simple_tag
@@ -56,6 +70,12 @@ def heads(labels: str, actions: Any = False, list: bool = False) -> SafeString:
     return format_html("<thead><tr>{}</tr></thead><tbody{}>", cells, SafeString(" data-keylist" * list))
 
 
+@register.inclusion_tag("components/button.html")
+def button(label: str, name: str = "", value: Any = "", **look: Any) -> dict[str, Any]:
+    """A button that sends the form around it: its label, name, value, shortcut (`key`) and class (`look`)."""
+    return {"label": label, "name": name, "value": value, **look}
+
+
 @register.inclusion_tag("components/post.html")
 def post(label: str, page: Any = "", *address: Any, query: str = "", **look: Any) -> dict[str, Any]:
     """A form that is one button: its label, its page, its shortcut (`key`), class (`look`), `name` and `value`."""
@@ -68,11 +88,31 @@ def link(label: str, page: Any, *address: Any, query: str = "", **look: Any) -> 
     return {"label": label, "url": _url(page, address, query), **look}
 
 
+@register.simple_block_tag(takes_context=True)
+def postform(
+    context: Context, content: str, page: Any = "", *address: Any, query: str = "", look: str = "", **attributes: Any
+) -> SafeString:
+    """A form that is sent to a page: the page, its classes (`look`), other attributes (`_` for `-`), and its parts."""
+    given = {"method": "post", "action": _url(page, address, query), "class": look, **attributes}
+    html = flatatt({name.replace("_", "-"): value for name, value in given.items() if value})
+    return format_html("<form{}>{}{}</form>", html, CsrfTokenNode().render(context), SafeString(content))
+
+
 @register.simple_tag
 def goto(
-    label: Any, page: Any, *address: Any, query: str = "", look: str = "", title: Any = "", row: bool = False
+    label: Any,
+    page: Any,
+    *address: Any,
+    query: str = "",
+    look: str = "",
+    title: Any = "",
+    row: bool = False,
+    empty: str = "",
 ) -> SafeString:
-    """A link to a page; `look`: its classes; `row`: the one that the key for the row opens."""
+    """A link to a page; `look`: its classes; `row`: the one that the key for the row opens; `empty`: what stands there
+    in grey without a label."""
+    if empty and not label:
+        return _faint(empty)
     given = (("class", look), ("title", shown_plain(title)))
     attributes = format_html_join("", ' {}="{}"', ((name, value) for name, value in given if value))
     opens = SafeString(" data-open" if row else "")
@@ -107,9 +147,3 @@ def chart_bars(columns: Iterable[tuple[str, int, Bar]]) -> SafeString:
             for label, number, bar in shapes
         ),
     )
-
-
-@register.simple_tag
-def number_cells(numbers: Iterable[int]) -> SafeString:
-    """The cells of a row of a table that holds nothing but numbers."""
-    return format_html_join("\n", '<td class="num">{}</td>', ((count(number),) for number in numbers))

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -32,12 +31,12 @@ from nousweb.console.common import (
     kind_choices,
     list_export,
     model_columns,
+    page_of,
     refused_on,
     uuid_of,
 )
 from nousweb.console.identity.token_forms import SCOPE_MEANING
 
-DELIVERIES_A_PAGE = 50
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
 STATE_KINDS = {"active": "ok", "paused": "neutral", "disabled": "block"}
 STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
@@ -116,7 +115,7 @@ def agent_webhook(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -
         both = webhook.persona == Persona.SUBCONSCIOUS
         return list_export(request, DELIVERIES, keyset_rows(found, "created_at"), agent=agent, both=both)
     waiting = webhook.messages.filter(status="waiting", attempts__gt=0).exists()
-    page = Paginator(found, DELIVERIES_A_PAGE).get_page(request.GET.get("page"))
+    page = page_of(request, found)
     tabs = [
         {"label": label, "url": f"?status={value}" if value else "?", "active": value == status}
         for value, label in [("", "All"), *WebhookDelivery.Status.choices]
