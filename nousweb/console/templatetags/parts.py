@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.forms import BoundField
 from django.forms.utils import flatatt
 from django.template import Context
 from django.template.defaulttags import CsrfTokenNode
@@ -41,6 +42,13 @@ def said(value: Any, empty: str = "–") -> SafeString | str:
 
 
 @register.simple_tag
+def detail(value: Any, before: str = "", after: str = "", look: str = "", of: str = "span") -> SafeString:
+    """An element (`of`) with a value and the words around it; without a value it is left out."""
+    html = flatatt({"class": look} if look else {})
+    return format_html("<{0}{1}>{2}{3}{4}</{0}>", of, html, before, shown(value), after) if value else SafeString("")
+
+
+@register.simple_tag
 def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -> SafeString:
     """A badge; kind: neutral, accent, added, removed, warn, block or ok; `when`: what it says holds, else it is left
     out."""
@@ -52,7 +60,9 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 
 @register.simple_tag
 def entry(label: str, value: Any, empty: str = "–") -> SafeString:
-    """A term of a definition list with its value: a moment with its age, `empty` for nothing."""
+    """A term of a definition list with its value: a moment with its age; for nothing `empty`, or no entry at all."""
+    if value in (None, "") and not empty:
+        return SafeString("")
     age = format_html(' <span class="faint">({})</span>', ago(value)) if isinstance(value, datetime) else ""
     return format_html("<dt>{}</dt> <dd>{}{}</dd>", label, said(value, empty), age)
 
@@ -68,6 +78,12 @@ def heads(labels: str, actions: Any = False, list: bool = False) -> SafeString:
         class_ = format_html(' class="{}"', look) if look not in ("", "hidden") else ""
         cells += format_html('<th scope="col"{}>{}</th>', class_, inside)
     return format_html("<thead><tr>{}</tr></thead><tbody{}>", cells, SafeString(" data-keylist" * list))
+
+
+@register.inclusion_tag("components/fields.html")
+def fields(*given: Any, **look: Any) -> dict[str, Any]:
+    """Fields of a form, one by one or many at once; `optional` and `mono`: of all of them."""
+    return {"fields": [field for each in given for field in ([each] if isinstance(each, BoundField) else each)], **look}
 
 
 @register.inclusion_tag("components/button.html")
