@@ -1,7 +1,6 @@
 """Context calls of agents: numbers, sizes, durations and outcomes."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -35,7 +34,8 @@ def reference_shares(
         counted = _midnight(date.fromisoformat(snapshot.value["until"]))
         since = max(since, counted)
         since_before = max(since_before, min(counted, _midnight((period.end - period.length).date())))
-        for moment, section, included_tokens, referenced_tokens in _days(snapshot):
+        for day, section, included_tokens, referenced_tokens in snapshot.value["days"]:
+            moment = _midnight(date.fromisoformat(day))
             if period.start <= moment < since or period.earlier <= moment < since_before:
                 included[section, moment < period.start] += included_tokens
                 referenced[section, moment < period.start] += referenced_tokens
@@ -82,11 +82,6 @@ def _of(personas: tuple[str, ...], agent: Agent | None) -> QuerySet[MemoryUsage,
 def _midnight(day: date) -> datetime:
     """The beginning of a day, as in periods."""
     return datetime.combine(day, time(), tzinfo=UTC)
-
-
-def _days(snapshot: FigureSnapshot) -> Iterator[tuple[datetime, str, int, int]]:
-    for day, section, included, referenced in snapshot.value["days"]:
-        yield _midnight(date.fromisoformat(day)), section, included, referenced
 
 
 CHART_HEIGHT = 120.0

@@ -7,7 +7,6 @@ from typing import Any
 from django import template
 from django.forms import BoundField
 from django.forms.utils import flatatt
-from django.template import Context
 from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -25,8 +24,8 @@ def time_ago(at: datetime | None, empty: str = "never", prefix: str = "") -> Saf
     """A moment by its age, with the exact time as a tooltip."""
     if not at:
         return _faint(empty)
-    before = f"{prefix} " if prefix else ""
-    return format_html('<time class="nowrap" datetime="{}" title="{}">{}{}</time>', iso(at), dt(at), before, ago(at))
+    age = f"{prefix} {ago(at)}".strip()
+    return format_html('<time class="nowrap" datetime="{}" title="{}">{}</time>', iso(at), dt(at), age)
 
 
 def _faint(words: str) -> SafeString:
@@ -106,7 +105,13 @@ def link(label: str, page: Any, *address: Any, query: str = "", **look: Any) -> 
 
 @register.simple_block_tag(takes_context=True)
 def postform(
-    context: Context, content: str, page: Any = "", *address: Any, query: str = "", look: str = "", **attributes: Any
+    context: template.Context,
+    content: str,
+    page: Any = "",
+    *address: Any,
+    query: str = "",
+    look: str = "",
+    **attributes: Any,
 ) -> SafeString:
     """A form that is sent to a page: the page, its classes (`look`), other attributes (`_` for `-`), and its parts."""
     given = {"method": "post", "action": _url(page, address, query), "class": look, **attributes}
@@ -129,16 +134,9 @@ def goto(
     in grey without a label."""
     if empty and not label:
         return _faint(empty)
-    given = (("class", look), ("title", shown_plain(title)))
-    attributes = format_html_join("", ' {}="{}"', ((name, value) for name, value in given if value))
-    opens = SafeString(" data-open" if row else "")
-    return format_html('<a href="{}"{}{}>{}</a>', _url(page, address, query), attributes, opens, shown(label))
-
-
-@register.simple_tag
-def crumb(label: Any, page: Any, *address: Any, query: str = "") -> SafeString:
-    """An item of a list of links: its label and its page."""
-    return format_html("<li>{}</li>", goto(label, page, *address, query=query))
+    given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}
+    html = flatatt({name: value for name, value in given.items() if value})
+    return format_html("<a{}>{}</a>", html, shown(label))
 
 
 def _url(page: Any, address: tuple[Any, ...], query: str) -> str:

@@ -31,11 +31,6 @@ MAX_TALK_CHARACTERS = 200_000
 ROLES = ("user", "assistant")
 
 
-def session_new() -> str:
-    """The name of a session that nobody has used."""
-    return f"playground-{secrets.token_hex(4)}"
-
-
 class PlaygroundForm(forms.Form):
     """One message to an agent; `conversation` has the messages before, as this page itself wrote them."""
 
@@ -99,11 +94,6 @@ class PlaygroundForm(forms.Form):
         return query if len(query) <= max_length else urlencode(values)[:max_length]
 
 
-def conversation_json(messages: tuple[Message, ...]) -> str:
-    """Messages as JSON for the form's hidden field."""
-    return json.dumps([{"role": message.role, "content": message.content} for message in messages])
-
-
 LEFT_OUT_SHOWN = 10
 
 
@@ -159,7 +149,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             said = form.cleaned_data["conversation"]
     else:
         given = {name: request.GET[name] for name in ("profile", "project", "session") if request.GET.get(name)}
-        form = PlaygroundForm(initial={"session": session_new(), **given})
+        form = PlaygroundForm(initial={"session": f"playground-{secrets.token_hex(4)}", **given})
     if request.htmx:  # type: ignore[attr-defined]
         # The next message is typed where this one was.
         form.fields["input"].widget.attrs["autofocus"] = True
@@ -192,4 +182,5 @@ def _next(form: PlaygroundForm, answer: str) -> PlaygroundForm:
     given = form.cleaned_data
     said = (*given["conversation"], Message("user", given["input"]), Message("assistant", answer))
     kept = {name: given[name] for name in ("profile", "project", "session", "keep")}
-    return PlaygroundForm(initial={**kept, "conversation": conversation_json(said)})
+    conversation = json.dumps([{"role": message.role, "content": message.content} for message in said])
+    return PlaygroundForm(initial={**kept, "conversation": conversation})

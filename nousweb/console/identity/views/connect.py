@@ -68,11 +68,6 @@ class ConnectSnippet:
     """The command that installs the imported packages."""
 
 
-def environment_lines(base_url: str, secret: str) -> str:
-    """Shell lines with the address and the token for the Python client."""
-    return f"export NOUS_URL={base_url}\nexport NOUS_TOKEN={secret or PLACEHOLDER}\n"
-
-
 def _install(base_url: str, extra: str = "") -> str:
     return f'pip install "nous-client{extra} @ {base_url}/static/{CLIENT_ARCHIVE}"'
 
@@ -161,7 +156,7 @@ def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             "form": form,
             "made": made,
             "secret": secret,
-            "environment": environment_lines(base_url, secret),
+            "environment": f"export NOUS_URL={base_url}\nexport NOUS_TOKEN={secret or PLACEHOLDER}\n",
             "snippets": [
                 (snippet, [scope for scope in snippet.needs if lacking is not None and scope not in lacking])
                 for snippet in connect_snippets(base_url, secret)

@@ -19,7 +19,7 @@ from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
-from nousweb.console.common import FORM, page, refused_on
+from nousweb.console.common import FORM, act, page, refused_on
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.redirect_uris import redirect_place
 
@@ -139,7 +139,9 @@ def client_delete(request: HttpRequest, by: Principal, pk: int) -> HttpResponse:
     client = get_object_or_404(OAuthClient, pk=pk)
     tokens = client.tokens.filter(revoked_at__isnull=True).select_related("agent")
     if request.method == "POST":
-        revoked = oauth_client_delete(client=client, by=by)
-        messages.success(request, f"{client.name} was deleted. Tokens revoked: {revoked}.")
-        return redirect("oauth_clients")
+        return act(
+            request,
+            lambda: f"{client.name} was deleted. Tokens revoked: {oauth_client_delete(client=client, by=by)}.",
+            "oauth_clients",
+        )
     return render(request, "identity/oauth_client_delete.html", {"client": client, "tokens": tokens[:PAGE_SIZE]})

@@ -7,7 +7,6 @@ from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.urls import reverse
 
 from memory.layers.event_validation import OUTPUT_KINDS
 from memory.models import Event, EventKind, EventQuerySet, LongTermEntry, LoopSummary
@@ -118,7 +117,7 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
                 "agent": scope.agent,
                 "shown": scope,
                 "events": some[:UNFOLDED_EVENTS],
-                "more_url": loop_url(scope.agent.slug, loop_id) + scope.suffix if len(some) > UNFOLDED_EVENTS else "",
+                "more_url": request.path + scope.suffix if len(some) > UNFOLDED_EVENTS else "",
                 "mono_kinds": MONO_KINDS,
             },
         )
@@ -140,10 +139,6 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
             mono_kinds=MONO_KINDS,
         ),
     )
-
-
-def loop_url(slug: str, loop_id: str) -> str:
-    return reverse("agent_loop", args=[slug, loop_id])
 
 
 @memory_page(VIEW, of=Event)

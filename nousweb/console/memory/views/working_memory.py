@@ -19,12 +19,15 @@ agent_working = memory_list(
         filter=WorkingFilter,
         more=lambda request, scope, sessions: {
             # The names stay clear of a dict's own "items".
-            "sessions": [(session, _most_relevant(session), session.open_threads) for session in sessions]
+            "sessions": [
+                (
+                    session,
+                    sorted(session.items, key=lambda item: -float(item.get("relevance", 0))),
+                    session.open_threads,
+                )
+                for session in sessions
+            ]
         },
     )
 )
 """The working memory of the agent, session by session."""
-
-
-def _most_relevant(session: WorkingMemory) -> list[dict[str, object]]:
-    return sorted(session.items, key=lambda item: -float(item.get("relevance", 0)))
