@@ -173,7 +173,7 @@ def build_record(inputs: ContextInputs, overrides: Overrides | None = None) -> C
         if overrides is not None:
             fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
             candidates = overrides.candidates(candidates)
-            hits = ((one, one.candidate.hit) for one in overrides.contested(contested))
+            hits = ((contesting, contesting.candidate.hit) for contesting in overrides.contested(contested))
             contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
         assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     fingerprint = fingerprint_of(

@@ -64,7 +64,7 @@ def expectations_check(view: PersonaMemory, expectations: Sequence[Expectation])
     contexts = _EvaluationContextReader(view, expectations)
     for group, inputs in _inputs_by_request(view, expectations):
         record = _record(group[0], inputs)
-        yield from (_check(one, record, contexts) for one in group)
+        yield from (_check(expectation, record, contexts) for expectation in group)
 
 
 def expectations_impact(
@@ -77,10 +77,10 @@ def expectations_impact(
     others = list(overrides.metadata)
     for group, inputs in _inputs_by_request(view, expectations, others):
         before = _record(group[0], inputs)
-        first = [_check(one, before, contexts) for one in group]
+        first = [_check(expectation, before, contexts) for expectation in group]
         with subjects_merged_in_dry_run(view.agent, overrides.merged):
             after = inputs if isinstance(inputs, Outcome) else _record_after(view, inputs, overrides, others)
-            then = [_check(one, after, changed) for one in group]
+            then = [_check(expectation, after, changed) for expectation in group]
         yield from map(ImpactCheck, group, first, then)
 
 

@@ -361,7 +361,7 @@ def _section(expectation: Expectation, record: ContextRecord) -> Outcome:
 
 def _identity_cut(record: ContextRecord, part: str) -> int:
     """Tokens of the identity, or of one part of it, that the prompt omits."""
-    cuts: Sequence[Mapping[str, Any]] = [one for one in record.truncated if one["key"] == "identity"]
+    cuts: Sequence[Mapping[str, Any]] = [cut for cut in record.truncated if cut["key"] == "identity"]
     if not part:
         return sum(int(cut["tokens_left_out"]) for cut in cuts)
     return sum(

@@ -173,8 +173,12 @@ def snoozes_return(*, by: Principal) -> int:
     due = list(held.filter(until__lte=clock.now())[:AT_ONCE])
     again = list(held.filter(until=None)[:AT_ONCE])
     rows = _snoozed_rows([*due, *again])
-    pairs = [(one, rows[one.item_id]) for one in due if one.item_id in rows]
-    pairs += [(one, rows[one.item_id]) for one in again if one.item_id in rows and _seen_again(one, rows[one.item_id])]
+    pairs = [(snooze, rows[snooze.item_id]) for snooze in due if snooze.item_id in rows]
+    pairs += [
+        (snooze, rows[snooze.item_id])
+        for snooze in again
+        if snooze.item_id in rows and _seen_again(snooze, rows[snooze.item_id])
+    ]
     gone = [one.pk for one in (*due, *again) if one.item_id not in rows or rows[one.item_id].status not in _OPEN]
     # Nobody is notified about items that were decided meanwhile.
     ItemSnooze.objects.filter(pk__in=gone, ended_at=None).update(ended_at=clock.now())

@@ -102,7 +102,7 @@ def _writer(by: Principal) -> Principal:
 
 
 def _asked(agent: Agent, request: ContextRequest, record: ContextRecord) -> ChatAnswer:
-    messages = [*((one.role, one.content) for one in request.conversation), ("user", request.input)]
+    messages = [*((message.role, message.content) for message in request.conversation), ("user", request.input)]
     return chat_ask(agent=agent, persona=Persona.ACTOR, system=record.system_prompt, messages=messages)
 
 

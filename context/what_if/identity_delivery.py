@@ -117,7 +117,9 @@ def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Trunc
 
 
 def _shortfall(cut: Truncation, total: int, prompts: int, requests: int) -> IdentityShortfall:
-    sections = tuple((identity_section_label(one.id), one.tokens_left_out, one.tokens) for one in cut.left_out)
+    sections = tuple(
+        (identity_section_label(omitted.id), omitted.tokens_left_out, omitted.tokens) for omitted in cut.left_out
+    )
     return IdentityShortfall(cut.tokens_left_out, cut.tokens_whole, total, sections, prompts, requests)
 
 

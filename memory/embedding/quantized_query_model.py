@@ -109,7 +109,7 @@ def _initializers(weights: dict[str, NDArray[Any]], graph: memoryview) -> Iterat
             yield matrix + SCALE, scale
         elif not name.endswith(SCALE):
             # A copy: so the file that they were read from need not be held.
-            yield name, np.concatenate([weights[one] for one in name.split(JOINED)])
+            yield name, np.concatenate([weights[part] for part in name.split(JOINED)])
 
 
 def _in_8_bits(

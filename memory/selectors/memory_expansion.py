@@ -105,7 +105,7 @@ def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, arou
 def _screened(memory: PersonaMemory, expansion: Expansion) -> Expansion:
     """The expansion without texts that read like an instruction, by themselves or side by side. Raises NotFound if that
     is the memory itself."""
-    before = [one for one in expansion.related if one.relation == "before"]
+    before = [memory for memory in expansion.related if memory.relation == "before"]
     shown = [*before, expansion.item, *expansion.related[len(before) :]]
     ids = [int(one.id) for one in shown if one.type == ItemType.EVENT]
     trusts = dict(memory.long_term.filter(event__in=ids).values_list("event", "origin")) if ids else {}

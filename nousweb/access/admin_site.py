@@ -95,8 +95,11 @@ def _page_of(model: type[models.Model]) -> type[ReadOnlyAdmin]:
     agent = ["agent"] if "agent" in names and "agent_slug" not in names else []
     about = {
         "persona_path": "persona" if "persona" in names else f"{owner}__persona" if owner else "",
-        "list_display": ["__str__", *agent, *(one.name for one in plain)][:MAX_COLUMNS],
-        "list_filter": [*(one.name for one in plain if one.choices or isinstance(one, models.BooleanField)), *agent],
+        "list_display": ["__str__", *agent, *(column.name for column in plain)][:MAX_COLUMNS],
+        "list_filter": [
+            *(column.name for column in plain if column.choices or isinstance(column, models.BooleanField)),
+            *agent,
+        ],
         "search_fields": texts[:MAX_COLUMNS],
         "date_hierarchy": DATES.get(model._meta.model_name or ""),
     }

@@ -143,8 +143,8 @@ def assemble(
         built, chosen, ratio = select(passed, searched, resolved, fixed_length=taken, promised_length=promised)
         if not (found := searched_refused(built)):
             break
-        kept_out += [refused(one, found[one.candidate.key]) for one in passed if one.candidate.key in found]
-        passed = [one for one in passed if one.candidate.key not in found]
+        kept_out += [refused(entry, found[entry.candidate.key]) for entry in passed if entry.candidate.key in found]
+        passed = [entry for entry in passed if entry.candidate.key not in found]
     if any(section is None or section.truncated for section in filled):
         unused = total * CHARACTERS_PER_TOKEN - sections_length([*filled, *built])
         filled = session_expand(fixed, filled, unused)

@@ -53,10 +53,12 @@ def candidates_filter(
     """
     scored = [Verdict(candidate, *score_of(candidate, resolved)) for candidate in candidates]
     # Pinned candidates come first, so that of two with the same words the pinned one stays.
-    keys = [(not one.candidate.pinned, -one.score, *_age(one.candidate), *one.candidate.key) for one in scored]
+    keys = [
+        (not entry.candidate.pinned, -entry.score, *_age(entry.candidate), *entry.candidate.key) for entry in scored
+    ]
     scored = [scored[place] for place in sorted(range(len(scored)), key=keys.__getitem__)]
     # Of a fact and anything else in the same words the fact stays: it says whether it is contested.
-    turns = [(not one.candidate.pinned, one.candidate.hit.type != "fact") for one in scored]
+    turns = [(not entry.candidate.pinned, entry.candidate.hit.type != "fact") for entry in scored]
     refusals: dict[int, Verdict] = {}
     seen: dict[str, Candidate] = {}
     for place in sorted(range(len(scored)), key=turns.__getitem__):

@@ -175,7 +175,7 @@ class Truncation:
             "tokens_whole": self.tokens_whole,
             "tokens_left_out": self.tokens_left_out,
             "items_left_out": len(self.left_out),
-            "items": [one.as_json() for one in self.left_out[:LOGGED_LEFT_OUT]],
+            "items": [omitted.as_json() for omitted in self.left_out[:LOGGED_LEFT_OUT]],
         }
 
 
@@ -200,7 +200,7 @@ class Section:
     def truncation(self, tokens_whole: int | None = None) -> Truncation:
         """The truncation of this section. `tokens_whole` defaults to the sum over its items."""
         if tokens_whole is None:
-            tokens_whole = self.tokens + sum(one.tokens_left_out for one in self.left_out)
+            tokens_whole = self.tokens + sum(omitted.tokens_left_out for omitted in self.left_out)
         return Truncation(self.key, self.label, self.tier, self.tokens, tokens_whole, self.left_out)
 
     def as_json(self) -> dict[str, Any]:

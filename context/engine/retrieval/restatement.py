@@ -250,7 +250,7 @@ def repeated_in(
     Questions state nothing, nor do sentences that leave something open. But a question repeats the same question, which
     holds no answer, and any text repeats itself.
     """
-    said = [*enumerate((one.content for one in conversation), 1)][-window * 2 :]
+    said = [*enumerate((message.content for message in conversation), 1)][-window * 2 :]
     latest = [(number, content) for number, content in [(THE_INPUT, text), *reversed(said)] if content.strip()]
     if not latest or not texts:
         return {}

@@ -83,7 +83,7 @@ class GrantValidator(RequestValidator):
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Request, *args: Any, **kwargs: Any
     ) -> bool:
-        return any(redirect_uri_matches(redirect_uri, one) for one in request.client.redirect_uris)
+        return any(redirect_uri_matches(redirect_uri, uri) for uri in request.client.redirect_uris)
 
     def get_default_redirect_uri(self, client_id: str, request: Request, *args: Any, **kwargs: Any) -> str | None:
         uris = request.client.redirect_uris

@@ -133,7 +133,7 @@ class PromptView:
     def rows(self) -> list[dict[str, Any]]:
         """The sections with their places in the bar, and their items as they stand in the prompt. `place` says which
         project and task an item belongs to, `contested` where people decide about it."""
-        cuts = {one["key"]: one for one in self.record.truncated}
+        cuts = {cut["key"]: cut for cut in self.record.truncated}
         return [
             {
                 **section,

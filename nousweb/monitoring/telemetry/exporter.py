@@ -48,7 +48,7 @@ def obstacle(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _wanted(signal: str, environment: Mapping[str, str]) -> bool:
-    exporters = [one.strip() for one in environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")]
+    exporters = [name.strip() for name in environment.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")]
     if exporters != [""]:
         return "otlp" in exporters
     return bool(_of_signal("ENDPOINT", signal, environment))

@@ -341,15 +341,15 @@ class BufferingThreadWorker(ThreadWorker):
         if now < self._swept + SWEEP_SECONDS:
             return
         self._swept = now
-        for connection in [one for one in self.reading if one.deadline <= now]:
+        for connection in [connection for connection in self.reading if connection.deadline <= now]:
             if connection.state is State.READING and connection.received:
                 self._refuse(connection, 408)
             else:
                 self._close(connection)
-        for connection in [one for one in self.sending if one.deadline <= now]:
+        for connection in [connection for connection in self.sending if connection.deadline <= now]:
             self._close(connection)
         late: Any
-        for late in [one for one in self.admission.waiting() if one.deadline <= now]:  # type: ignore[attr-defined]
+        for late in [request for request in self.admission.waiting() if request.deadline <= now]:  # type: ignore[attr-defined]
             self.admission.withdraw(late)
             self._refuse(late, 503, retry_after=5)
 

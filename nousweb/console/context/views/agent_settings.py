@@ -53,7 +53,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
     categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
     form = AgentSettingsForm(data, settings=current, categories=categories)
     history = settings_history(agent=agent, by=by)
-    older = [*(one.settings for one in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
+    older = [*(change.settings for change in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
     rows = [
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
