@@ -58,12 +58,18 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 
 
 @register.simple_tag
-def entry(label: str, value: Any, empty: str = "–") -> SafeString:
-    """A term of a definition list with its value: a moment with its age; for nothing `empty`, or no entry at all."""
+def entry(label: str, value: Any, empty: str = "–", note: str = "") -> SafeString:
+    """A term of a definition list with its value and a note, that of a moment its age; for nothing `empty`, or no
+    entry at all."""
     if value in (None, "") and not empty:
         return SafeString("")
-    age = format_html(' <span class="faint">({})</span>', ago(value)) if isinstance(value, datetime) else ""
-    return format_html("<dt>{}</dt> <dd>{}{}</dd>", label, said(value, empty), age)
+    after = ago(value) if isinstance(value, datetime) else note
+    return format_html(
+        "<dt>{}</dt> <dd>{}{}</dd>",
+        label,
+        said(value, empty),
+        format_html(' <span class="faint">({})</span>', after) if after else "",
+    )
 
 
 @register.simple_tag
@@ -92,15 +98,15 @@ def button(label: str, name: str = "", value: Any = "", **look: Any) -> dict[str
 
 
 @register.inclusion_tag("components/post.html")
-def post(label: str, page: Any = "", *address: Any, query: str = "", **look: Any) -> dict[str, Any]:
-    """A form that is one button: its label, its page, its shortcut (`key`), class (`look`), `name` and `value`."""
-    return {"label": label, "url": _url(page, address, query), **look}
+def post(label: str, page: Any = "", *address: Any, query: str = "", when: Any = True, **look: Any) -> dict[str, Any]:
+    """A form that is one button: its label, page, shortcut (`key`), class (`look`), `name`, `value`; `when`."""
+    return {"label": label, "url": _url(page, address, query), "when": when, **look}
 
 
 @register.inclusion_tag("components/link.html")
-def link(label: str, page: Any, *address: Any, query: str = "", **look: Any) -> dict[str, Any]:
-    """A link that looks like a button: its label, its page, its shortcut (`key`) and class (`look`)."""
-    return {"label": label, "url": _url(page, address, query), **look}
+def link(label: str, page: Any, *address: Any, query: str = "", when: Any = True, **look: Any) -> dict[str, Any]:
+    """A link that looks like a button: its label, page, shortcut (`key`) and class (`look`); `when` it shows."""
+    return {"label": label, "url": _url(page, address, query), "when": when, **look}
 
 
 @register.simple_block_tag(takes_context=True)
