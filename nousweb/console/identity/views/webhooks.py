@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 
 from identity.models import Agent, Persona, Webhook, WebhookDelivery
 from identity.policy.changes import CHANGE_KINDS
@@ -25,6 +26,7 @@ from identity.services.webhooks import (
 from nousweb.console.common import (
     FORM,
     ListExport,
+    act,
     agent_page,
     export_format,
     keyset_rows,
@@ -182,9 +184,12 @@ def agent_webhook_delete(request: HttpRequest, by: Principal, agent: Agent, pk: 
     """Asks for confirmation, since the sent messages are deleted with it."""
     webhook = _webhook(by, agent, pk)
     if request.method == "POST":
-        webhook_delete(webhook=webhook, by=by)
-        messages.success(request, "The webhook was deleted. Nothing is sent to this address any more.")
-        return redirect("agent_webhooks", slug=agent.slug)
+        return act(
+            request,
+            lambda: webhook_delete(webhook=webhook, by=by),
+            reverse("agent_webhooks", args=[agent.slug]),
+            "The webhook was deleted. Nothing is sent to this address any more.",
+        )
     return render(request, "identity/webhook_delete.html", {"agent": agent, "webhook": webhook})
 
 
