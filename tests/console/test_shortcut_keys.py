@@ -13,7 +13,7 @@ from tests.http import browser
 
 ROOT = Path(__file__).parent.parent.parent
 TAG = re.compile(r'{% (key|kbd) ("?)([\w.]+)\2')
-OF_BUTTON = re.compile(r'{% (?:link|post|component "more") [^%]*?\bkey="(\w+)"')
+OF_BUTTON = re.compile(r'{% (?:link|post|button|component "more") [^%]*?\bkey="(\w+)"')
 """A button presses and prints its key by itself."""
 
 

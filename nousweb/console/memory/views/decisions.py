@@ -24,7 +24,7 @@ agent_decisions = memory_list(
             Column("Category", "category"),
             Column("Stakes", look="memory/_stakes_badge.html"),
             Column("Confidence", "confidence", "ratio"),
-            Column("Outcome", look="memory/_outcome_badge.html"),
+            Column("Outcome", look="components/outcome_badge.html"),
             Column("Review", lambda decision: decision.reviewed_at and decision.reviewed_by, empty="open"),
             Column("Decided", "created_at", "time"),
         ),
