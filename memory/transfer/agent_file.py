@@ -24,6 +24,7 @@ from memory.transfer.value_validation import BadLine, is_uuid
 
 BATCH = 500
 MODELS: dict[str, type[models.Model]] = {table_name(model): model for model in (*TABLES, AUDIT_TABLE)}
+WORDS = {table_name(model): names for model, names in RENAMED_IN.items()}
 PLACES = {name: place for place, name in enumerate(MODELS)}
 
 
@@ -38,14 +39,15 @@ def agent_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(line, dict):
                 raise BadLine(number, "this is not an object.")
             if isinstance(row := line.get("row"), dict):
-                line["row"] = {RENAMED.get(name, name): _renamed(name, value) for name, value in row.items()}
+                ours = WORDS.get(str(line.get("table")), ())
+                line["row"] = {
+                    RENAMED.get(name, name): _renamed(value) if name in ours else value for name, value in row.items()
+                }
             yield number, line
 
 
-def _renamed(name: str, value: Any) -> Any:
-    """The value of a column, with the present names of words that RENAMED lists."""
-    if name not in RENAMED_IN:
-        return value
+def _renamed(value: Any) -> Any:
+    """The value of a column of our own words, with their present names."""
     if isinstance(value, dict):
         return {RENAMED.get(key, key): inner for key, inner in value.items()}
     return RENAMED.get(value, value) if isinstance(value, str) else value

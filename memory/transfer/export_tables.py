@@ -124,7 +124,8 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
 
 RENAMED = {"held": "quarantined", "held_entries": "quarantined_entries"}
 """Columns, and words in `RENAMED_IN`, of files written before 0.1.0, with their present names."""
-RENAMED_IN = ("kind", "action", "before")
+RENAMED_IN: dict[type[models.Model], tuple[str, ...]] = {FactChange: ("action", "before")}
+"""Columns whose value, or the names in it, are words of our own; elsewhere they are the writer's."""
 
 DERIVED = frozenset(
     {

@@ -106,11 +106,15 @@ def _page_of(model: type[models.Model]) -> type[ReadOnlyAdmin]:
     return type(f"{model.__name__}Admin", (ReadOnlyAdmin,), about)
 
 
+def _is_superuser(request: Any) -> bool:
+    return bool(request.user.is_active and request.user.is_superuser)
+
+
 class SuperuserOnly:
     """Shown to superusers only, whatever permissions anybody has."""
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-        return bool(request.user.is_active and request.user.is_superuser)
+        return _is_superuser(request)
 
     has_module_permission = has_view_permission
 
@@ -126,7 +130,7 @@ class ClosedAdminSite(AdminSite):
     def has_permission(self, request: Any) -> bool:
         """For owners, and staff whose role is for all agents: rows of all of them stand here beside each other."""
         limited = getattr(request.user, "limited_to", None) is not None
-        return super().has_permission(request) and (request.user.is_superuser or not limited)
+        return _is_superuser(request) or (super().has_permission(request) and not limited)
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
         """Refuses every request that could change something, whatever the page and its actions."""
@@ -141,8 +145,8 @@ class ClosedAdminSite(AdminSite):
         return cast("View", update_wrapper(read_only, view))
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-        models_given: Any = [model_or_iterable] if isinstance(model_or_iterable, type) else model_or_iterable
-        for model in models_given:
+        given: Any = [model_or_iterable] if isinstance(model_or_iterable, type) else model_or_iterable
+        for model in given:
             bases = (SuperuserOnly, ReadOnlyAdmin, admin_class or ModelAdmin)
             own = model._meta.app_label in SHOWN
             page = _page_of(model) if own else type(f"Closed{model.__name__}", bases, {"fieldsets": None})

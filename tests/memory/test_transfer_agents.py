@@ -101,7 +101,10 @@ def stored(module_db):
     )  # fmt: skip
     for event in made[:2]:
         EpisodeEvent.objects.create(agent=episode.agent, episode=episode, event=event)
-    Fact.objects.filter(pk=second.pk).update(source_event=made[1], source_episode=episode, contradiction_of=first)
+    # The kind is a word of the writer, which the history of facts once had too.
+    Fact.objects.filter(pk=second.pk).update(
+        source_event=made[1], source_episode=episode, contradiction_of=first, kind="held"
+    )
     decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
     procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)
     for words in ("Words.", HARD):

@@ -93,6 +93,11 @@ def _tables() -> dict[str, list[dict[str, object]]]:
     return {model._meta.label: list(model._default_manager.values()) for model in admin.site._registry}
 
 
+def test_admin_is_open_to_an_owner_without_staff_status(root: User) -> None:
+    User.objects.filter(pk=root.pk).update(is_staff=False)
+    assert signed_in(root).get(reverse("admin:index")).status_code == 200
+
+
 def test_admin_takes_no_request_that_changes_something(root: User, alice: User) -> None:
     """Whoever asks for whatever page: no account, password or role is made or changed there, by any field or action."""
     client = signed_in(root)
