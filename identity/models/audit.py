@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.urls import reverse
 
 from identity.models.agents import Agent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -70,6 +71,9 @@ class AuditEvent(AuthorFields):
 
     def __str__(self) -> str:
         return f"{self.author_name}: {self.action} {self.object_label}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("audit_event", args=[self.pk])
 
     def shows_states(self, by: PermissionHolder) -> bool:
         """Whether `by` may read the states before and after; the record itself is one that they may see."""

@@ -1,19 +1,23 @@
-"""Search across all agents: agents, subjects, memories, pending items, and objects by id."""
+"""Search across all agents: agents, subjects, memories, pending items, objects by id, and texts by their words."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from django import forms
 from django.db.models import Q
 
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
+from identity.selectors.filters import DateInput, agent_choices
 from memory.models import EVERYTHING, ItemType
 from memory.persona import memory_of
 from memory.search import SearchRequest, search
 from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import memory_url, object_url, uuid_of
+from nousweb.console.common import SHORTCUTS, memory_url, object_url, uuid_of
+from nousweb.console.home.text_search import TEXT_SOURCES, TextQuery, TextSource, spelling_correct, text_hits
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
 EACH_AGENT = 5
@@ -40,11 +44,18 @@ GlobalHit = dict[str, str]
 
 @dataclass(slots=True)
 class GlobalResult:
-    """The hits in groups, and the number of agents whose memory was searched in the time limit."""
+    """The hits in groups, and the number of agents whose memory was searched in the time limit.
+
+    `terms` are what was searched for, which hits show; `corrected` are words that replaced misspelt ones, `unread` the
+    groups whose texts took too long.
+    """
 
     groups: dict[str, list[GlobalHit]] = field(default_factory=dict)
     searched: int = 0
     agents: int = 0
+    terms: tuple[str, ...] = ()
+    corrected: str = ""
+    unread: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -55,28 +66,73 @@ class GlobalResult:
         return self.searched < self.agents
 
 
-def global_search(query: str, *, by: Principal, first: str = "", seconds: float = 1.0) -> GlobalResult:
+class SearchForm(forms.Form):
+    """What the search page asks for: words, and where and when to look for them."""
+
+    q = forms.CharField(
+        label="Search for",
+        required=False,
+        widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off", "data-key": SHORTCUTS["search"].key}),
+    )
+    kind = forms.ChoiceField(
+        choices=[("", "Everything"), *((source.group, source.group) for source in TEXT_SOURCES)],
+        required=False,
+        label="In",
+    )
+    agent = forms.ChoiceField(required=False)
+    since = forms.DateField(required=False, label="From", widget=DateInput())
+    until = forms.DateField(required=False, label="To", widget=DateInput())
+
+    def __init__(self, *args: Any, by: Principal) -> None:
+        super().__init__(*args)
+        self.fields["agent"].choices = [("", "Any agent"), *agent_choices(by)]  # type: ignore[attr-defined]
+
+
+def global_search(
+    query: str, *, by: Principal, first: str = "", seconds: float = 1.0, kind: str = "", agent: str = "", **days: Any
+) -> GlobalResult:
     """Search what `by` may see of every agent, the one with the slug `first` before the others.
 
-    Memory is of the actors alone, and is searched for so many `seconds` at most, agent by agent; names and ids always.
-    A score means the same for every agent, so that memories of several stand in one order.
+    Memory is of the actors alone, and texts and memory are searched for so many `seconds` each at most: texts table by
+    table, memory agent by agent. Names and ids always. A score means the same for every agent, so that memories of
+    several stand in one order. `kind` is one group alone, `agent` a slug; `since` and `until` of `days` limit texts.
     """
     query = query.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS]
     result = GlobalResult()
     if not query:
         return result
-    if named := _by_id(query, by):
-        result.groups["By id"] = named
+    dated = any(days.values())
+    if not (kind or agent or dated):
+        result.groups = {"By id": _by_id(query, by), "Agents": _agents(query, by), "Pending": _waiting(query, by)}
+    sources = [source for source in TEXT_SOURCES if kind in ("", source.group) and by.may(source.permission)]
+    by_meaning = kind in ("", "Memories") and not dated
+
+    def look_for(asked: TextQuery) -> None:
+        result.terms = asked.terms
+        if by_meaning:
+            _memory_search(result, " ".join(asked.terms), by, agent, first, until=time.monotonic() + seconds)
+        _text_search(result, asked, sources, by, until=time.monotonic() + seconds)
+
+    asked = TextQuery.of(query, agent=agent, **days)
+    look_for(asked)
+    if not any(result.groups.values()):
+        corrected = spelling_correct(asked, sources, by, until=time.monotonic() + seconds)
+        if corrected != asked:
+            result.corrected = " ".join(corrected.terms)
+            look_for(corrected)
+    result.groups = {name: found for name, found in result.groups.items() if found}
+    return result
+
+
+def _memory_search(result: GlobalResult, query: str, by: Principal, only: str, first: str, *, until: float) -> None:
     agents = (
         list(Agent.objects.visible_to(by).order_by("slug")[:AGENTS_SEARCHED]) if by.may("identity.view_agent") else []
     )
+    agents = [agent for agent in agents if only in ("", agent.slug)]
     agents.sort(key=lambda agent: agent.slug != first)
     result.agents = len(agents)
-    result.groups["Agents"] = _agents(query, by)
-    result.groups["Pending"] = _waiting(query, by)
     subjects: list[GlobalHit] = []
     memories: list[tuple[float, GlobalHit]] = []
-    until = time.monotonic() + seconds
     for agent in agents:
         if result.searched and time.monotonic() > until:
             break
@@ -86,8 +142,20 @@ def global_search(query: str, *, by: Principal, first: str = "", seconds: float 
     memories.sort(key=lambda scored: -scored[0])
     result.groups["Subjects"] = subjects[:EACH_GROUP]
     result.groups["Memories"] = [found for _, found in memories[:EACH_GROUP]]
-    result.groups = {name: found for name, found in result.groups.items() if found}
-    return result
+
+
+def _text_search(
+    result: GlobalResult, query: TextQuery, sources: Sequence[TextSource], by: Principal, *, until: float
+) -> None:
+    shown = {hit["url"] for hits in result.groups.values() for hit in hits}
+    for source in sources:
+        left = until - time.monotonic()
+        hits = text_hits(query, source, by, limit=EACH_GROUP, seconds=left) if left > 0 else None
+        if hits is None:
+            result.unread.append(source.group)
+        else:
+            new = [hit for hit in hits if hit["url"] not in shown]
+            result.groups[source.group] = [*result.groups.get(source.group, []), *new]
 
 
 def _by_id(query: str, by: Principal) -> list[GlobalHit]:

@@ -2,13 +2,14 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.http import urlencode
 
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_leave
 from identity.services.versions import REVIEW
 from nousweb.console.common import POST, page
 from nousweb.console.home.dashboard import CHOICES, dashboard
-from nousweb.console.home.global_search import global_search
+from nousweb.console.home.global_search import SearchForm, global_search
 from nousweb.lib.problem_documents import page_sending
 
 
@@ -42,8 +43,11 @@ def console_search(request: HttpRequest, by: Principal) -> HttpResponse:
         return render(
             request, "home/_search_results.html", {"result": result, "asked": query.strip(), "in_palette": True}
         )
-    result = global_search(query, by=by, first=first)
-    return render(request, "home/search.html", {"result": result, "asked": query.strip()})
+    form = SearchForm(request.GET, by=by)
+    asked = form.cleaned_data if form.is_valid() else {"q": ""}
+    result = global_search(asked.pop("q"), by=by, **asked)
+    shown = {"result": result, "asked": query.strip(), "form": form, "is_filtered": any(asked.values())}
+    return render(request, "home/search.html", {**shown, "reset_url": f"?{urlencode({'q': query})}"})
 
 
 @page(methods=POST)

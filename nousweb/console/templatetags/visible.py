@@ -1,13 +1,16 @@
 """Render untrusted text; the template loader adds `shown` or `shown_plain` everywhere."""
 
+import re
+from collections.abc import Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django import template
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from nousweb.lib.visible_text import is_plain, visible_html, visible_plain
+from nousweb.lib.visible_text import direction, is_plain, visible_html, visible_plain
 
 register = template.Library()
 
@@ -27,6 +30,22 @@ def marked(value: Any) -> Any:
     """As `shown`, for a piece of a line that is isolated as a whole, as a span of a difference is."""
     text = _words(value)
     return value if text is None or is_plain(text) else visible_html(text, isolate=False)
+
+
+@register.filter
+def highlighted(value: Any, terms: Sequence[str]) -> SafeString:
+    """As `shown`, with each of the `terms` marked, whatever its case."""
+    text = str(value)
+    pieces = re.split(f"({'|'.join(map(re.escape, terms))})", text, flags=re.IGNORECASE) if terms else [text]
+    inner = format_html_join(
+        "",
+        "{}",
+        (
+            [format_html("<mark>{}</mark>" if number % 2 else "{}", visible_html(piece, isolate=False))]
+            for number, piece in enumerate(pieces)
+        ),
+    )
+    return format_html('<bdi dir="{}">{}</bdi>', direction(text), inner)
 
 
 @register.filter

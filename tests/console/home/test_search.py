@@ -1,13 +1,20 @@
 """Search across agents finds what one may see, and nothing else."""
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import Func, TextField, Value
+from django.db.models.functions import Cast
 
-from identity.models import Agent
+from context.models import ContextRun
+from identity.models import Agent, ItemComment
 from identity.principal import Principal
-from tests.factories import make_fact, make_principal, make_proposal
+from memory.services.facts.changes import fact_invalidate
+from nousweb.console.home import global_search
+from nousweb.console.home.text_search import TEXT_SOURCES
+from tests.factories import make_fact, make_principal, make_proposal, make_run
 from tests.http import browser
 
 pytestmark = pytest.mark.django_db
@@ -61,3 +68,61 @@ def test_part_for_the_palette_has_no_frame(ada: Agent, alice: User) -> None:
     part = browser(alice).get(SEARCH, {"q": "ada"}, headers={"HX-Request": "true"}).content.decode()
     assert "Ada" in part
     assert "<html" not in part
+
+
+@pytest.fixture
+def told(ada: Agent, actor: Principal, alice: User, system: Principal) -> ContextRun:
+    """Texts of every kind that only the tables hold, and of the subconscious beside them."""
+    run = make_run(ada, actor, "Which day do you deliver?")
+    ContextRun.objects.filter(pk=run.pk).update(response="Your voucher arrives on <b>Tuesday</b>; delivery is free.")
+    old = make_fact(ada, "The ferry leaves from pier nine.", actor)
+    fact_invalidate(fact=old, by=system, reason="It moved.")
+    proposal = make_proposal(ada, actor, "values", content="Never promise a delivery date.", reason="Promises broke.")
+    ItemComment.objects.create(
+        item_id=proposal.pk,
+        item_type="changeproposal",
+        agent=ada,
+        persona="actor",
+        author_name="a",
+        text="Harsh wording",
+    )
+    hidden = make_run(ada, make_principal(ada, "subconscious"), "A dreamt voucher")
+    ContextRun.objects.filter(pk=hidden.pk).update(response="voucher of dreams")
+    return run
+
+
+def test_texts_are_found_by_words_parts_and_phrases(told: ContextRun, alice: User) -> None:
+    page = browser(alice).get(SEARCH, {"q": "deliv vouch"})
+    (hit,) = page.context["result"].groups["Prompts and answers"]
+    assert hit["url"] == told.get_absolute_url()
+    # Marked where it stands, and escaped.
+    assert "Your <mark>vouch</mark>er arrives on &lt;b&gt;Tuesday" in page.content.decode()
+    assert groups(alice, '"pier nine"')["Memories"] == ["The ferry leaves from pier nine."]
+    assert "Memories" not in groups(alice, '"nine pier"', kind="Memories", since="2020-01-01")
+    assert groups(alice, "promise a deliv")["Proposals"] == ["Never promise a delivery date."]
+    assert groups(alice, "harsh")["Comments"] == ["Harsh wording"]
+    assert groups(alice, "ferry leaves")["Audit trail"]
+
+
+def test_misspelt_word_is_replaced_by_one_that_a_text_has(told: ContextRun, alice: User) -> None:
+    result = browser(alice).get(SEARCH, {"q": "vouchre", "kind": "Prompts and answers"}).context["result"]
+    assert result.corrected == "voucher"
+    assert len(result.groups["Prompts and answers"]) == 1
+
+
+def test_search_is_limited_to_a_kind_an_agent_and_days(told: ContextRun, bruno: Agent, alice: User) -> None:
+    asked = {"kind": "Prompts and answers"}
+    assert set(groups(alice, "voucher", **asked)) == {"Prompts and answers"}
+    assert groups(alice, "voucher", **asked, agent=bruno.slug) == {}
+    assert groups(alice, "voucher", **asked, until="2020-01-01") == {}
+    page = browser(alice).get(SEARCH, {**asked, "q": "voucher", "since": "soon"})
+    assert "Enter a valid date." in page.content.decode()
+
+
+def test_texts_that_take_too_long_are_named(told: ContextRun, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeping = Func(Value(2.0), function="pg_sleep", template="(SELECT '' FROM %(function)s(%(expressions)s))")
+    rows = ContextRun.objects.annotate(slow=Cast(sleeping, TextField()))
+    slow = replace(TEXT_SOURCES[0], columns=("slow",), rows=lambda by: rows)
+    monkeypatch.setattr(global_search, "TEXT_SOURCES", (slow, *TEXT_SOURCES[1:]))
+    result = global_search.global_search("voucher", by=Principal.of_user(alice), seconds=0.3)
+    assert result.unread[0] == "Prompts and answers"

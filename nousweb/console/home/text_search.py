@@ -1,0 +1,194 @@
+"""Search for words, phrases and parts of words in what was said, shown and decided, in the tables that hold it."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from django.db import OperationalError, transaction
+from django.db.models import Model, Q, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.utils.timezone import localtime
+from rapidfuzz import fuzz, process
+
+from context.models import VIEW_RUN, ContextRun
+from identity.models import AuditEvent, ChangeProposal, IdentityVersion, ItemComment, Persona
+from identity.policy.changes import audit_phrase
+from identity.principal import Principal
+from memory.models import ItemType, SearchItem
+from memory.types import MEMORY_TYPES
+from nousweb.console.common import memory_url, object_url
+from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.lib.transactions import sql_change
+
+MAX_TERMS = 8
+SNIPPET = 160
+"""Characters of a text that a hit shows, around its first term."""
+VOCABULARY_ROWS = 300
+"""The latest rows of each source whose words correct a misspelt one: nothing about them is stored."""
+SPELLING = 75.0
+"""Minimum similarity of a word to the one that it replaces, from 0 to 100."""
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """A table with texts: the rows that one may see, the columns that are searched, and the name of a row."""
+
+    group: str
+    permission: str
+    rows: Callable[[Principal], QuerySet[Any]]
+    columns: tuple[str, ...]
+    name: Callable[[Any], str]
+    moment: str = "created_at"
+
+
+def _actors(model: type[Model], **more: Any) -> Callable[[Principal], QuerySet[Any]]:
+    rows = model._default_manager.filter(**more)
+    if any(field.name == "persona" for field in model._meta.fields):
+        rows = rows.filter(persona=Persona.ACTOR)
+    return lambda by: for_visible_agents(rows.select_related("agent"), by)
+
+
+def _memories(by: Principal) -> QuerySet[Any]:
+    """Those of the types that `by` may see, past and present."""
+    types = [key for key, memory_type in MEMORY_TYPES.items() if by.may(memory_type.permission("view"))]
+    rows = SearchItem.objects.filter(persona=Persona.ACTOR, item_type__in=types)
+    return for_visible_agents(rows.select_related("agent"), by)
+
+
+def _memory_name(row: SearchItem) -> str:
+    return f"{ItemType(row.item_type).label}{'' if row.active else ' of the past'}, {row.agent.name}"
+
+
+def _audit_rows(by: Principal) -> QuerySet[Any]:
+    seen = AuditEvent.objects.visible_to(by).exclude(persona__in=[Persona.SUBCONSCIOUS, AuditEvent.BOTH])
+    return seen.annotate(**{f"{name}_text": Cast(name, TextField()) for name in ("before", "after")})
+
+
+TEXT_SOURCES = (
+    TextSource(
+        "Prompts and answers",
+        VIEW_RUN,
+        _actors(ContextRun),
+        ("response", "input"),
+        lambda row: f"Prompt, {row.agent.name}",
+    ),
+    TextSource(
+        "Identity texts",
+        "identity.view_identityversion",
+        _actors(IdentityVersion),
+        ("content", "reason"),
+        lambda row: f"{row}, {row.agent.name}",
+    ),
+    TextSource("Memories", "memory.view_searchitem", _memories, ("text",), _memory_name, "recorded_at"),
+    TextSource("Proposals", "identity.view_changeproposal", _actors(ChangeProposal), ("content", "reason"), str),
+    TextSource("Comments", "identity.view_changeproposal", _actors(ItemComment), ("text",), str, "at"),
+    TextSource(
+        "Audit trail",
+        "identity.view_auditevent",
+        _audit_rows,
+        ("message", "object_label", "after_text", "before_text"),
+        lambda row: f"{row.author_name} {audit_phrase(row.action).rstrip(':')}",
+        "at",
+    ),
+)
+"""In the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """What is searched for: every one of the terms, within a time."""
+
+    terms: tuple[str, ...]
+    agent: str = ""
+    since: date | None = None
+    until: date | None = None
+
+    @classmethod
+    def of(cls, text: str, **more: Any) -> "TextQuery":
+        """Words, and phrases in quotes."""
+        terms = (phrase or word for phrase, word in _TERM.findall(text))
+        return cls(tuple(dict.fromkeys(term.strip() for term in terms if term.strip()))[:MAX_TERMS], **more)
+
+    def rows(self, source: TextSource, by: Principal) -> QuerySet[Any]:
+        """The rows of a source in the time and of the agent, latest first."""
+        limits = {"agent__slug": self.agent, f"{source.moment}__date__gte": self.since}
+        limits[f"{source.moment}__date__lte"] = self.until
+        rows = source.rows(by).filter(**{name: value for name, value in limits.items() if value})
+        return rows.order_by(f"-{source.moment}", "-pk")
+
+    def matching(self, source: TextSource) -> Q:
+        """Each term is in one of the columns."""
+        condition = Q()
+        for term in self.terms:
+            condition &= Q.create([(f"{column}__icontains", term) for column in source.columns], connector=Q.OR)
+        return condition
+
+
+def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int, seconds: float) -> list[Any] | None:
+    """The latest hits of a source; None if they were not found in so many seconds."""
+    try:
+        with transaction.atomic():
+            sql_change(f"SET LOCAL statement_timeout = {max(int(seconds * 1000), 1)}")
+            rows = list(query.rows(source, by).filter(query.matching(source))[:limit])
+            sql_change("SET LOCAL statement_timeout = DEFAULT")
+    except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", "") != "57014":
+            raise
+        return None
+    return [_hit(source, row, query.terms, by) for row in rows]
+
+
+def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> dict[str, str]:
+    texts = [str(getattr(row, column) or "") for column in source.columns]
+    held = max(texts, key=lambda text: sum(term.casefold() in text.casefold() for term in terms))
+    match row:
+        case ItemComment():
+            address = object_url(row.item_type, str(row.item_id), by)
+        case SearchItem():
+            address = memory_url(row.agent.slug, row.item_type, row.item_id)
+        case _:
+            address = row.get_absolute_url()
+    return {
+        "label": snippet(held, terms),
+        "url": address or "",
+        "detail": f"{source.name(row)}, {localtime(getattr(row, source.moment)):%Y-%m-%d %H:%M}",
+    }
+
+
+def snippet(text: str, terms: Sequence[str]) -> str:
+    """The part of a text around the first place of a term, in one line."""
+    line = " ".join(text.split())
+    places = [place for term in terms if (place := line.casefold().find(term.casefold())) >= 0]
+    first = min(places, default=0)
+    start = max(first - SNIPPET // 4, 0)
+    # Not within a word, where words are spaced.
+    start = start and (line.find(" ", start, first) + 1 or start)
+    cut = line[start : start + SNIPPET]
+    return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET < len(line) else ''}"
+
+
+def spelling_correct(query: TextQuery, sources: Iterable[TextSource], by: Principal, *, until: float) -> TextQuery:
+    """The query with each word that no recent text has replaced by the most similar one that some has.
+
+    `until` is a moment of `time.monotonic`, at which no further source is read.
+    """
+    words: set[str] = set()
+    for source in sources:
+        if time.monotonic() > until:
+            break
+        rows = query.rows(source, by).values_list(*source.columns)[:VOCABULARY_ROWS]
+        for texts in rows:
+            words.update(_WORD.findall(" ".join(text or "" for text in texts).casefold()))
+
+    def corrected(term: str) -> str:
+        if not _WORD.fullmatch(term) or any(term.casefold() in word for word in words):
+            return term
+        best = process.extractOne(term.casefold(), words, scorer=fuzz.ratio, score_cutoff=SPELLING)
+        return best[0] if best else term
+
+    return TextQuery(tuple(map(corrected, query.terms)), query.agent, query.since, query.until)
