@@ -1,6 +1,7 @@
 """The demo: loaded through services and API, rich, and only into an empty database."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -40,6 +41,8 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
     info = demo_info()
     assert info is not None
     assert agent.slug in info
+    # The first line says which log-in to use.
+    assert re.match(r"  Log in as reviewer, with the password \S+\. Others", info)
     # Its people are guided, and nothing of the story counts as theirs.
     for tour in DemoTour.objects.select_related("person"):
         shown = tour_panel(Principal.of_user(tour.person), [agent])

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.text import slugify
 
 from identity.models import Agent, AgentKind
 from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS
@@ -33,7 +34,9 @@ class NewAgentForm(AgentForm):
 
     slug = forms.CharField(
         max_length=50,
-        help_text="Part of its address and cannot be changed: lower-case letters, digits, - and _, such as “ada”.",
+        required=False,
+        help_text="Part of its address and cannot be changed: lower-case letters, digits, - and _. "
+        "Left empty, it is made from the name.",
     )
     prompt = forms.CharField(
         label="First character",
@@ -54,6 +57,14 @@ class NewAgentForm(AgentForm):
         "its subconscious) becomes version 1 of the new one’s preferences. The facts stay where they are.",
     )
     field_order = ["name", "slug", "kind", "prompt", "facts_from"]
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if not given.get("slug") and "slug" not in self.errors:
+            given["slug"] = slugify(given.get("name", ""))[:50]
+            if given.get("name") and not given["slug"]:
+                self.add_error("slug", "The name has no letters or digits for it: choose one.")
+        return given
 
 
 class ReasonForm(forms.Form):

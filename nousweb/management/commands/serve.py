@@ -61,7 +61,7 @@ class Command(BaseCommand):
         # Held until this process ends, however it ends.
         alone = _data_folder_taken()
         self._say("Updating the database ...")
-        call_command("migrate", interactive=False)
+        call_command("migrate", interactive=False, verbosity=0)
         # The web server and the worker do not need the owner of the tables.
         os.environ.pop("DATABASE_OWNER_URL", None)
         if weakness := product_role_weakness():

@@ -191,8 +191,9 @@ class TestAgents:
         assert "No agent matches" in page(response)
 
     def test_agent_is_created_with_a_character(self, charlie: User) -> None:
-        data = {"name": "Cora", "slug": "cora", "kind": "knight", "prompt": "You are Cora."}
+        data = {"name": "Córa", "slug": "", "kind": "knight", "prompt": "You are Cora."}
         response = as_person(charlie).post(reverse("agent_new"), data)
+        # Its slug is made from the name.
         assert response["Location"] == "/agents/cora/connect/"
         assert IdentityVersion.objects.get(agent__slug="cora", section="character").content == "You are Cora."
 
@@ -205,6 +206,10 @@ class TestAgents:
         assert response.status_code == 422
         assert field in response.context["form"].errors
         assert "You are Cora." in page(response)
+
+    def test_name_without_letters_makes_no_slug(self, charlie: User) -> None:
+        response = as_person(charlie).post(reverse("agent_new"), {"name": "…", "slug": "", "kind": "knight"})
+        assert "slug" in response.context["form"].errors
 
     def test_agent_settings_change_name_and_kind_and_not_the_slug(self, ada: Agent, charlie: User) -> None:
         data = {"name": "Ada II", "kind": "royalty", "slug": "other"}
