@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
 from uuid import UUID
 
+from context.engine.analysis.line_clock import LineClock
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
@@ -49,6 +51,9 @@ class MetadataChange:
     scope: str
     tags: frozenset[str]
     importance: float
+    attribute: str
+    began: datetime
+    recorded: datetime
     after: frozenset[str] = frozenset()
     project: str = ""
     task: str = ""
@@ -145,7 +150,11 @@ class Overrides:
         return [key for key, change in self.metadata.items() if change.is_newly_searched]
 
     def sections(
-        self, fixed: Sequence[FixedSection], excluded: Collection[str] = (), scope: ProjectScope = GLOBAL
+        self,
+        fixed: Sequence[FixedSection],
+        clock: LineClock,
+        excluded: Collection[str] = (),
+        scope: ProjectScope = GLOBAL,
     ) -> list[FixedSection]:
         """The fixed sections after the changes; one that failed to load stays failed.
 
@@ -153,7 +162,7 @@ class Overrides:
         """
         change = {
             "identity": self._identity,
-            "user_profile": lambda items: self._profile(items, excluded, scope),
+            "user_profile": lambda items: self._profile(items, clock, excluded, scope),
             "censors": self._censors,
         }
         return [
@@ -163,7 +172,7 @@ class Overrides:
             for section in fixed
         ]
 
-    def candidates(self, found: Iterable[Candidate]) -> list[Candidate]:
+    def candidates(self, found: Iterable[Candidate], clock: LineClock) -> list[Candidate]:
         """The candidates after the changes."""
         kept: list[Candidate] = []
         for candidate in found:
@@ -190,14 +199,14 @@ class Overrides:
                     and (again := self.added_facts.get(hit.id))
                     and again.category not in PROFILE_CATEGORIES
                 ):
-                    kept.append(_added_candidate(candidate, again))
+                    kept.append(_added_candidate(candidate, again, clock))
                 continue
             text = self.facts[hit.id]
             if text is not None:
-                kept.append(replace(candidate, hit=replace(hit, id=PROPOSED, content=text)))
+                kept.append(replace(candidate, hit=replace(hit, id=PROPOSED, content=text), told=clock.told_now))
         return kept
 
-    def contested(self, facts: Iterable[ContestedCandidate]) -> list[ContestedCandidate]:
+    def contested(self, facts: Iterable[ContestedCandidate], clock: LineClock) -> list[ContestedCandidate]:
         """The contested facts after the changes. A fact that is gone or has a new text contests nothing any more."""
         kept = []
         for fact in facts:
@@ -207,7 +216,7 @@ class Overrides:
                 if key not in self.facts and frozenset({key, fact.id}) not in self.resolved_pairs
             )
             if fact.id not in self.facts and partners:
-                (candidate,) = self.candidates([fact.candidate]) or [self._core(fact.candidate)]
+                (candidate,) = self.candidates([fact.candidate], clock) or [self._core(fact.candidate)]
                 # A person who changes the metadata verifies the fact.
                 endorsed = fact.endorsed or fact.id in self.endorsed or fact.id in self.metadata
                 rank = profile_rank(endorsed, candidate.hit.category) if endorsed else fact.core_priority
@@ -249,7 +258,9 @@ class Overrides:
                 by_section[section] = Item("identity", item_id, text, SECTION_PRIORITY[Section(section)])
         return [by_section[section] for section in order if section in by_section]
 
-    def _profile(self, items: Sequence[Item], excluded: Collection[str], scope: ProjectScope) -> Sequence[Item]:
+    def _profile(
+        self, items: Sequence[Item], clock: LineClock, excluded: Collection[str], scope: ProjectScope
+    ) -> Sequence[Item]:
         if not (self.metadata or self.facts or self.added_facts):
             return items
         kept: list[Item] = []
@@ -260,19 +271,22 @@ class Overrides:
                 kept.append(item)
                 again = self.added_facts.get(item.id)
                 if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
-                    line, rank = list_item(again.content, again.subject_name), profile_rank(True, again.category)
+                    line = list_item(again.content, again.subject_name, told=clock.told_now)
+                    rank = profile_rank(True, again.category)
                     kept.append(Item("fact", PROPOSED, line, rank, project=again.project, task=again.task))
                 continue
             text = self.facts[item.id]
             if text is not None:
-                kept.append(replace(item, id=PROPOSED, text=list_item(text, self.subjects.get(item.id, ""))))
+                line = list_item(text, self.subjects.get(item.id, ""), told=clock.told_now)
+                kept.append(replace(item, id=PROPOSED, text=line))
         for change in self.metadata.values():
             left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
             if change.is_core_memory and not left_out:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
                 # A person who changes the metadata verifies the fact.
                 rank = profile_rank(True, change.category)
-                text = list_item(change.content, change.subject_name)
+                told = clock.fact_told(change.content, change.attribute, change.began, change.recorded)
+                text = list_item(change.content, change.subject_name, told=told)
                 item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
                 kept.insert(before[-1] + 1 if before else 0, item)
         return kept
@@ -291,7 +305,7 @@ class Overrides:
         return kept
 
 
-def _added_candidate(candidate: Candidate, fact: AddedFact) -> Candidate:
+def _added_candidate(candidate: Candidate, fact: AddedFact, clock: LineClock) -> Candidate:
     """A copy of the candidate about the other subject."""
     hit = replace(
         candidate.hit,
@@ -307,7 +321,9 @@ def _added_candidate(candidate: Candidate, fact: AddedFact) -> Candidate:
         importance=fact.importance,
     )
     kinds = kinds_of("fact", fact.kind, fact.category)
-    return replace(candidate, hit=hit, label=fact.subject_name, kinds=kinds, pinned=False, contest=None)
+    return replace(
+        candidate, hit=hit, label=fact.subject_name, kinds=kinds, pinned=False, contest=None, told=clock.told_now
+    )
 
 
 NO_OVERRIDES = Overrides()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 from django.db import DatabaseError
 
+from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.request import ContextRequest, ResolvedRequest, request_resolve
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.context_record import ContextRecord, fingerprint_of
@@ -16,6 +17,7 @@ from context.engine.retrieval.candidates import (
     candidate_of,
     candidates_find,
     searched_sections,
+    told_of,
 )
 from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
 from context.engine.retrieval.fixed_sections import fixed_sections, pins_of, profile_rank
@@ -47,14 +49,13 @@ def contested_load(
         core -= rows.uncontested_core_ids if rows else set()
         found = [hit for hit in found if hit.has_pending_review is not False]
     keys = [*core, *(hit.id for hit in found), *others]
-    return tuple(
-        _candidate(fact) for fact in contested_facts(view, request.scope, keys, request.as_of, now=resolved.now)
-    )
+    contesting = contested_facts(view, request.scope, keys, request.as_of, now=resolved.now)
+    return tuple(_candidate(fact, resolved.clock) for fact in contesting)
 
 
-def _candidate(one: ContestedFact) -> ContestedCandidate:
+def _candidate(one: ContestedFact, clock: LineClock) -> ContestedCandidate:
     return ContestedCandidate(
-        candidate_of(one.hit),
+        candidate_of(one.hit, told=told_of(one.hit, clock)),
         partners=one.partners,
         since=one.since,
         endorsed=one.endorsed,
@@ -171,9 +172,11 @@ def build_record(inputs: ContextInputs, overrides: Overrides | None = None) -> C
     fixed, candidates, contested = inputs.fixed, inputs.candidates, inputs.contested
     with watch.stage("assembly"):
         if overrides is not None:
-            fixed = overrides.sections(fixed, resolved.profile.excluded_kinds, request.scope)
-            candidates = overrides.candidates(candidates)
-            hits = ((contesting, contesting.candidate.hit) for contesting in overrides.contested(contested))
+            fixed = overrides.sections(fixed, resolved.clock, resolved.profile.excluded_kinds, request.scope)
+            candidates = overrides.candidates(candidates, resolved.clock)
+            hits = (
+                (contesting, contesting.candidate.hit) for contesting in overrides.contested(contested, resolved.clock)
+            )
             contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
         assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     fingerprint = fingerprint_of(

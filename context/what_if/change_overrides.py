@@ -85,6 +85,9 @@ def metadata_overrides(
         moved=(keys["project"], keys["task"]) != (fact.project, fact.task),
         tags=frozenset(fact.tags if tags is None else tags_check(tags)),
         importance=fact.importance if importance is None else unit_check("importance", importance),
+        attribute=fact.attribute,
+        began=fact.valid_from or fact.recorded_at,
+        recorded=fact.recorded_at,
     )
     if not fact.is_current:
         state = fact.validity.label.lower() if fact.active else "retired"

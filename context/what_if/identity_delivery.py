@@ -11,8 +11,9 @@ from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.active_profile import active_profiles
 from context.engine.analysis.frames import FRAMES, ContextBudget, budget_for
+from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.profiles import Profile
-from context.engine.analysis.request import agent_budgets
+from context.engine.analysis.request import agent_budgets, agent_zone
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
@@ -32,6 +33,7 @@ from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import GLOBAL, HUMAN_VERIFIED_FIRST, Censor, Fact
 from memory.persona import VIEWS, PersonaMemory
+from nousweb.lib import clock
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN
 
 LAST_RUNS = 20
@@ -68,6 +70,7 @@ class IdentityDelivery:
     fixed: Sequence[FixedSection]
     budgets: Mapping[Sizes, ContextBudget]
     requests: Counter[Sizes]
+    clock: LineClock
 
     @classmethod
     def load(cls, agent: Agent, by: Principal) -> Self:
@@ -80,15 +83,16 @@ class IdentityDelivery:
         requests = _sizes_each(agents, by)
         budgets = {agent.pk: _budgets_of(agent, requests[agent.pk]) for agent in agents}
         rooms = {key: max(map(_profile_room, rows.values())) for key, rows in budgets.items()}
-        fixed = _fixed_sections_each(agents, by, rooms)
-        return {agent.pk: cls(fixed[agent.pk], budgets[agent.pk], requests[agent.pk]) for agent in agents}
+        clocks = {agent.pk: LineClock(clock.now(), agent_zone(agent)) for agent in agents}
+        fixed = _fixed_sections_each(agents, by, rooms, clocks)
+        return {key: cls(fixed[key], budgets[key], requests[key], clocks[key]) for key in clocks}
 
     def shortfall(self, overrides: Overrides = NO_OVERRIDES) -> IdentityShortfall | None:
         """The largest part of the identity that a prompt of one of these sizes leaves out; None when all hold it.
 
         `overrides` change the identity alone.
         """
-        fixed = overrides.sections(self.fixed)
+        fixed = overrides.sections(self.fixed, self.clock)
         rows = [
             _shortfall(cut, budget.total, self.requests[size], self.requests.total())
             for size, budget in self.budgets.items()
@@ -148,7 +152,7 @@ def _sizes(request: Mapping[str, Any]) -> Sizes:
 
 
 def _fixed_sections_each(
-    agents: Sequence[Agent], by: Principal, rooms: Mapping[int, int]
+    agents: Sequence[Agent], by: Principal, rooms: Mapping[int, int], clocks: Mapping[int, LineClock]
 ) -> dict[int, list[FixedSection]]:
     """By agent what its prompts always hold, in the order of a prompt; of core memory what fills its `rooms`."""
     view = VIEWS[by.persona]
@@ -167,7 +171,7 @@ def _fixed_sections_each(
     return {
         agent.pk: [
             identity_fixed_section(without_fact_copies(agent, versions[agent.pk]), budget),
-            profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget),
+            profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget, clocks[agent.pk]),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
         ]

@@ -103,6 +103,14 @@ _MANY = """
         comment note observation experience activity ingredient part component element source reference work
         notable_work
     """
+VOLATILE: Mapping[int, str] = {
+    1: "mood temperature pulse heart_rate blood_sugar blood_pressure availability latency throughput queue",
+    7: "status state stage phase condition health_status on-call on_call shift workload task balance",
+    30: "location version release_version release build count headcount seat_count replica_count score rank priority"
+    " project",
+    365: "age",
+}
+"""Attributes whose value soon changes, by the days after which it is told with its day."""
 _FAVOURITES = (
     "favourite",
     "favorite",
@@ -191,6 +199,21 @@ def attribute_rule(name: str) -> tuple[Cardinality, ValueShape]:
     if words[0] in _LEADING and len(words) > 1:
         return Cardinality.ONE, ValueShape.NAME
     return Cardinality.UNKNOWN, ValueShape.THING
+
+
+@lru_cache(maxsize=4_096)
+def volatile_days(name: str) -> int | None:
+    """The days after which a value of an attribute of `attribute_named` is told with its day; None if it lasts."""
+    words = name.lower().split("_")
+    if words[:2] == ["number", "of"]:
+        words = ["count"]
+    words = words[: words.index("of", 1)] if "of" in words[1:] else words
+    for tail in ("_".join(words[-size:]) for size in (3, 2, 1)):
+        if days := next((days for days, names in VOLATILE.items() if tail in names.split()), None):
+            return days
+        if tail in _TABLE:
+            return None
+    return None
 
 
 @lru_cache(maxsize=4_096)

@@ -79,6 +79,7 @@ def hits_load(
         "subject_name",
         "trust",
         "has_pending_review",
+        "attribute",
         "excerpt",
         "type",
         "id",
@@ -115,9 +116,11 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         shown = " AND active" if own.retires and not of_the_past else ""
         if own.has_valid_time and not of_the_past:
             shown += f" AND {valid_at_sql('%(now)s::timestamptz')}"
-        question = pending_review_sql(f"{own.table}.id", agent) if item_type == ItemType.FACT else "false"
+        question, named = "false", "''"
+        if item_type == ItemType.FACT:
+            question, named = pending_review_sql(f"{own.table}.id", agent), "attribute"
         parts.append(
-            f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}".replace(  # noqa: S608
+            f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}, {named}".replace(  # noqa: S608
                 OF_AGENT, str(agent)
             )
             + f" FROM {own.table}"
@@ -131,14 +134,14 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
     columns = ", ".join(f"item.{name}" for name in _ITEM.split(", "))
     columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     return (
-        "SELECT item.id, own.content, own.metadata, own.subject_name, own.trust, own.has_pending_review,"  # noqa: S608
+        "SELECT item.id, own.content, own.metadata, own.subject_name, own.trust, own.has_pending_review, own.attribute,"  # noqa: S608
         " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
         f" {columns} FROM {rows} AS item"
         " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
         " AS part (id, begins, ends) ON part.id = item.id"
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1)"
-        " AS own (content, metadata, subject_name, trust, has_pending_review)"
+        " AS own (content, metadata, subject_name, trust, has_pending_review, attribute)"
     )
 
 

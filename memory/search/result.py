@@ -40,6 +40,7 @@ class SearchHit:
     `subject`: as it was written; `subject_name`: the current name of that subject in the registry.
     `excerpt`: the passage of a long text that is nearest to the query, empty for a short text.
     `trust`: the trust class.
+    `attribute`: what the writer of a fact says that it states of its subject, if it was looked up.
     `has_pending_review`: whether a review of this fact and another one is pending; None if that was not looked up.
     """
 
@@ -67,6 +68,7 @@ class SearchHit:
     excerpt: str = ""
     trust: str = "agent"
     has_pending_review: bool | None = None
+    attribute: str = ""
 
 
 HIT_COLUMNS = (

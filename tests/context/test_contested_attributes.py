@@ -41,12 +41,13 @@ def test_values_that_both_hold_are_compatible_until_that_is_undone(api, bob, pai
     review = question().pk
     resolve(api, bob, review, "both")
     body = asked(input=ASKED)
-    assert sorted(lines_of(body)) == sorted(f"- [Tim] {each['content']}" for each in (OWL, FOX))
+    dated = [f"- (as of {DATES[each['value']]}) [Tim] {each['content']}" for each in (OWL, FOX)]
+    assert sorted(lines_of(body)) == sorted(dated)
     assert {item["contested"] for item in items_of(body)} == {None}
     undo(api, bob, review)
     assert lines_of(asked(input=ASKED)) == [FOX_LINE, OWL_LINE]
     resolve(api, bob, review, "replace")
-    assert lines_of(asked(input=ASKED)) == [f"- [Tim] {FOX['content']}"]
+    assert lines_of(asked(input=ASKED)) == [dated[1]]
 
 
 def test_later_value_of_an_attribute_that_may_have_several_is_not_contested(api, bob, pair, asked, learn):  # noqa: F811

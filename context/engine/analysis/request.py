@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
 
 from context.engine.analysis.active_profile import active_profile, profile_named
 from context.engine.analysis.agent_data_loader import (
@@ -27,6 +30,7 @@ from context.engine.analysis.frames import (
     plan_retrieval,
 )
 from context.engine.analysis.intent import IntentSignals, intent_read
+from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.profiles import (
     MODE_WEIGHTS,
     TOOL_OUTPUT,
@@ -207,6 +211,12 @@ class ResolvedRequest:
     contested: ContestedPolicy = field(default_factory=ContestedPolicy)
     embedding: PrefetchedEmbedding | None = None
     rows: PreloadedRows | None = None
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo(settings.TIME_ZONE))
+
+    @property
+    def clock(self) -> LineClock:
+        """By which the lines are dated."""
+        return LineClock(self.now, self.zone)
 
     @property
     def compression(self) -> float:
@@ -323,6 +333,7 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         contested=ContestedPolicy.of_config(agent.config),
         embedding=embedding,
         rows=rows,
+        zone=agent_zone(agent),
     )
 
 
@@ -335,6 +346,11 @@ def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> d
         if TOOL_OUTPUT in profile.layers:
             limits["event"] = max(limits.get("event", 0), TOOL_OUTPUTS)
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
+
+
+def agent_zone(agent: Agent) -> ZoneInfo:
+    """The time zone of an agent."""
+    return ZoneInfo(settings.TIME_ZONE)
 
 
 def agent_budgets(agent: Agent) -> dict[str, int]:

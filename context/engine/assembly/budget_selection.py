@@ -353,5 +353,6 @@ def _why(place: str, compressed: bool) -> str:
 def _contested(entry: Verdict) -> str:
     contest = entry.candidate.contest
     if contest is None or not contest.contested:
-        return " The older of two facts about which nobody has decided." if contest and contest.mark else ""
+        is_older = contest is not None and contest.mark.startswith("older")
+        return " The older of two facts about which nobody has decided." if is_older else ""
     return f" Contested, the {contest.contested}: its review is not resolved yet."

@@ -45,7 +45,8 @@ class ContestedCandidate:
     @property
     def date(self) -> str:
         """Its date in a mark."""
-        return f"{self.since.astimezone(UTC):%Y-%m-%d}"
+        zone = self.candidate.told.zone if self.candidate.told else UTC
+        return f"{self.since.astimezone(zone):%Y-%m-%d}"
 
     @property
     def age_key(self) -> tuple[datetime, datetime, str]:
@@ -149,7 +150,7 @@ class ContestedGroups:
             age: Literal["newer", "older"] = "older" if is_older else "newer"
             contest = ContestAnnotation(age, tuple(partners), self._mark(one, age, partners, shown))
         else:
-            contest = ContestAnnotation("", (), f"older, undecided, {one.date}" if is_older else "")
+            contest = ContestAnnotation("", (), f"older, undecided, {one.date}" if is_older else f"as of {one.date}")
         if self._order(key) is ContestedOrder.BOTH:
             return contest
         return replace(contest, preferred_id=self.preferred(key, shown), group=group[0], rank=group.index(key))

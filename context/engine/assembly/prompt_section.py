@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from memory.models import Trust, carried_keys
+from nousweb.lib.dated_lines import Told, line_dated
 from nousweb.lib.lookalikes import lookalike_fold
 from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
-_MARK_START = re.compile(r"[^\w\\]+(?:contested|people's word|an agent's word|older\W+undecided)\b", re.IGNORECASE)
-"""The beginning of the mark of a contested fact. No memory's text may begin like this."""
+_MARK_START = re.compile(
+    r"[^\w\\]+(?:contested|people's word|an agent's word|older\W+undecided|as\W+of)\b", re.IGNORECASE
+)
+"""The beginning of the mark of a line. No memory's text may begin like this."""
 _LONGEST_START = 60
 
 
@@ -70,15 +73,19 @@ def _reads_like_mark(line: str) -> bool:
     return _MARK_START.match(start) is not None
 
 
-def list_item(text: str, label: str = "", mark: str = "") -> str:
+def list_item(text: str, label: str = "", mark: str = "", told: Told | None = None) -> str:
     """A memory as a list item of a prompt, which its lines cannot leave. `label` is its subject or date. Source: seed
     008, "Expected Context Assembly".
 
-    `mark` comes first; a text that looks like a mark is escaped.
+    `mark` comes first; a text that looks like a mark is escaped. Words that depend on a day are dated by when they were
+    `told`, and a mark has a date already.
     """
     item = fence_item(text)
     if not item[:1].isalnum() and _reads_like_mark(item.partition("\n")[0]):
         item = f"\\{item}"
+    if told is not None:
+        item, day = line_dated(item, told)
+        mark = mark or day
     words = ["-"]
     if mark:
         words.append(f"({mark})")

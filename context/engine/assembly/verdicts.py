@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from context.engine.assembly.prompt_section import ContestAnnotation, list_item
 from memory.search.result import SearchHit
+from nousweb.lib.dated_lines import Told
 
 THE_INPUT = 0
 """In place of a message's number: the input itself contains the text."""
@@ -39,6 +40,8 @@ class Candidate:
     repeats_invalidated: str = ""
     # Its annotation, if a review about it and another fact is pending.
     contest: ContestAnnotation | None = None
+    # When it was told, by which its line is dated.
+    told: Told | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -53,7 +56,7 @@ class Candidate:
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` replaces its own if it was shortened."""
         mark = self.contest.mark if self.contest else ""
-        return list_item(self.hit.content if text is None else text, self.label, mark)
+        return list_item(self.hit.content if text is None else text, self.label, mark, self.told)
 
 
 LOGGED_CHARACTERS = 500

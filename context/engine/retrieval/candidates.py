@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from context.engine.analysis.frames import ContextBudget
+from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import TOOL_OUTPUTS, ContextRequest, ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
@@ -28,6 +29,7 @@ from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
 from memory.types import IndexEntry, entry_of, prompt_text
+from nousweb.lib.dated_lines import Told, line_dated
 from nousweb.lib.prepared_statements import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
@@ -157,7 +159,7 @@ def candidates_find(
     request, plan, limits = resolved.request, resolved.analysis.plan, resolved.limits
     types = [memory_type for memory_type in limits if _is_searched(memory_type, resolved)]
     if not types or not request.input.strip():
-        return _pinned(view, request, pins, (), force_include), NOTHING_SEARCHED
+        return _pinned(view, resolved, pins, (), force_include), NOTHING_SEARCHED
     max_per_type = {memory_type: CONSIDERED * limit for memory_type, limit in limits.items()}
     result = search(
         view,
@@ -189,6 +191,7 @@ def candidates_find(
         candidates = _with_recent_episodes(view, request, candidates, since=since, now=resolved.now)
     if TOOL_OUTPUT in resolved.profile.layers:
         candidates = _with_tool_output(view, candidates, resolved)
+    candidates = _dated(candidates, pins, resolved.clock)
     observed = [candidate.key for candidate in candidates] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
     said = _repeated(candidates, resolved)
@@ -197,7 +200,7 @@ def candidates_find(
     rows, as_of = resolved.rows, request.as_of
     wrong = rows.invalidated if rows is not None else list(latest_invalidated_facts(view, as_of))
     annotated = annotate_invalidated(view, candidates, [InvalidatedFact(*row) for row in wrong])
-    return (*annotated, *_pinned(view, request, pins, annotated, force_include)), result
+    return (*annotated, *_pinned(view, resolved, pins, annotated, force_include)), result
 
 
 def _repeated(candidates: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int, int]:
@@ -206,9 +209,38 @@ def _repeated(candidates: Sequence[Candidate], resolved: ResolvedRequest) -> dic
     best = sorted(relevant, key=lambda place: -candidates[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
     request = resolved.request
     hits = [candidates[place].hit for place in best]
+    told = [candidates[place].told for place in best]
     texts = [loop_hit_text(hit) if hit.type == "loop" else hit.content for hit in hits]
-    said = repeated_in(texts, request.conversation, resolved.budget.window, request.input)
+    dated = [line_dated(text, when)[0] if when else text for text, when in zip(texts, told, strict=True)]
+    text, conversation = request.input, request.conversation
+    if dated != texts:
+        # "Yesterday" of another day says something else.
+        now = resolved.clock.told_now
+        text = line_dated(text, now)[0]
+        conversation = tuple(replace(each, content=line_dated(each.content, now)[0]) for each in conversation)
+    said = repeated_in(dated, conversation, resolved.budget.window, text)
     return {best[place]: number for place, number in said.items()}
+
+
+def _dated(candidates: Sequence[Candidate], pins: Pins, clock: LineClock) -> list[Candidate]:
+    """The candidates with when they were told. Those that no filter lets through have no line."""
+    facts = [candidate for candidate in candidates if candidate.hit.type == "fact" and candidate.is_relevant]
+    several = repeated_slots((candidate.label, candidate.hit.attribute) for candidate in facts)
+    found = []
+    for candidate in candidates:
+        hit = candidate.hit
+        if candidate.is_relevant or candidate.key in pins:
+            told = told_of(hit, clock, always=(candidate.label, hit.attribute) in several)
+            candidate = replace(candidate, told=told, label=told.day if told.dated else candidate.label)
+        found.append(candidate)
+    return found
+
+
+def told_of(hit: SearchHit, clock: LineClock, *, always: bool = False) -> Told:
+    """When a memory was told. Only a fact may speak of another time than that of its record."""
+    if hit.type == "fact":
+        return clock.fact_told(hit.content, hit.attribute, hit.happened_at, hit.recorded_at, always=always)
+    return clock.told(hit.happened_at, hit.happened_at, dated=MEMORY_SECTIONS[hit.type].item_label == "date")
 
 
 def annotate_invalidated(
@@ -273,7 +305,7 @@ def _widened(candidates: list[Candidate], divisor: float) -> list[Candidate]:
 
 def _pinned(
     view: PersonaMemory,
-    request: ContextRequest,
+    resolved: ResolvedRequest,
     pins: Pins,
     candidates: Sequence[Candidate],
     force_include: Sequence[str],
@@ -282,6 +314,7 @@ def _pinned(
 
     A pin does not bring a memory into another project or task.
     """
+    request = resolved.request
     missing = sorted(pins.difference(candidate.key for candidate in candidates)) if pins else []
     if not missing:
         return ()
@@ -299,14 +332,15 @@ def _pinned(
     else:
         contents = {key: content for key, (content, _) in memories_load(view, keys).items()}
     names = fact_subject_names(view, [item_id for item_type, item_id in keys if item_type == "fact"])
-    return tuple(
+    found = [
         candidate_of(hit_of_entry(entries[key], contents[key], names.get(key[1], "")), pinned=True)
         for key in keys
         # Core memory has its own section.
         if key in contents
         and request.scope.shows(entries[key].project, entries[key].task)
         and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
-    )
+    ]
+    return tuple(_dated(found, pins, resolved.clock))
 
 
 def _label(item_type: str, subject: str, happened_at: datetime) -> str:

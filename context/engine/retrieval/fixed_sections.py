@@ -22,6 +22,7 @@ from context.engine.analysis.agent_data_loader import (
     pins_query,
 )
 from context.engine.analysis.frames import FRAMES, ContextBudget, Frame
+from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
@@ -96,8 +97,8 @@ PROFILE_FACTS_READ = 1_000
 are sent, and omitted ones are reported. Always loaded for the past, to be ordered by the knowledge of that time."""
 TASK_TOKENS = 60
 FACT_COLUMNS = CORE_COLUMNS[: CORE_COLUMNS.index("kind")]
-_CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN = (
-    CORE_COLUMNS.index(name) for name in ("category", "recorded_at", "kind", "endorsed", "origin")
+_CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN, _SUBJECT, _ATTRIBUTE = map(
+    CORE_COLUMNS.index, ("category", "recorded_at", "kind", "endorsed", "origin", "subject_name", "attribute")
 )
 
 _FACTS = CachedQuery(
@@ -198,26 +199,35 @@ def profile_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins =
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ]]
     trusted = [row for row in loaded if profile.trusts("fact", Trust.PERSON if row[_ENDORSED] else row[_ORIGIN])]
-    return profile_fixed_section(trusted, pinned, resolved.budget)
+    return profile_fixed_section(trusted, pinned, resolved.budget, resolved.clock)
 
 
 def profile_fixed_section(
-    loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], budget: ContextBudget
+    loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], budget: ContextBudget, clock: LineClock
 ) -> FixedSection:
     """Build the section of these facts, rows of FACT_COLUMNS; `pinned` are ids of facts."""
+    several = repeated_slots((row[_SUBJECT], row[_ATTRIBUTE]) for row in loaded)
     # They are chosen by `profile_rank`, and shown by certainty.
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, *_sureness(row)))
+
+    def line(row: tuple[Any, ...]) -> str:
+        _, subject, content, *_, recorded_at, began, attribute, _, _, _ = row
+        always = (subject, attribute) in several
+        told = clock.fact_told(content, attribute, began or recorded_at, recorded_at, always=always)
+        return list_item(content, subject, told=told)
+
     items = [
         Item(
             "fact",
             str(key),
-            list_item(content, subject),
+            line(row),
             0 if str(key) in pinned else profile_rank(endorsed, category),
             project=project,
             task=task,
             screened_as="" if endorsed else screening_class(origin),
         )
-        for key, subject, content, endorsed, category, *_, origin, project, task in shown
+        for row in shown
+        for key, _, _, endorsed, category, *_, origin, project, task in [row]
     ]
     return FixedSection(
         "user_profile",
@@ -261,7 +271,11 @@ def _shown_kinds(core: Sequence[tuple[Any, ...]], excluded_kinds: Sequence[str])
     """Convert rows of CORE_COLUMNS, in their JSON form, to FACT_COLUMNS, without those of an excluded kind."""
     shown = (row for row in core if row[_CATEGORY] not in excluded_kinds and row[_KIND] not in excluded_kinds)
     moment = datetime.fromisoformat
-    return [(*row[:_RECORDED_AT], moment(row[_RECORDED_AT]), *row[_RECORDED_AT + 1 : _KIND]) for row in shown]
+    return [
+        (*row[:_RECORDED_AT], moment(recorded_at), began and moment(began), *others)
+        for row in shown
+        for recorded_at, began, *others in [row[_RECORDED_AT:_KIND]]
+    ]
 
 
 def _without(facts: FactQuerySet, kinds: Sequence[str]) -> FactQuerySet:
