@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from identity.policy.permissions import (
@@ -15,6 +15,7 @@ from identity.policy.permissions import (
     PEOPLE_ONLY_PERMISSIONS,
     PROJECT_TOKEN_PERMISSIONS,
     SCOPE_PERMISSIONS,
+    is_reading,
 )
 from nousweb.lib import NotAllowed, NotFound
 
@@ -29,7 +30,8 @@ class Principal:
     """An acting principal; every service takes one as `by`.
 
     The audit trail stores `name` and `id`, so that it stays readable after the person or token is gone. `channel` is
-    the interface: "console", "api", "mcp", "import", "command"; "" for the product itself.
+    the interface: "console", "api", "mcp", "import", "command"; "" for the product itself. `only_reads`: whoever looks
+    at the past changes nothing, whatever their permissions.
     """
 
     kind: Literal["person", "token", "system"]
@@ -39,6 +41,7 @@ class Principal:
     user: AbstractBaseUser | None = None
     token: ApiToken | None = None
     channel: str = ""
+    only_reads: bool = False
 
     @classmethod
     def of_user(cls, user: AbstractBaseUser, *, request_id: str = "", channel: str = "console") -> Principal:
@@ -58,6 +61,10 @@ class Principal:
     def of_command(cls, *, channel: str = "command") -> Principal:
         """The principal of a command of the product: somebody with access to its data folder and its database."""
         return cls.of_system("command line", channel=channel)
+
+    def reading(self) -> Principal:
+        """The same principal, without the permissions to change anything."""
+        return replace(self, only_reads=True)
 
     @property
     def is_person(self) -> bool:
@@ -120,6 +127,8 @@ class Principal:
 
     def may(self, permission: str) -> bool:
         """Whether this principal holds `permission` ("app.codename"). Tokens never hold a right of people."""
+        if self.only_reads and not is_reading(permission):
+            return False
         if self.user is not None:
             if permission in ALL_AGENTS_PERMISSIONS and self.agents is not None:
                 return False
@@ -145,6 +154,8 @@ class Principal:
             raise NotFound("No such agent.")
         if self.may(permission):
             return
+        if self.only_reads and not is_reading(permission):
+            raise NotAllowed("The past cannot be changed. Go back to now to do this.", permission=permission)
         if self.token is not None:
             if self.projects is not None and not self._may_in_projects(permission):
                 self.require_all_projects()

@@ -204,6 +204,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "nousweb.console.common.past.past_links",
     "nousweb.middleware.request.DomainErrorMiddleware",
     "nousweb.access.second_factor_step.FreshCodeMiddleware",
     "axes.middleware.AxesMiddleware",

@@ -103,3 +103,8 @@ GLOBAL_WRITES = frozenset({"identity.propose_changeproposal", "memory.add_censor
 
 APPROVING_PERMISSIONS = frozenset({"identity.review_changeproposal", "memory.review_memory"})
 """Permissions that not even the product itself uses: a person decides what is pending."""
+
+
+def is_reading(permission: str) -> bool:
+    """Whether a permission ("app.codename") only lets read; assembling a context is a preview for people."""
+    return ".view_" in permission or permission == "context.assemble_context"

@@ -108,12 +108,13 @@ WAITING_SHOWN = 3
 """Maximum number of pending proposals that a section lists; the review queue has all of them."""
 
 
-def section_states(state: IdentityState, by: Principal) -> list[SectionState]:
-    """Every section in prompt order, the empty ones too, with the first waiting proposals that `by` may see of each."""
+def section_states(state: IdentityState, by: Principal, *, waits: bool = True) -> list[SectionState]:
+    """Every section in prompt order, the empty ones too, with the first waiting proposals that `by` may see of each
+    (`waits`)."""
     versions = {version.section: version for version in state.versions}
     waiting: dict[str, list[ChangeProposal]] = {}
     counts: dict[str, tuple[int, int]] = {}
-    if by.may("identity.view_changeproposal"):
+    if waits and by.may("identity.view_changeproposal"):
         proposals = ChangeProposal.objects.visible_to(by).waiting().filter(agent=state.agent).defer("content")
         ranked = proposals.annotate(
             place=Window(RowNumber(), partition_by="section", order_by=["created_at", "id"]),

@@ -203,12 +203,13 @@ def facts_get(
         task=task,
         trust=trust,
         scope=scope,
-        as_of=as_of,
         state="all" if looks_back else state,
     )
     # The console's filter of categories knows a name for several of them, which may be one of an agent's own.
     if category:
         facts = facts.filter(category=category)
+    if moment := moment_check("as_of", as_of):
+        facts = facts.as_of(moment)
     if moment := moment_check("recorded_as_of", recorded_as_of):
         facts = facts.recorded_as_of(moment)
     if moment := moment_check("valid_at", valid_at):

@@ -1,7 +1,6 @@
 """The filters of lists of memories, read from the address."""
 
 from collections.abc import Callable
-from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 from operator import or_
@@ -151,11 +150,6 @@ def _of_subject(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fac
     return queryset.filter(Exists(named))
 
 
-def _as_of(queryset: QuerySet[Fact], name: str, value: datetime) -> QuerySet[Fact]:
-    moment = moment_check("as_of", value)
-    return cast(FactQuerySet, queryset).as_of(moment) if moment else queryset
-
-
 def _sorted(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
     return queryset.order_by(*SORTS[value][1])
 
@@ -169,7 +163,6 @@ class FactFilter(KeyedFilter):
     scope = django_filters.ChoiceFilter(choices=Scope.choices, empty_label="Any scope", label="Scope")
     tag = django_filters.CharFilter(method=filter_tag, label="Tag")
     subject = django_filters.CharFilter(method=_of_subject, label="Subject")
-    as_of = django_filters.IsoDateTimeFilter(method=_as_of, label="Recorded and valid at (UTC)", widget=MomentInput())
     sort = django_filters.ChoiceFilter(
         method=_sorted,
         choices=[(name, label) for name, (label, _) in SORTS.items()],
@@ -193,20 +186,9 @@ class FactFilter(KeyedFilter):
     @property
     def is_filtered(self) -> bool:
         """Whether anything is left out that the page shows by itself."""
-        given = self.form.cleaned_data if self.form.is_valid() else {}
-        return bool(
-            any(
-                given.get(name)
-                for name in ("q", "category", "scope", "project", "task", "trust", "tag", "subject", "as_of")
-            )
-            or given.get("state") != "active"
-        )
-
-    def filter_queryset(self, queryset: QuerySet[Fact]) -> Any:
-        # A look at a moment shows what was held to be true then, whatever became of it.
-        if self.form.cleaned_data.get("as_of"):
-            self.form.cleaned_data["state"] = "all"
-        return super().filter_queryset(queryset)
+        usual = {"state": "active", "sort": self.data["sort"]}
+        given = self.form.cleaned_data if self.form.is_valid() else {"state": ""}
+        return any(value != usual.get(name, "") for name, value in given.items())
 
 
 def _subject_words(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:

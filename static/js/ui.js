@@ -180,6 +180,33 @@ function addCopyButtons(root) {
 addCopyButtons(document);
 document.addEventListener("htmx:load", (event) => addCopyButtons(event.detail.elt));
 
+// The moment of an agent's pages: one that was picked goes after a pause, one that is typed at Enter or when the field is left.
+let typed = false;
+let picking = 0;
+const go = (field) => { if (field.value !== field.defaultValue) field.form.requestSubmit(); };
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".past")) return;
+  event.preventDefault();
+  const address = new URL(location);
+  // Filters stay; a page of a list is another one at another moment.
+  for (const name of ["page", "before", "after"]) address.searchParams.delete(name);
+  address.searchParams.set("as_of", event.target.elements.as_of.value);
+  location.assign(address);
+});
+document.addEventListener("keydown", ({ target, key }) => {
+  if (target.id !== "as-of") return;
+  typed = key !== "Enter";
+  if (!typed && target.reportValidity()) go(target);
+});
+document.addEventListener("change", ({ target }) => {
+  if (target.id !== "as-of" || typed) return;
+  clearTimeout(picking);
+  picking = setTimeout(go, 700, target);
+});
+document.addEventListener("focusout", ({ target }) => {
+  if (target.id === "as-of" && typed && target.checkValidity()) go(target);
+});
+
 // Select all, and the bar that acts on what is selected.
 function boxesOf(name) {
   return $$(`input[type="checkbox"][name="${CSS.escape(name)}"]`).filter((box) => !box.disabled);

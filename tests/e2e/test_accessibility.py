@@ -171,7 +171,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "automatic decisions": ("automatic_decisions", none, ""),
     "supersessions": ("agent_supersessions", of_ada(), ""),
     "subject": ("agent_subject", of_ada("Ms Lind"), ""),
-    "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?at=500"),
+    "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?as_of=2026-01-01T00:00"),
     "subjects": ("agent_subjects", of_ada(), ""),
     "subject by id": ("agent_subject_thing", memory(Subject, name="Ms Lind"), ""),
     "lifecycle": ("lifecycle", none, ""),

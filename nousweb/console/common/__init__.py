@@ -16,11 +16,11 @@ from nousweb.console.common.list_page import (
     list_export,
     model_columns,
     page_of,
-    query_without,
     request_page,
 )
 from nousweb.console.common.memory_types import PROMPT_SECTIONS, TYPE_PAGES, State, memory_url, section_label
 from nousweb.console.common.object_links import change_details, change_links, kind_choices, kind_title, object_url
+from nousweb.console.common.past import past_of
 from nousweb.console.common.shortcut_keys import SHORTCUTS
 from nousweb.console.common.view_helpers import (
     FORM,
@@ -39,6 +39,7 @@ from nousweb.console.common.view_helpers import (
     moment_of,
     page,
     principal_of,
+    query_without,
     refused_on,
     section_named,
     tell_each,
@@ -92,6 +93,7 @@ __all__ = [
     "object_url",
     "page",
     "page_of",
+    "past_of",
     "principal_of",
     "query_without",
     "refused_on",

@@ -24,7 +24,7 @@ from django.utils.text import slugify
 
 from identity.models import Agent
 from identity.services.list_export import list_export_record
-from nousweb.console.common.view_helpers import principal_of
+from nousweb.console.common.view_helpers import principal_of, query_without
 from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage, Row, keyset_page
 
@@ -71,14 +71,6 @@ def request_page(
     """The page that ?before= or ?after= names, in the order of `moment` and the id. Raises Invalid."""
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
     return keyset_page(rows, moment=moment, size=size, after=after, before=before, latest_first=latest_first)
-
-
-def query_without(request: HttpRequest, *names: str) -> str:
-    """The query string without `names` and without where the page starts."""
-    query = request.GET.copy()
-    for name in ("page", "before", "after", *names):
-        query.pop(name, None)
-    return query.urlencode()
 
 
 Value = str | Callable[[Any], Any]

@@ -4,9 +4,11 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from django.contrib.admin import site
+from django.contrib.auth.context_processors import PermWrapper
 from django.db.models import Case, Count, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast
 from django.http import HttpRequest
@@ -23,6 +25,7 @@ from identity.services.personal_settings import tour_actions
 from memory.selectors import visible_reviews
 from nousweb.access.roles import role_of
 from nousweb.console.common import memory_types
+from nousweb.console.common.past import past_shown
 from nousweb.lib.permission_holder import PermissionHolder
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -314,6 +317,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "role": role_of(user),
         "tour": tour_panel(by, agents) if waiting.get(TOUR_SHOWN) else None,
         "tour_left": bool(waiting.get(TOUR_LEFT)),
+        "past": past_shown(request),
+        "perms": PermWrapper(cast(Any, SimpleNamespace(has_perm=by.may))),
         "nav": {
             "agents": [
                 {

@@ -31,6 +31,8 @@ SHORTCUTS: dict[str, Shortcut] = {
     "undo": Shortcut("u", "Undo the last decision or change"),
     "comment": Shortcut("c", "Comment on the decision"),
     "edit": Shortcut("e", "Edit"),
+    "past": Shortcut("T", "Choose a moment of the past"),
+    "now": Shortcut("N", "Go back to now"),
     "layout": Shortcut("v", "Switch the layout of the difference"),
     "merge": Shortcut("m", "Merge into one"),
     "new": Shortcut("n", "Add"),

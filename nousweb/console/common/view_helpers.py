@@ -19,6 +19,7 @@ from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Section
 from identity.principal import Principal
 from identity.selectors import agent_get
+from nousweb.console.common.past import AS_OF, moment_named
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 View = Callable[..., HttpResponseBase]
@@ -37,22 +38,40 @@ def principal_of(request: HttpRequest) -> Principal:
     return cast(Principal, request.principal)  # type: ignore[attr-defined]
 
 
+def query_without(request: HttpRequest, *names: str) -> str:
+    """The query string without `names` and without where the page starts."""
+    query = request.GET.copy()
+    for name in ("page", "before", "after", *names):
+        query.pop(name, None)
+    return query.urlencode()
+
+
 def page(
-    *permissions: str | Callable[[Principal], None], methods: Callable[[View], View] = READ, fresh: bool = False
+    *permissions: str | Callable[[Principal], None],
+    methods: Callable[[View], View] = READ,
+    fresh: bool = False,
+    past: bool = False,
 ) -> Callable[[View], View]:
-    """Declare a view: its permissions or checks, its methods, and whether browsers must not keep it. It gets `by`."""
+    """Declare a view: its permissions or checks, its methods, whether browsers must not keep it, and whether it tells
+    of the `past_of` a request. It gets `by`, who in the past of an agent cannot change anything."""
 
     def declared(view: View) -> View:
         @methods
         @wraps(view)
         def checked(request: HttpRequest, **address: Any) -> HttpResponseBase:
             by = principal_of(request)
+            if "slug" in address and AS_OF in request.GET:
+                if not request.GET[AS_OF]:
+                    return redirect(f"{request.path}?{query_without(request, AS_OF)}".rstrip("?"))
+                request.as_of, request.tells_past = moment_named(request), past  # type: ignore[attr-defined]
+                request.principal = by.reading()  # type: ignore[attr-defined]
+                by = by if methods is READ else principal_of(request)
             for permission in permissions:
                 if callable(permission):
                     permission(by)
                 else:
                     by.require(permission)
-            return view(request, by, **address)
+            return view(request, principal_of(request), **address)
 
         return never_cache(checked) if fresh else checked
 
@@ -60,7 +79,7 @@ def page(
 
 
 def agent_page(
-    *permissions: str, methods: Callable[[View], View] = READ, fresh: bool = False
+    *permissions: str, methods: Callable[[View], View] = READ, fresh: bool = False, past: bool = False
 ) -> Callable[[View], View]:
     """As `page`, for a view of one agent, which it gets in place of the slug. Raises NotFound for an unknown one."""
 
@@ -69,7 +88,7 @@ def agent_page(
         def of_agent(request: HttpRequest, by: Principal, slug: str, **address: Any) -> HttpResponseBase:
             return view(request, by, agent_get(slug, by), **address)
 
-        return page(*permissions, methods=methods, fresh=fresh)(of_agent)
+        return page(*permissions, methods=methods, fresh=fresh, past=past)(of_agent)
 
     return declared
 

@@ -121,7 +121,6 @@ class InspectorForm(forms.Form):
     paths = forms.CharField(
         required=False, label="Task files", widget=forms.TextInput(attrs={"placeholder": "src/a.py, b.md"})
     )
-    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
     session = forms.CharField(
         max_length=200, required=False, label="Session", widget=forms.TextInput(attrs={"placeholder": "preview"})
     )
@@ -146,19 +145,13 @@ class InspectorForm(forms.Form):
             raise forms.ValidationError("Write the settings as an object, by name.")
         return given or {}
 
-    def clean_as_of(self) -> datetime | None:
-        moment: datetime | None = self.cleaned_data["as_of"]
-        if moment and moment > clock.now():
-            raise forms.ValidationError("This moment is in the future.")
-        return moment
-
     def clean_conversation(self) -> tuple[Message, ...]:
         try:
             return conversation_read(self.cleaned_data["conversation"])
         except Invalid as error:
             raise forms.ValidationError(error.detail) from error
 
-    def as_request(self) -> ContextRequest:
+    def as_request(self, as_of: datetime | None = None) -> ContextRequest:
         """The question, for a preview that leaves no trace. Raises Invalid, naming the field."""
         given = self.cleaned_data
         return ContextRequest(
@@ -173,7 +166,7 @@ class InspectorForm(forms.Form):
             budget=given["budget"],
             profile_override=given["profile_override"],
             fill=given["fill"],
-            as_of=given["as_of"],
+            as_of=given.get("as_of", as_of),
             project=given["project"],
             task=given["task"],
             include_projects=words_read(given["included"]),
@@ -185,6 +178,7 @@ class InspectorForm(forms.Form):
 class ExpectationForm(InspectorForm):
     """A question, and the requirement on its prompt."""
 
+    as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
     requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="It")
     target = forms.ChoiceField(choices=Expectation.Target.choices, label="Target")
     item = forms.CharField(
@@ -210,6 +204,12 @@ class ExpectationForm(InspectorForm):
         super().__init__(*args, **kwargs)
         for name in ("verdict", "sort"):
             del self.fields[name]
+
+    def clean_as_of(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["as_of"]
+        if moment and moment > clock.now():
+            raise forms.ValidationError("This moment is in the future.")
+        return moment
 
     def as_demand(self, named: Callable[[str], Sequence[tuple[str, str]]]) -> dict[str, Any]:
         """The fields for the services of expectations.

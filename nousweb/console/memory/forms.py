@@ -298,4 +298,3 @@ class SearchForm(forms.Form):
     type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
     project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")
     task = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Task")
-    as_of = forms.DateTimeField(required=False, widget=MomentInput(), label="As of (UTC)")

@@ -1,20 +1,23 @@
 """Template variables of the pages of memory: of every page, of a list and of a form."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django import forms
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Episode, IndexStatus, Procedure, SearchItem
+from memory.models import Episode, Event, Fact, IndexStatus, Memory, Procedure, SearchItem
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
+from memory.search.as_of import METADATA_FIELDS, facts_as_of, rows_as_of
 from memory.selectors.filters import MemoryFilter
 from nousweb.console.common import (
     READ,
@@ -28,20 +31,30 @@ from nousweb.console.common import (
     keyset_rows,
     list_export,
     model_columns,
+    past_of,
     query_without,
 )
+from nousweb.lib import clock
+from nousweb.lib.errors import NotFound
 
 Row = TypeVar("Row", bound=Model)
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+BEGUN: dict[type[Model], str] = {Fact: "recorded_at", Event: "ts"}
+"""The column of the moment since when an agent knows of a row, where it is not `created_at`."""
+FACT_FIELDS = (*METADATA_FIELDS, "active", "retired_at", "invalidated_at", "confirmation_count", "last_confirmed_at")
+"""What a page shows of a fact as it was; its valid time is the one that is known today."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonaScope:
-    """The memory that a page shows, and to whom. Links carry `suffix`, so that the next page shows the same."""
+    """The memory that a page shows, and to whom; `past`: as of a moment, to which the clock of the view is set then.
+    Links carry `suffix`, so that the next page shows the same."""
 
     agent: Agent
     by: Principal
     memory: PersonaMemory
     may_switch: bool
+    past: datetime | None = None
 
     @property
     def both(self) -> bool:
@@ -51,6 +64,25 @@ class PersonaScope:
     @property
     def suffix(self) -> str:
         return "?persona=subconscious" if self.both else ""
+
+    def then(self, rows: Rows, moment: str = "created_at") -> Rows:
+        """The rows that may have been in use at the moment of the past, where the page tells of one: all whose column
+        `moment` had come, but for those that were retired before."""
+        if self.past is None:
+            return rows
+        if issubclass(rows.model, Fact):
+            return cast(Any, rows).as_of(self.past)
+        if issubclass(rows.model, Memory):
+            rows = rows.filter(Q(active=True) | Q(retired_at__gt=self.past), created_at__lte=self.past)
+        return rows.filter(**{f"{moment}__lte": self.past})
+
+    def as_then(self, rows: list[Any]) -> list[Any]:
+        """`rows`, as they were at the moment of the past, where the page tells of one."""
+        if self.past is None or not rows:
+            return rows
+        if isinstance(rows[0], Fact):
+            return list(facts_as_of(self.memory, rows, self.past, FACT_FIELDS))
+        return list(rows_as_of(rows, self.past)) if isinstance(rows[0], Memory) else rows
 
     def row(self, rows: QuerySet[Row], key: object) -> Row:
         """The row with this key. Raises NotFound, also for a row that this page may not show."""
@@ -66,10 +98,12 @@ def memory_page(
     of: type[Model] | None = None,
     related: tuple[str, ...] = (),
     methods: Callable[[View], View] = READ,
+    past: bool = False,
 ) -> Callable[[View], View]:
     """Declare a view of an agent's memory: of the actor's, or with ?persona=subconscious of both.
 
-    The view gets the scope, and with `of` the row of that model in place of its key. Raises NotAllowed and NotFound.
+    The view gets the scope, and with `of` the row of that model in place of its key; with `past`, as of the moment of
+    the past that the address names. Raises NotAllowed and NotFound.
     """
 
     def declared(view: View) -> View:
@@ -77,14 +111,19 @@ def memory_page(
         def of_memory(request: HttpRequest, by: Principal, agent: Agent, **address: Any) -> HttpResponseBase:
             asked = request.GET.get("persona") == Persona.SUBCONSCIOUS
             memory = (subconscious_memory_of if asked else memory_of)(agent, by, include_quarantined=True)
-            scope = PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS))
-            if of is None:
-                return view(request, scope, **address)
-            row: Any = scope.row(memory.rows(of).select_related(*related), address.pop("pk"))
-            row.agent = agent
-            return view(request, scope, row, **address)
+            moment = past_of(request)
+            scope = PersonaScope(agent, by, memory, by.may(VIEW_SUBCONSCIOUS), moment)
+            with clock.at(moment) if moment else nullcontext():
+                if of is None:
+                    return view(request, scope, **address)
+                row: Any = scope.row(memory.rows(of).select_related(*related), address.pop("pk"))
+                if (begun := getattr(row, BEGUN.get(of, "created_at"))) > clock.now():
+                    raise NotFound(f"The agent learned of this later, on {begun:%Y-%m-%d at %H:%M} UTC.")
+                (row,) = scope.as_then([row])
+                row.agent = agent
+                return view(request, scope, row, **address)
 
-        return agent_page(*permissions, methods=methods)(of_memory)
+        return agent_page(*permissions, methods=methods, past=past)(of_memory)
 
     return declared
 
@@ -163,6 +202,7 @@ class MemoryList(ListPage):
 
     model: type[Model]
     filter: Callable[..., MemoryFilter]
+    tells_past: bool = True
     permission: str = ""
     select: Callable[[PersonaScope], QuerySet[Any]] | None = None
     narrow: Callable[[Any], Any] = lambda rows: rows
@@ -175,18 +215,25 @@ class MemoryList(ListPage):
 
     def filtered(self, request: HttpRequest, scope: PersonaScope) -> MemoryFilter:
         rows = self.select(scope) if self.select else scope.memory.rows(self.model)
-        return self.filter(request.GET, queryset=rows)
+        found = self.filter(request.GET, queryset=scope.then(rows, self.moment))
+        if scope.past:
+            # What is in use today says nothing of what was then.
+            found.filters.pop("state", None)
+        return found
 
     def response(
         self, request: HttpRequest, scope: PersonaScope, found: MemoryFilter, rows: QuerySet[Any], **kept: str
     ) -> HttpResponseBase:
         """The page of `rows`, or all of them as a file where one is requested and the filter is valid."""
-        if self.is_exported and export_format(request) and found.form.is_valid():
+        if self.is_exported and not scope.past and export_format(request) and found.form.is_valid():
             export = self.export or ListExport(self.title, model_columns(self.model))
             return list_export(request, export, keyset_rows(rows, self.moment), agent=scope.agent, both=scope.both)
         kept = {**({"persona": "subconscious"} if scope.both else {}), **kept}
         page = self.page(request, self.narrow(rows))
         context = base_context(request, scope, **self.context(request, page, found.form, found.is_filtered, kept))
+        context["rows"] = [
+            row for row in scope.as_then(context["rows"]) if not scope.past or getattr(row, "active", True)
+        ]
         for row in context["rows"]:
             # The address of a row names its agent, which this saves to read again.
             row.agent = scope.agent
@@ -197,7 +244,7 @@ class MemoryList(ListPage):
 def memory_list(page: MemoryList) -> Callable[..., HttpResponseBase]:
     """The view of a list, by the agent's slug."""
 
-    @memory_page(page.view_permission)
+    @memory_page(page.view_permission, past=page.tells_past)
     def view(request: HttpRequest, scope: PersonaScope) -> HttpResponseBase:
         found = page.filtered(request, scope)
         return page.response(request, scope, found, found.results)

@@ -46,6 +46,7 @@ from nousweb.console.common import (
     keyset_rows,
     list_export,
     page,
+    past_of,
     query_without,
     request_page,
 )
@@ -190,10 +191,11 @@ LIST = ListPage(
 )
 
 
-@agent_page(VIEW_RUN)
+@agent_page(VIEW_RUN, past=True)
 def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The prompts that were sent, latest first."""
-    found = RunFilter(request.GET, queryset=ContextRun.objects.visible_to(by).filter(agent=agent))
+    known = ContextRun.objects.visible_to(by).filter(agent=agent, created_at__lte=past_of(request) or clock.now())
+    found = RunFilter(request.GET, queryset=known)
     if export_format(request) and found.form.is_valid():
         rows = keyset_rows(found.qs.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))

@@ -30,7 +30,7 @@ from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import FORM, POST, agent_page, form_refuse, principal_of, uuid_of
+from nousweb.console.common import FORM, POST, agent_page, form_refuse, past_of, principal_of, uuid_of
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
@@ -43,7 +43,7 @@ USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
-@agent_page(ASSEMBLE, methods=FORM)
+@agent_page(ASSEMBLE, methods=FORM, past=True)
 def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The prompt that the agent would get now, or at another time, or under another frame or profile.
 
@@ -62,7 +62,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
-        "shown": _preview(form, agent, by),
+        "shown": _preview(form, agent, request),
         "table": {
             "live": True,
             "columns": COLUMNS,
@@ -87,11 +87,11 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     return render(request, "context/inspector.html", context)
 
 
-@agent_page(ASSEMBLE, methods=POST)
+@agent_page(ASSEMBLE, methods=POST, past=True)
 def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The exact number of tokens of a preview, or the estimate where none can be had. Leaves no trace."""
     form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
-    shown = _preview(form, agent, by)
+    shown = _preview(form, agent, request)
     if shown is None:
         raise Invalid("No prompt to count.", field="input")
     size: dict[str, Any] = {"tokens": shown.record.tokens, "counted_tokens": None}
@@ -119,12 +119,12 @@ def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
     return values
 
 
-def _preview(form: InspectorForm, agent: Agent, by: Principal) -> PromptView | None:
+def _preview(form: InspectorForm, agent: Agent, request: HttpRequest) -> PromptView | None:
     if not form.is_bound or not form.is_valid():
         return None
     try:
-        persona = form.cleaned_data.get("persona") or None
-        record = context_assemble(agent=agent, request=form.as_request(), by=by, persona=persona)
+        by, persona = principal_of(request), form.cleaned_data.get("persona") or None
+        record = context_assemble(agent=agent, request=form.as_request(past_of(request)), by=by, persona=persona)
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None

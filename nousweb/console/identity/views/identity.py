@@ -16,6 +16,7 @@ from identity.policy.sections import SECTION_POLICY, Section
 from identity.principal import Principal
 from identity.selectors import (
     VersionRow,
+    agent_as_of,
     agent_get,
     identity_state,
     section_history,
@@ -35,6 +36,7 @@ from nousweb.console.common import (
     layout_of,
     page,
     page_of,
+    past_of,
     principal_of,
     query_without,
     section_named,
@@ -48,11 +50,15 @@ from nousweb.lib.textdiff import diff_texts
 PROPOSE = "identity.propose_changeproposal"
 
 
-@agent_page("identity.view_identityversion")
+@agent_page("identity.view_identityversion", past=True)
 def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The current sections beside the prompt that they make."""
-    state = identity_state(agent)
-    sections = section_states(state, by)
+    past = past_of(request)
+    if past:
+        agent = agent_as_of(agent, past)
+    state = identity_state(agent, IdentityVersion.objects.filter(agent=agent).as_of(past) if past else None)
+    # What waits for a decision waits now.
+    sections = section_states(state, by, waits=not past)
     bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
     context = {
         "agent": agent,
@@ -61,7 +67,7 @@ def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
         "segments": stacked_bar(bars, 1000, 12),
         "waiting": sum(item.waiting_count for item in sections),
         "pending": sum(item.pending_count for item in sections),
-        "shortfall": IdentityDelivery.load(agent, by).shortfall(),
+        "shortfall": None if past else IdentityDelivery.load(agent, by).shortfall(),
         **applied_offer(request, agent),
     }
     return render(request, "identity/identity.html", context)

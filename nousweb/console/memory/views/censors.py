@@ -72,7 +72,7 @@ agent_censors = memory_list(
 """The censors, strictest first."""
 
 
-@memory_page(VIEW, of=Censor)
+@memory_page(VIEW, of=Censor, past=True)
 def agent_censor(request: HttpRequest, scope: PersonaScope, censor: Censor) -> HttpResponse:
     """One censor: its pattern, and how often it was right."""
     context = memory_context(

@@ -33,7 +33,7 @@ agent_decisions = memory_list(
 """Decisions with their stakes and outcomes, latest first."""
 
 
-@memory_page("memory.view_decision", of=Decision, methods=FORM)
+@memory_page("memory.view_decision", of=Decision, methods=FORM, past=True)
 def agent_decision(request: HttpRequest, scope: PersonaScope, decision: Decision) -> HttpResponse:
     """One decision with its reasons and outcome, and the form of its review."""
     form = None

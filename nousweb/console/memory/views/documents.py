@@ -18,6 +18,7 @@ from nousweb.console.memory.page_context import (
     memory_list,
     memory_page,
 )
+from nousweb.lib import clock
 from nousweb.lib.errors import Conflict, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
@@ -63,11 +64,12 @@ agent_documents = memory_list(
 """The documents, latest first."""
 
 
-@memory_page("memory.view_document", of=Document, related=("superseded_by",))
+@memory_page("memory.view_document", of=Document, related=("superseded_by",), past=True)
 def agent_document(request: HttpRequest, scope: PersonaScope, document: Document) -> HttpResponse:
     """One version of a document: its value, the text for search, and the changes of each version."""
     same = scope.memory.documents.filter(persona=document.persona, address=document.address)
-    latest = list(same.order_by("-version")[: VERSIONS + 1])
+    known = same.filter(created_at__lte=clock.now()).order_by("-version")
+    latest = scope.as_then(list(known[: VERSIONS + 1]))
     text = readable_value(document.value)
     value = beginning(text)
     before = same.filter(version__lt=document.version).order_by("-version").first()

@@ -39,10 +39,10 @@ agent_episodes = memory_list(
 """Stretches of work, latest first."""
 
 
-@memory_page("memory.view_episode", of=Episode)
+@memory_page("memory.view_episode", of=Episode, past=True)
 def agent_episode(request: HttpRequest, scope: PersonaScope, episode: Episode) -> HttpResponse:
     """One episode: its course and outcome, and its transcript in pages."""
-    events = scope.memory.events.filter(episodes=episode)
+    events = scope.then(scope.memory.events.filter(episodes=episode), "ts")
     context = memory_context(
         request,
         scope,
@@ -50,8 +50,8 @@ def agent_episode(request: HttpRequest, scope: PersonaScope, episode: Episode) -
         event_count=events.order_by().count(),
         page=request_page(request, previews(events), "ts", latest_first=False),
         query=query_without(request),
-        decisions=scope.memory.decisions.filter(episode=episode)[:RELATED_SHOWN],
-        facts=scope.memory.facts.filter(source_episode=episode)[:RELATED_SHOWN],
+        decisions=scope.then(scope.memory.decisions.filter(episode=episode))[:RELATED_SHOWN],
+        facts=scope.then(scope.memory.facts.filter(source_episode=episode))[:RELATED_SHOWN],
         summary_kind=SUMMARY_KINDS.get(episode.summary_kind, "neutral"),
         mono_kinds=MONO_KINDS,
         may_change=scope.by.may(CHANGE_EPISODE),

@@ -62,13 +62,13 @@ LOOPS = replace(
 )
 
 
-@memory_page(VIEW)
+@memory_page(VIEW, past=True)
 def agent_events(request: HttpRequest, scope: PersonaScope) -> HttpResponseBase:
     """The loops with the latest event first, or with ?view=events each event by itself."""
     found = EVENTS.filtered(request, scope)
     if request.GET.get("view") == "events":
         return EVENTS.response(request, scope, found, found.results, view="events")
-    loops = scope.memory.loops
+    loops = scope.then(scope.memory.loops, LOOPS.moment)
     if found.form.errors:
         loops = loops.none()
     elif found.is_filtered:
@@ -141,11 +141,11 @@ def agent_loop(request: HttpRequest, scope: PersonaScope, loop_id: str) -> HttpR
     )
 
 
-@memory_page(VIEW, of=Event)
+@memory_page(VIEW, of=Event, past=True)
 def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> HttpResponse:
     """One event as it was recorded, with the memories derived from it."""
     loop = scope.memory.loops.filter(persona=event.persona, loop_id=event.loop_id).defer("long_term_ids").first()
-    neighbours = scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona)
+    neighbours = scope.then(scope.memory.events.filter(loop_id=event.loop_id, persona=event.persona), "ts")
     context = memory_context(
         request,
         scope,
@@ -155,8 +155,8 @@ def agent_event(request: HttpRequest, scope: PersonaScope, event: Event) -> Http
         mono=event.kind in MONO_KINDS,
         before=_neighbour(neighbours, event, "lt"),
         after=_neighbour(neighbours, event, "gt"),
-        facts=scope.memory.facts.filter(source_event=event)[:FACTS_SHOWN],
-        episodes=scope.memory.episodes.filter(events=event)[:FACTS_SHOWN],
+        facts=scope.then(scope.memory.facts.filter(source_event=event))[:FACTS_SHOWN],
+        episodes=scope.then(scope.memory.episodes.filter(events=event))[:FACTS_SHOWN],
     )
     return render(request, "memory/event.html", context)
 

@@ -194,17 +194,19 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     )
 
 
-@memory_page(VIEW, of=Fact, related=("source_event", "source_episode", "superseded_by", "contradiction_of"))
+@memory_page(VIEW, of=Fact, related=("source_event", "source_episode", "contradiction_of"), past=True)
 def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
-    changes = list(fact.changes.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
+    known = fact.changes.filter(at__lte=clock.now())
+    changes = list(known.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
+    chain = [each for each in fact_chain(scope.memory, fact) if each.recorded_at <= clock.now()]
     may_change = scope.by.may("memory.change_fact")
     context = memory_context(
         request,
         scope,
         fact,
         spans=bitemporal_spans(fact, changes),
-        chain=fact_chain(scope.memory, fact),
+        chain=scope.as_then(chain),
         changes=[
             (change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral"), change_sentence(change))
             for change in changes

@@ -41,7 +41,7 @@ agent_procedures = memory_list(
 """Ways of doing things, by name."""
 
 
-@memory_page("memory.view_procedure", of=Procedure)
+@memory_page("memory.view_procedure", of=Procedure, past=True)
 def agent_procedure(request: HttpRequest, scope: PersonaScope, procedure: Procedure) -> HttpResponse:
     """One procedure: its steps, and how often it helped."""
     context = memory_context(request, scope, procedure, may_change=scope.by.may("memory.change_procedure"))

@@ -139,7 +139,7 @@ TIMING_LABELS = {
 }
 
 
-@memory_page("memory.view_searchitem")
+@memory_page("memory.view_searchitem", past=True)
 def agent_search(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The hits of a question; hits below the threshold are greyed."""
     form = SearchForm(request.GET if "q" in request.GET else None)
@@ -158,7 +158,7 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
     # The scope of a request for the project or task; without them, everything.
     named = fields["project"] or fields["task"]
     project_scope = ProjectScope(fields["project"], fields["task"]) if named else EVERYTHING
-    asked = SearchRequest(fields["q"], project_scope, types=types, limit=LIMIT, min_score=0.0, as_of=fields["as_of"])
+    asked = SearchRequest(fields["q"], project_scope, types=types, limit=LIMIT, min_score=0.0, as_of=scope.past)
     result: SearchResult = search(scope.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
     threshold = thresholds_of(model or "").relevance

@@ -33,8 +33,8 @@ ROW = 34.0
 TOP = 24.0
 
 
-def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: datetime, now: datetime) -> dict[str, Any]:
-    """`facts` in their order from top to bottom; `holding` are the keys of those that hold at `moment`.
+def timeline_of(facts: Sequence[Fact], holding: Collection[object], now: datetime) -> dict[str, Any]:
+    """`facts` in their order from top to bottom; `holding` are the keys of those that hold now.
 
     Of a bar, `valid_*` is the span in the world, `recorded_*` the one in which the agent held it, in units of WIDTH.
     """
@@ -71,7 +71,7 @@ def timeline_of(facts: Sequence[Fact], holding: Collection[object], moment: date
         {"x": round(WIDTH * share, 1), "label": (begins + (ends - begins) * share).strftime(form)} for share in places
     ]
     height = TOP + len(bars) * ROW
-    return {"bars": bars, "ticks": ticks, "height": height, "begins": begins, "ends": ends, "marker": x(moment, ends)}
+    return {"bars": bars, "ticks": ticks, "height": height, "ends": ends}
 
 
 MAX_OF_A_SUBJECT = 200
@@ -88,6 +88,7 @@ agent_subjects = memory_list(
         model=Subject,
         filter=SubjectFilter,
         permission=VIEW,
+        tells_past=False,
         select=lambda scope: subjects_shown(scope.memory),
         more=lambda request, scope, rows: {"may_change": scope.by.may(CHANGE), "kinds": Subject.Kind.choices},
         export=ListExport(
@@ -130,13 +131,13 @@ def agent_subject_add(request: HttpRequest, scope: PersonaScope) -> HttpResponse
     return redirect(_address(scope, subject))
 
 
-@memory_page(VIEW)
+@memory_page(VIEW, past=True)
 def agent_subject(request: HttpRequest, scope: PersonaScope, subject: str) -> HttpResponse:
     """All facts ever believed about the subjects of a name, in each shown memory."""
     return _page(request, scope, _things(scope, subject))
 
 
-@memory_page(VIEW, of=Subject)
+@memory_page(VIEW, of=Subject, past=True)
 def agent_subject_thing(request: HttpRequest, scope: PersonaScope, thing: Subject) -> HttpResponse:
     """The same for one subject, whatever its name; a merged subject is shown by the one that it was merged into."""
     if thing.merged_into_id is not None:
@@ -147,15 +148,13 @@ def agent_subject_thing(request: HttpRequest, scope: PersonaScope, thing: Subjec
 def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> HttpResponse:
     """All facts ever believed about these subjects, those that held at a moment, their names, and their changes."""
     spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
-    facts = scope.memory.facts.filter(subject_alias__in=spelled).order_by("recorded_at", "id")
-    found = list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT])
+    now = clock.now()
+    known = scope.memory.facts.filter(subject_alias__in=spelled, recorded_at__lte=now)
+    facts = known.order_by("recorded_at", "id")
+    found = scope.as_then(list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT]))
     if not things:
         raise NotFound("No facts were ever stored about this subject.")
-    now = clock.now()
-    first = timeline_of(found, set(), now, now)
-    step = _step(request.GET.get("at", ""))
-    moment = now if step is None else first["begins"] + (first["ends"] - first["begins"]) * (step / 1000)
-    holding = set(facts.as_of(moment).values_list("pk", flat=True))
+    holding = set(facts.as_of(now).values_list("pk", flat=True))
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -165,9 +164,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, holding, moment, now),
-        moment=moment,
-        step=1000 if step is None else step,
+        line=timeline_of(found, holding, now),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         things=[_thing(thing, found, may_change) for thing in things],
@@ -290,7 +287,3 @@ def _other_user(subject: Subject) -> Subject | None:
 
 def _address(scope: PersonaScope, subject: Subject) -> str:
     return reverse("agent_subject_thing", args=[scope.agent.slug, subject.pk]) + scope.suffix
-
-
-def _step(raw: str) -> int | None:
-    return int(raw) if raw.isascii() and raw.isdigit() and int(raw[:6]) <= 1000 and len(raw) <= 4 else None

@@ -14,6 +14,7 @@ agent_working = memory_list(
         moment="updated_at",
         size=20,
         is_exported=False,
+        tells_past=False,
         template="memory/working_memory.html",
         model=WorkingMemory,
         filter=WorkingFilter,
