@@ -205,7 +205,7 @@ def attribute_rule(name: str) -> tuple[Cardinality, ValueShape]:
 def volatile_days(name: str) -> int | None:
     """The days after which a value of an attribute of `attribute_named` is told with its day; None if it lasts."""
     words = name.lower().split("_")
-    if words[:2] == ["number", "of"]:
+    if words[0] == "number" and words[1:2] in ([], ["of"]):
         words = ["count"]
     words = words[: words.index("of", 1)] if "of" in words[1:] else words
     for tail in ("_".join(words[-size:]) for size in (3, 2, 1)):
