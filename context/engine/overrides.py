@@ -38,7 +38,7 @@ class CensorDraft:
 class MetadataChange:
     """A fact with changed metadata; `moved` if its project or task changes.
 
-    `after` are the ids of the facts that come before it in core memory.
+    `after` are the ids of the facts that come before it in core memory; `choice_key` is that of its item there.
     """
 
     id: str
@@ -55,6 +55,7 @@ class MetadataChange:
     began: datetime
     recorded: datetime
     after: frozenset[str] = frozenset()
+    choice_key: tuple[float, ...] = ()
     project: str = ""
     task: str = ""
     moved: bool = False
@@ -264,6 +265,8 @@ class Overrides:
         if not (self.metadata or self.facts or self.added_facts):
             return items
         kept: list[Item] = []
+        # A new fact comes last: it is recorded now.
+        new: list[Item] = []
         for item in items:
             if item.id in self.metadata:
                 continue
@@ -272,13 +275,13 @@ class Overrides:
                 again = self.added_facts.get(item.id)
                 if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
                     line = list_item(again.content, again.subject_name, told=clock.told_now)
-                    rank = profile_rank(True, again.category)
-                    kept.append(Item("fact", PROPOSED, line, rank, project=again.project, task=again.task))
+                    rank, keys = profile_rank(True, again.category), {"project": again.project, "task": again.task}
+                    new.append(Item("fact", PROPOSED, line, rank, choice_key=item.choice_key, **keys))
                 continue
             text = self.facts[item.id]
             if text is not None:
                 line = list_item(text, self.subjects.get(item.id, ""), told=clock.told_now)
-                kept.append(replace(item, id=PROPOSED, text=line))
+                new.append(replace(item, id=PROPOSED, text=line))
         for change in self.metadata.values():
             left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
             if change.is_core_memory and not left_out:
@@ -287,9 +290,10 @@ class Overrides:
                 rank = profile_rank(True, change.category)
                 told = clock.fact_told(change.content, change.attribute, change.began, change.recorded)
                 text = list_item(change.content, change.subject_name, told=told)
-                item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
+                keys = {"project": change.project, "task": change.task}
+                item = Item("fact", change.id, text, rank, choice_key=change.choice_key, **keys)
                 kept.insert(before[-1] + 1 if before else 0, item)
-        return kept
+        return [*kept, *new]
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
         if not (self.removed_censors or self.censors):

@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from django.db.models import Q
+
 from context.engine.overrides import AddedFact, CensorDraft, MetadataChange, Overrides
-from context.engine.retrieval.fixed_sections import pins_of
+from context.engine.retrieval.fixed_sections import pins_of, sureness
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
@@ -67,7 +69,7 @@ def metadata_overrides(
     """Overrides of changing a fact's metadata; None leaves a field as it is. Raises Invalid, naming the field.
 
     Facts of the categories person, preference and rule are core memory, which is always included; all others are
-    searched. The position in core memory follows from the certainty of its facts, and from pins.
+    searched. The position in core memory follows from pins, and from when its facts were recorded.
     """
     keys = {"scope": fact.scope, "project": fact.project, "task": fact.task}
     keys |= keys_changed(fact, scope, project, task)
@@ -93,22 +95,18 @@ def metadata_overrides(
         state = fact.validity.label.lower() if fact.active else "retired"
         raise Conflict(f"This fact is {state}: no prompt includes it, whatever its metadata.")
     if change.is_core_memory:
-        change = replace(change, after=_core_memory_before(fact, change.importance))
+        choice_key = sureness(fact.confidence, change.importance, fact.recorded_at)
+        change = replace(change, after=_core_memory_before(fact), choice_key=choice_key)
     return Overrides(metadata={change.id: change})
 
 
-def _core_memory_before(fact: Fact, importance: float) -> frozenset[str]:
-    """Ids of the facts of core memory that come before a fact: pinned ones and more certain ones (`surest_first`)."""
-    core = Fact.objects.current().filter(agent=fact.agent_id).profile().exclude(pk=fact.pk).surest_first()
-    columns = ("pk", "confidence", "importance", "recorded_at")
-    mine = (-fact.confidence, -importance, -fact.recorded_at.timestamp(), fact.pk)
-    surer = {
-        str(key)
-        for key, confidence, weight, recorded_at in core.values_list(*columns)[:MAX_CORE_FACTS]
-        if (-confidence, -weight, -recorded_at.timestamp(), key) < mine
-    }
+def _core_memory_before(fact: Fact) -> frozenset[str]:
+    """Ids of the facts of core memory that come before a fact: pinned ones and those recorded earlier."""
+    core = Fact.objects.current().filter(agent=fact.agent_id).profile()
+    since = Q(recorded_at__lt=fact.recorded_at) | Q(recorded_at=fact.recorded_at, pk__lt=fact.pk)
+    earlier = {str(key) for key in core.filter(since).surest_first().values_list("pk", flat=True)[:MAX_CORE_FACTS]}
     pinned = {item_id for item_type, item_id in pins_of(fact.agent) if item_type == "fact"}
-    return frozenset(pinned & surer if str(fact.pk) in pinned else pinned | surer)
+    return frozenset(pinned & earlier if str(fact.pk) in pinned else pinned | earlier)
 
 
 def bulk_proposal_overrides(proposals: Sequence[ChangeProposal], by: Principal) -> tuple[Overrides, list[str]]:

@@ -124,7 +124,8 @@ def test_identity_is_whole_whenever_it_fits_beside_what_others_are_promised(give
     identity, profile, session = given_sections
     result = assemble(given_sections, total_budget=total)
     assert result.tokens <= total
-    promised = [min(4 * one.budget, length_of(one)) for one in (profile, session)]
+    # What is guaranteed to the session stays free, so that the identity is the same for every question.
+    promised = [min(4 * profile.budget, length_of(profile)), 4 * session.budget]
     # Rules of people come before the rest of an identity.
     promised[0] = max(promised[0], length_of(profile, 0))
     if length_of(identity) + sum(promised) + 6 <= 4 * total:

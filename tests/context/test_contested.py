@@ -237,18 +237,16 @@ def test_contested_facts_of_core_memory_are_marked_there(ada, actor, asked, syst
     assert [item["contested"] for item in items_of(asked(input="hello"), "user_profile")] == ["newer", None]
 
 
-def test_contested_core_fact_stands_below_a_newer_one_that_the_search_found(ada, actor, asked):
+def test_contested_core_fact_is_the_same_whether_the_search_finds_a_newer_one_or_not(ada, actor, asked):
     learn(ada, "Tim's ration is Assam tea.", actor, valid_from=MARCH, category="preference")
     told = learn(ada, "Tim's ration is Ceylon tea.", actor, valid_from=MAY)
     assert told.action == "queued"
     body = asked(input="Which tea is Tim's ration?")
-    assert lines_of(body, "user_profile") == [
-        "- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea.",
-        "- (contested, older, 2026-03-01) Tim's ration is Assam tea.",
-    ]
-    assert lines_of(body) == []
+    core = [f"- (contested, older, 2026-03-01{ALONE}Tim's ration is Assam tea."]
+    assert lines_of(body, "user_profile") == core
+    assert lines_of(body) == ["- (contested, newer, 2026-05-02) Tim's ration is Ceylon tea."]
     body = asked(input="hello")
-    assert lines_of(body, "user_profile") == [f"- (contested, older, 2026-03-01{ALONE}Tim's ration is Assam tea."]
+    assert lines_of(body, "user_profile") == core
     assert verdict_of(body, told.fact)["verdict"] == "not_planned"
 
 

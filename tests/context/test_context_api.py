@@ -117,8 +117,9 @@ def test_context_with_two_hundred_observations_stays_within_budget(api, ada, act
     shown = [known[item["id"]] for item in profile["items"]]
     assert len(shown) >= 8, "the budget is used"
     assert {category for category, _, _ in shown} <= {"preference", "person"}
-    confidences = [confidence for _, confidence, _ in shown]
-    assert confidences == sorted(confidences, reverse=True)
+    core = [row for row in known.values() if row[0] in ("preference", "person")]
+    assert max(core, key=lambda row: row[1]) in shown, "the most certain are chosen"
+    assert shown == [row for row in core if row in shown], "in the order in which they were recorded"
     for _, _, content in shown:
         assert f"- [Caroline] {content}" in body["system_prompt"].split("\n")
     listed = [line for line in body["system_prompt"].split("\n") if line.startswith("- [Caroline]")]

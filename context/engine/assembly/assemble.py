@@ -8,7 +8,6 @@ from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly.budget_selection import select
 from context.engine.assembly.contested_pairs import (
     CORE_SECTION,
-    IN_CORE,
     ContestedCandidate,
     ContestedGroups,
     ContestedLayout,
@@ -132,7 +131,7 @@ def assemble(
     core_ids = {item.id for section in fixed if section.key == CORE_SECTION for item in section.items}
     groups = ContestedGroups(contested, resolved.contested, core_ids)
     passing, refused_ones = candidates_filter([groups.marked(candidate) for candidate in candidates], resolved)
-    layout = contested_layout(fixed, passing, groups, resolved.limits.get("fact", 0))
+    layout = contested_layout(fixed, passing, groups)
     fixed, screened_out = fixed_screened(layout.fixed, resolved.now)
     filled = fixed_sections_fit(fixed, total)
     taken = sections_length(filled)
@@ -155,13 +154,9 @@ def assemble(
     )
     prompt = SECTION_BREAK.join(section.text for section in sections)
     judged = {verdict.candidate.key for verdict in chosen}
-    others = (*layout.core, *kept_out, *screened_out, *layout.refused, *refused_ones)
+    others = (*kept_out, *screened_out, *layout.refused, *refused_ones)
     verdicts = [*chosen, *(verdict for verdict in others if verdict.candidate.key not in judged)]
     shown = {item.id for section in sections for item in section.items if item.type == "fact"}
-    verdicts = [
-        _without_room(verdict) if verdict.reason == IN_CORE and verdict.candidate.hit.id not in shown else verdict
-        for verdict in verdicts
-    ]
     verdicts += _contesting_left_out(shown, verdicts, layout, groups, resolved)
     return Assembly(prompt, sections, tuple(verdicts), ratio, truncations)
 

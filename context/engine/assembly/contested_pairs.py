@@ -58,15 +58,13 @@ class ContestedCandidate:
 class ContestedLayout:
     """Fixed sections and verdicts, in which contested facts have their places.
 
-    `passed` are the verdicts of the filters, `refused` those on facts that the policy leaves out. `core` are the
-    verdicts on facts that were found by the search and stand in core memory with the facts that they contest;
-    `core_ids` are all contested facts there.
+    `passed` are the verdicts of the filters, `refused` those on facts that the policy leaves out. `core_ids` are the
+    contested facts of core memory.
     """
 
     fixed: Sequence[FixedSection]
     passed: Sequence[Verdict]
     refused: Sequence[Verdict] = ()
-    core: Sequence[Verdict] = ()
     core_ids: frozenset[str] = frozenset()
 
 
@@ -80,14 +78,9 @@ class ContestedGroups:
         self._policy = policy
         ranked = sorted(facts, key=self._rank, reverse=True)
         self.facts: Mapping[str, ContestedCandidate] = {candidate.id: candidate for candidate in ranked}
-        core = {key for key in self.facts if key in core_ids}
-        core |= {key for key in self.facts if not core.isdisjoint(self.facts[key].partners)}
-        # A fact that is preferred to one of core memory stands above it there. From the least preferred upwards.
-        for key in reversed(self.facts):
-            if key in core:
-                core |= {*self._preferred_over(key)}
-        self.core_groups = self._groups(core)
-        self.searched_groups = self._groups(self.facts.keys() - core)
+        self._core = {key for key in self.facts if key in core_ids}
+        self.core_groups = self._groups(self._core)
+        self.searched_groups = self._groups(self.facts.keys() - self._core)
         self._group = {key: group for group in (*self.core_groups, *self.searched_groups) for key in group}
 
     def _rank(self, fact: ContestedCandidate) -> tuple[object, ...]:
@@ -161,7 +154,9 @@ class ContestedGroups:
         if fact.endorsed and not by_people:
             return f"contested by an agent, people's word, {fact.date}"
         if not fact.endorsed and by_people:
-            alone = "" if {*by_people} & {*shown} else ", people's word is left out"
+            # What a search finds never changes core memory.
+            apart = ", people say otherwise" if fact.id in self._core else ", people's word is left out"
+            alone = "" if {*by_people} & {*shown} else apart
             return f"contested, an agent's word, {age}, {fact.date}{alone}"
         alone = ", a newer value is under review" if newer and not {*newer} & {*shown} else ""
         return f"contested, {age}, {fact.date}{alone}"
@@ -175,15 +170,15 @@ class ContestedGroups:
 
 
 def contested_layout(
-    fixed: Sequence[FixedSection], passed: Sequence[Verdict], groups: ContestedGroups, limit: int
+    fixed: Sequence[FixedSection], passed: Sequence[Verdict], groups: ContestedGroups
 ) -> ContestedLayout:
     """Annotate each contested fact among the fixed sections and those that `passed` the filters.
 
-    Facts that a fact of core memory contests are shown there with it, if they are among the `limit` best facts.
+    Facts that contest core memory stay among the searched ones, so that core memory is the same for every question.
     """
     layout = ContestedLayout(fixed, passed)
     for group in groups.core_groups:
-        layout = _core_layout(layout, group, groups, limit)
+        layout = _core_layout(layout, group, groups)
     for group in groups.searched_groups:
         layout = _searched_layout(layout, group, groups)
     return layout
@@ -211,42 +206,26 @@ def contested_grouped(entries: Iterable[Entry], contest_of: Callable[[Entry], Co
     return together
 
 
-def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups, limit: int) -> ContestedLayout:
+def _core_layout(layout: ContestedLayout, group: Sequence[str], groups: ContestedGroups) -> ContestedLayout:
     section = next(section for section in layout.fixed if section.key == CORE_SECTION)
-    own = {item.id: item for item in section.items if item.type == "fact" and item.id in group}
-    facts = [entry for entry in layout.passed if entry.candidate.hit.type == "fact"]
-    searched = [entry for entry in facts if not entry.candidate.pinned]
-    found = _of_group([*(entry for entry in facts if entry.candidate.pinned), *searched[:limit]], group)
-    keys = [*own, *found]
-    suppressed = groups.suppressed(keys)
-    shown = [key for key in group if key in keys and key not in suppressed]
-    items = _core_items(section.items, keys, shown, groups)
-    core = [
-        entry.refusal(
-            VerdictCode.CONTESTED, _suppressed_reason(groups, key, shown) if key in suppressed else IN_CORE, _HINT
-        )
-        for key, entry in found.items()
-    ]
-    return ContestedLayout(
-        [replace(one, items=items) if one is section else one for one in layout.fixed],
-        [entry for entry in layout.passed if entry.candidate.hit.id not in found],
-        layout.refused,
-        [*layout.core, *core],
-        layout.core_ids | {*shown},
-    )
+    suppressed = groups.suppressed(group)
+    shown = [key for key in group if key not in suppressed]
+    items = _core_items(section.items, suppressed, shown, groups)
+    fixed = [replace(one, items=items) if one is section else one for one in layout.fixed]
+    return replace(layout, fixed=fixed, core_ids=layout.core_ids | {*shown})
 
 
 def _core_items(
-    items: Sequence[Item], found: Sequence[str], shown: Sequence[str], groups: ContestedGroups
+    items: Sequence[Item], suppressed: Collection[str], shown: Sequence[str], groups: ContestedGroups
 ) -> list[Item]:
     """The items of core memory. A preferred fact comes before the facts that it contests, with the best priority of
     them."""
     own = {item.id: item for item in items}
     known = {key: groups.annotation(key, shown) for key in shown}
-    priority = {key: own[key].priority if key in own else groups.facts[key].core_priority for key in shown}
+    choice = {key: (own[key].priority, own[key].choice_key) for key in shown}
     for key in reversed(shown):
         if preferred := known[key].preferred_id:
-            priority[preferred] = min(priority[preferred], priority[key])
+            choice[preferred] = min(choice[preferred], choice[key])
     placed: set[str] = set()
     layout: list[Item] = []
 
@@ -258,17 +237,15 @@ def _core_items(
         candidate = groups.facts[key].candidate
         line, hit = replace(candidate, contest=known[key]).line(), candidate.hit
         placed.add(key)
-        item = Item("fact", key, line, priority[key], known[key], hit.project, hit.task, screening_class(hit.trust))
-        layout.append(item)
+        keys = {"project": hit.project, "task": hit.task, "screened_as": screening_class(hit.trust)}
+        priority, choice_key = choice[key]
+        layout.append(Item("fact", key, line, priority, known[key], choice_key=choice_key, **keys))
 
     for item in items:
         if item.id in known:
             place(item.id)
-        elif item.id not in found:
+        elif item.id not in suppressed:
             layout.append(item)
-    for key in found:
-        if key in known:
-            place(key)
     return layout
 
 
@@ -298,7 +275,6 @@ def _of_group(entries: Sequence[Verdict], group: Sequence[str]) -> dict[str, Ver
     return {hit.id: entry for entry, hit in hits if hit.type == "fact" and hit.id in group and not hit.retirement}
 
 
-IN_CORE = "It is included in the User Profile, with the facts that contest it."
 _HINT = "A resolution of the review of the two facts, or another policy for contested facts."
 
 

@@ -6,7 +6,7 @@ The budget of a section is a guaranteed minimum. A section may exceed it while t
    room in the order of the prompt.
 2. People's decisions in tier 1 grow into the part of the total that no section is guaranteed: first the binding items
    of each section (an identity's boundaries, people's rules, people's censors), then the others, both in the order of
-   the prompt.
+   the prompt. Tier 2 keeps its whole guarantee, used or not, so that tier 1 is the same for every question.
 3. The searched sections use the rest, within their own budgets.
 4. Sections of tier 2 grow into the room that is still unused.
 
@@ -148,8 +148,10 @@ def _rooms(fixed: Sequence[FixedSection], characters: int, *, grows: bool) -> li
     ]
     if not grows:
         return rooms
-    spare = characters - sum(room + len(SECTION_BREAK) for room in rooms if room)
     places = [place for place, room in enumerate(rooms) if room and fixed[place].tier < SESSION_TIER]
+    session = [section.budget * CHARACTERS_PER_TOKEN for section in fixed if section.tier == SESSION_TIER]
+    promised = [*(rooms[place] for place in places), *(room for room in session if room > 0)]
+    spare = characters - sum(promised) - len(SECTION_BREAK) * len(promised)
     claims = [(place, fixed[place].binding) for place in places]
     claims += [(place, fixed[place].growth) for place in places]
     for place, priority in claims:
@@ -167,7 +169,7 @@ def _length(section: FixedSection, priority: int | None = None) -> int:
 
 
 def _by_priority(section: FixedSection) -> list[tuple[int, Item]]:
-    return sorted(enumerate(section.items), key=lambda pair: pair[1].priority)
+    return sorted(enumerate(section.items), key=lambda pair: (pair[1].priority, pair[1].choice_key))
 
 
 def _closed(section: FixedSection) -> bool:

@@ -40,8 +40,8 @@ class ContestAnnotation:
 class Item:
     """One item of a section, already fenced for a prompt (see nousweb.lib.prompt_escaping).
 
-    If a budget is short, items of a lower `priority` are chosen first; they are shown in their own order. An item with
-    a trust class in `screened_as` is screened once more before it is sent.
+    If a budget is short, items of a lower `priority` are chosen first, then those of a lower `choice_key`; they are
+    shown in their own order. An item with a trust class in `screened_as` is screened once more before it is sent.
     """
 
     type: str
@@ -52,6 +52,7 @@ class Item:
     project: str = ""
     task: str = ""
     screened_as: str = ""
+    choice_key: tuple[float, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The item as it is logged, with its project keys and, for a contested fact, the facts that contest it."""
@@ -100,6 +101,8 @@ ANY_PRIORITY = 1_000_000
 NO_PRIORITY = -ANY_PRIORITY
 HEADING_BREAK = "\n"
 SECTION_BREAK = "\n\n"
+SEPARATORS = {"identity": "\n\n"}
+"""What stands between the items of a section, if it is more than a line break."""
 
 
 def heading_of(label: str) -> str:

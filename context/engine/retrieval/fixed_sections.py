@@ -26,7 +26,7 @@ from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
-from context.engine.assembly.prompt_section import screening_class
+from context.engine.assembly.prompt_section import SEPARATORS, screening_class
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.seeded_preferences import without_fact_copies
 from context.models import ContextPin
@@ -172,7 +172,7 @@ def identity_fixed_section(found: list[tuple[str, int, str]], budget: ContextBud
         budget.of("identity"),
         items,
         divisible=True,
-        separator="\n\n",
+        separator=SEPARATORS["identity"],
         binding=SECTION_PRIORITY[IdentitySection.BOUNDARIES],
     )
 
@@ -181,8 +181,9 @@ def profile_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins =
     """Tier 1: person, preference and rule facts that are valid and that the request's scope shows, without any search.
     Source: seed 008, B2.
 
-    Kinds that the profile excludes are left out, pinned or not. Pinned facts come first, then the most certain ones. If
-    the budget is short, people's rules come first, then other facts that people have verified, then those of agents.
+    Kinds that the profile excludes are left out, pinned or not. Pinned facts come first, each in the order in which
+    they were recorded, so that no confirmation moves them. If the budget is short, people's rules are chosen first,
+    then other facts that people have verified, then those of agents, the most certain ones first.
     """
     request, profile, rows = resolved.request, resolved.profile, resolved.rows
     pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
@@ -207,8 +208,7 @@ def profile_fixed_section(
 ) -> FixedSection:
     """Build the section of these facts, rows of FACT_COLUMNS; `pinned` are ids of facts."""
     several = repeated_slots((row[_SUBJECT], row[_ATTRIBUTE]) for row in loaded)
-    # They are chosen by `profile_rank`, and shown by certainty.
-    shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, *_sureness(row)))
+    shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
         _, subject, content, *_, recorded_at, began, attribute, _, _, _ = row
@@ -225,9 +225,10 @@ def profile_fixed_section(
             project=project,
             task=task,
             screened_as="" if endorsed else screening_class(origin),
+            choice_key=sureness(*sure),
         )
         for row in shown
-        for key, _, _, endorsed, category, *_, origin, project, task in [row]
+        for key, _, _, endorsed, category, *sure, _, _, origin, project, task in [row]
     ]
     return FixedSection(
         "user_profile",
@@ -243,7 +244,7 @@ def profile_fixed_section(
 def _profile_as_of(
     view: PersonaMemory, profile: Profile, scope: ProjectScope, as_of: datetime, pinned: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Core memory at `as_of`: pinned facts first, then by `profile_rank`, then by certainty at that time."""
+    """Core memory at `as_of`."""
     moved = FactChange.objects.filter(at__gt=as_of, before__has_any_keys=["project", "task"], fact__agent=view.agent)
     core = view.facts.profile_as_of(as_of, profile.excluded_kinds).with_subject_name().human_verified_first()
     core = core.filter(scope.q | Q(pk__in=moved.values("fact")))
@@ -251,9 +252,7 @@ def _profile_as_of(
     facts = facts_as_of(view, [*first, *core.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
 
     shown = [fact for fact in facts if scope.shows(fact.project, fact.task)]
-    rows = [tuple(getattr(fact, name) for name in FACT_COLUMNS) for fact in shown]
-    rows.sort(key=lambda row: (str(row[0]) not in pinned, profile_rank(row[3], row[4]), *_sureness(row)))
-    return rows
+    return [tuple(getattr(fact, name) for name in FACT_COLUMNS) for fact in shown]
 
 
 def profile_rank(endorsed: bool, category: str) -> int:
@@ -261,10 +260,9 @@ def profile_rank(endorsed: bool, category: str) -> int:
     return (0 if endorsed else 2) + (0 if category in BINDING_CATEGORIES else 1)
 
 
-def _sureness(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The order of `surest_first` for a row of FACT_COLUMNS."""
-    key, _, _, _, _, confidence, importance, recorded_at, *_ = row
-    return -confidence, -importance, -recorded_at.timestamp(), key
+def sureness(confidence: float, importance: float, recorded_at: datetime) -> tuple[float, ...]:
+    """The `choice_key` of a fact: the order of `surest_first`."""
+    return -confidence, -importance, -recorded_at.timestamp()
 
 
 def _shown_kinds(core: Sequence[tuple[Any, ...]], excluded_kinds: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -325,7 +323,8 @@ def conversation_section(request: ContextRequest, profile: Profile, budget: Cont
             )
             for place, message in enumerate(shown)
         ]
-    return FixedSection("conversation", "Recent Conversation", 2, budget.of("conversation"), items)
+    tokens = budget.of("conversation") if profile.show_conversation else 0
+    return FixedSection("conversation", "Recent Conversation", 2, tokens, items)
 
 
 def _working_items(items: Sequence[dict[str, Any]], open_threads: Sequence[dict[str, Any]]) -> list[Item]:
