@@ -2,20 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Q
 
 from context.engine.context_record import OWN_WORDS
+from context.engine.prompt_blocks import Block, prompt_blocks
 from context.models import REPORT, VIEW_RUN, ContextRun
-from identity.models import Agent, Persona
+from identity.models import Agent, AuditEvent, Persona
+from identity.policy.changes import KIND_OF_ACTION
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from identity.services.change_feed import kinds_of
+from memory.persona import VIEWS
 from nousweb.lib import NotFound, existing
 
-COMPARED_COLUMNS = ("id", "agent_id", "persona", "session_id", "created_at", "sections")
-"""The columns of a run that `prompt_step` reads."""
+COMPARED_COLUMNS = ("id", "agent_id", "persona", "session_id", "created_at", "sections", "system_prompt")
+"""The columns of a run that `prompt_step` and `prompt_prefix` read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ def session_place(run: ContextRun, by: Principal) -> SessionPlace:
     runs = (
         ContextRun.objects.visible_to(by).filter(agent=run.agent).filter(session_id=run.session_id, persona=run.persona)
     )
-    earlier = Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, pk__lt=run.pk)
+    earlier = _earlier(run)
     later = Q(created_at__gt=run.created_at) | Q(created_at=run.created_at, pk__gt=run.pk)
     counts = runs.order_by().aggregate(before=Count("pk", filter=earlier), total=Count("pk"))
     return SessionPlace(
@@ -46,6 +51,52 @@ def session_place(run: ContextRun, by: Principal) -> SessionPlace:
         counts["before"],
         counts["total"],
     )
+
+
+def _earlier(run: ContextRun) -> Q:
+    return Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, pk__lt=run.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPrefix:
+    """How much of a prompt, in percent, is the beginning of the `previous` one, byte for byte.
+
+    `ended_by` is the first block that differs, None if none does; `kinds` are those of the changes since then that may
+    have changed it.
+    """
+
+    previous: ContextRun
+    share: int
+    ended_by: Block | None
+    kinds: tuple[str, ...] = ()
+
+
+def prompt_prefix(run: ContextRun, previous: ContextRun | None, by: Principal) -> PromptPrefix | None:
+    """The common prefix of a prompt and the `previous` one of its session, or else the one before it of its agent and
+    persona. None if there is neither."""
+    if previous is None:
+        others = ContextRun.objects.visible_to(by).filter(_earlier(run), agent=run.agent, persona=run.persona)
+        previous = others.only(*COMPARED_COLUMNS).first()
+    if previous is None or not run.system_prompt:
+        return None
+    pairs = zip(previous.system_prompt, run.system_prompt, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    share = 100 * same // len(run.system_prompt)
+    blocks = prompt_blocks(run.system_prompt, run.sections)
+    ends = accumulate(len(block.text) for block in blocks)
+    ended_by = next((block for block, end in zip(blocks, ends, strict=True) if end > same), None)
+    if ended_by is None:
+        return PromptPrefix(previous, share, None)
+    kinds = {*ended_by.changed_by} & kinds_of(by)
+    actions = AuditEvent.objects.filter(
+        agent=run.agent,
+        persona__in=VIEWS[run.persona].personas,
+        at__gt=previous.created_at,
+        at__lte=run.created_at,
+        action__in=[action for action, kind in KIND_OF_ACTION.items() if kind in kinds],
+    )
+    found = actions.order_by("action").values_list("action", flat=True).distinct()
+    return PromptPrefix(previous, share, ended_by, tuple(dict.fromkeys(KIND_OF_ACTION[action] for action in found)))
 
 
 @dataclass(frozen=True, slots=True)

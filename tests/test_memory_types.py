@@ -50,10 +50,12 @@ def test_plain_actions_are_kinds_of_change(monkeypatch):
     monkeypatch.setattr(changes, "CHANGE_KINDS", dict(changes.CHANGE_KINDS))
     monkeypatch.setattr(changes, "KIND_OF_ACTION", dict(changes.KIND_OF_ACTION))
     monkeypatch.setattr(changes, "ACTIONS", dict(changes.ACTIONS))
+    monkeypatch.setattr(changes, "BLOCKS", dict(changes.BLOCKS))
     changes.action_register("leaflet", "leaflet", "create", "memory.view_leaflet")
     changes.action_register("leaflet", "leaflet", "retire", "memory.view_leaflet")
     assert changes.KIND_OF_ACTION["leaflet.create"] == "leaflet.created"
     assert changes.audit_phrase("leaflet.create") == "added the leaflet"
+    assert changes.blocks_touched("leaflet.created") == ("leaflets",)
     assert changes.CHANGE_KINDS["leaflet.retired"] == changes.ChangeKind("memory.view_leaflet")
     with pytest.raises(ValueError, match="declared already"):
         changes.action_register("leaflet", "leaflet", "create", "memory.view_leaflet")

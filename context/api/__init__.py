@@ -74,6 +74,7 @@ def _prompt(record: ContextRecord, *, explain: bool) -> dict[str, Any]:
         "id": record.id,
         "system_prompt": record.system_prompt,
         "tokens": record.tokens,
+        "blocks": [block.as_json() for block in record.blocks],
         "sections": [
             {**section, "items": [part_of(ItemOut, {**ITEM_DEFAULTS, **item}) for item in section["items"]]}
             for section in record.sections

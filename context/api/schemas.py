@@ -12,6 +12,7 @@ from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
 from context.engine.assembly.prompt_section import LOGGED_LEFT_OUT
+from context.engine.prompt_blocks import Stability
 from context.engine.section_budgets import MAX_TOTAL
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFERENCED_AT
 from memory.api.censors import CensorSpanOut
@@ -121,6 +122,16 @@ class SectionOut(Schema):
     items: list[ItemOut]
 
 
+class BlockOut(Schema):
+    id: str = Field(description="Key of its section")
+    text: str = Field(description="Exact text, with the break before it")
+    sha256: str
+    stability: Stability = Field(
+        description="stable: the same for every request; session: of the session and its input; volatile: searched"
+    )
+    changed_by: list[str] = Field(description="Kinds of changes of the feed that may change it, and `request`")
+
+
 class LeftOutOut(Schema):
     type: str
     id: str
@@ -209,6 +220,7 @@ class ContextOut(CensoredOut):
     id: UUID | None
     system_prompt: str
     tokens: int = Field(description="Estimated tokens of the whole prompt")
+    blocks: list[BlockOut] = Field(description="The prompt in pieces, stable ones first; together they are the prompt")
     sections: list[SectionOut]
     truncated: list[TruncationOut] = Field(
         description="Pieces that did not fit, by section; empty if nothing was left out"

@@ -9,6 +9,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from context.engine.assembly import Candidate
+from context.engine.prompt_blocks import Block, prompt_blocks
 from context.models import ContextRun
 
 SIMPLE_FILES = 2
@@ -146,6 +147,11 @@ class ContextRecord:
             duration_ms=round(self.milliseconds, 2),
             **more,
         )
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks of the prompt."""
+        return prompt_blocks(self.system_prompt, self.sections)
 
     @property
     def frame_id(self) -> str:

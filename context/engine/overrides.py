@@ -275,8 +275,9 @@ class Overrides:
                 again = self.added_facts.get(item.id)
                 if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
                     line = list_item(again.content, again.subject_name, told=clock.told_now)
-                    rank, keys = profile_rank(True, again.category), {"project": again.project, "task": again.task}
-                    new.append(Item("fact", PROPOSED, line, rank, choice_key=item.choice_key, **keys))
+                    rank = profile_rank(True, again.category)
+                    copy = Item("fact", PROPOSED, line, rank, project=again.project, task=again.task)
+                    new.append(replace(copy, choice_key=item.choice_key))
                 continue
             text = self.facts[item.id]
             if text is not None:
@@ -290,9 +291,8 @@ class Overrides:
                 rank = profile_rank(True, change.category)
                 told = clock.fact_told(change.content, change.attribute, change.began, change.recorded)
                 text = list_item(change.content, change.subject_name, told=told)
-                keys = {"project": change.project, "task": change.task}
-                item = Item("fact", change.id, text, rank, choice_key=change.choice_key, **keys)
-                kept.insert(before[-1] + 1 if before else 0, item)
+                item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
+                kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))
         return [*kept, *new]
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:

@@ -67,6 +67,7 @@ class FeedChangeOut(Schema):
     object_type: str
     object_id: str
     details: dict[str, Any] = Field(description="Ids, numbers and codes that belong to this kind")
+    blocks: list[str] = Field(description="Blocks of prompts that this kind of change may change")
     body: dict[str, Any] | None = Field(
         None, description="With `bodies`: the current object; null if it no longer exists or has no body"
     )

@@ -84,6 +84,32 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
 }
 """By name: the type of the object, a dot, and the action."""
 
+_FACTS, _EVENTS = ("user_profile", "facts"), ("long_term", "short_term")
+_SEARCHED = ("decisions", "facts", "procedures", "episodes", "documents", *_EVENTS)
+BLOCKS: dict[str, tuple[str, ...]] = {
+    "agent": ("identity", "user_profile", "censors", "frame", "working_memory", "conversation", *_SEARCHED),
+    "identity": ("identity",),
+    "fact": _FACTS,
+    "subject": _FACTS,
+    "review": _FACTS,
+    "pin": ("user_profile", *_SEARCHED),
+    "censor": ("censors",),
+    "working": ("frame", "working_memory"),
+    "decision": ("decisions",),
+    "procedure": ("procedures",),
+    "episode": ("episodes",),
+    "document": ("documents",),
+    "events": _EVENTS,
+    "loop": _EVENTS,
+}
+"""The blocks of prompts that changes of an object may change, by its type (context/engine/prompt_blocks.py)."""
+
+
+def blocks_touched(kind: str) -> tuple[str, ...]:
+    """The blocks of prompts that a change of this kind may change."""
+    return () if kind == "censor.triggered" else BLOCKS.get(kind.partition(".")[0], ())
+
+
 ACTIONS: dict[str, tuple[str, str]] = {
     "agent.configure": ("changed the prompt settings of", "agent.changed"),
     "agent.create": ("created the agent", "agent.changed"),
@@ -264,6 +290,7 @@ def action_register(name: str, label: str, verb: str, permission: str) -> None:
     if kind in CHANGE_KINDS:
         raise ValueError(f"{kind} is declared already.")
     CHANGE_KINDS[kind] = ChangeKind(permission)
+    BLOCKS.setdefault(name, (f"{name}s",))
     ACTIONS[action], KIND_OF_ACTION[action] = (f"{phrase} the {label}", kind), kind
 
 

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from identity.models import Agent, Change, ChangeProposal, IdentityVersion
+from identity.policy.changes import blocks_touched
 from identity.schemas.identity import VersionOut
 
 Bodies = dict[str, dict[str, Any]]
@@ -50,6 +51,7 @@ def changes_json(
             "object_type": change.object_type,
             "object_id": change.object_id,
             "details": change.details,
+            "blocks": blocks_touched(change.kind),
             "body": held.get((change.object_type, change.object_id)),
         }
         for change in changes

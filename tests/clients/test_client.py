@@ -54,7 +54,8 @@ def test_turn_with_a_model_of_anthropic(nous, bruno):
         model = anthropic.Anthropic(api_key=KEY, base_url=server.url)
         with nous.turn("s", "Where does Tim live?") as turn:
             message = turn.create(model, model="claude-sonnet-5", max_tokens=200)
-        assert "Tim lives in Lisbon." in server.requests[0]["system"]
+        assert "".join(block["text"] for block in server.requests[0]["system"]) == turn.system_prompt
+        assert "Tim lives in Lisbon." in turn.system_prompt
         assert server.requests[0]["messages"] == [{"role": "user", "content": "Where does Tim live?"}]
     assert message.content[0].text == turn.answer
     assert [use.referenced for use in turn.report.items if use.type == "fact"] == [True]
@@ -62,6 +63,28 @@ def test_turn_with_a_model_of_anthropic(nous, bruno):
         ("user_input", "Where does Tim live?", "s"),
         ("actor_output", "Tim lives in Lisbon.", "s"),
     ]
+
+
+@pytest.mark.parametrize(("own", "marked"), [(0, [0, 1]), (2, [0, 1]), (3, [0]), (4, [])])
+def test_turn_marks_what_anthropic_may_keep_in_its_cache(nous, bruno, own, marked):
+    nous.learn_fact("Tim lives in Lisbon.", subject="Tim", category="person")
+    nous.learn_fact("The lighthouse of Tarn is 31 metres tall.", category="technical")
+    mark = {"cache_control": {"type": "ephemeral"}}
+    said = [{"type": "text", "text": f"Part {place}.", **(mark if place < own else {})} for place in range(4)]
+    with JudgeServer() as server, nous.turn("s", "How tall is the lighthouse of Tarn?") as turn:
+        server.queue(Reply(content=[{"type": "text", "text": "31 metres."}], stop_reason="end_turn"))
+        model = anthropic.Anthropic(api_key=KEY, base_url=server.url)
+        messages = [{"role": "user", "content": said}]
+        turn.create(model, model="claude-sonnet-5", max_tokens=200, messages=messages)
+        (request,) = server.requests
+    parts = [
+        "".join(block.text for block in turn.context.blocks if block.stability == stability)
+        for stability in ("stable", "session", "volatile")
+    ]
+    assert [block["text"] for block in request["system"]] == parts
+    assert ["Tarn" in part for part in parts] == [False, True, True]
+    assert [place for place, block in enumerate(request["system"]) if block.get("cache_control")] == marked
+    assert json.dumps(request).count("cache_control") <= 4
 
 
 def test_turn_that_fails_or_says_nothing_reports_nothing(nous, bruno):

@@ -8,14 +8,20 @@ from typing import Any
 
 from django.db.models import Q
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
+from context.engine.assembly.prompt_section import SECTION_BREAK, SEPARATORS
 from context.engine.context_record import ContextRecord
+from context.engine.prompt_blocks import REQUEST
+from context.models import ASSEMBLE, ContextRun
+from context.selectors import PromptPrefix
 from context.what_if.identity_delivery import identity_section_label
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
-from nousweb.console.common import stacked_bar, uuid_of
+from nousweb.console.common import kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,
@@ -71,8 +77,19 @@ def _contested(record: ContextRecord) -> Iterator[Mapping[str, Any]]:
     yield from (candidate for candidate in record.candidates if candidate.get("contested"))
 
 
-SEPARATORS = {"identity": "\n\n"}
-SECTION_BREAK = "\n\n"
+def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeString:
+    """How a prompt begins like the one before it, and what ended that; with a link to the comparison of the two."""
+    url = reverse("agent_context_run", args=[run.agent.slug, prefix.previous.pk])
+    if by.may(ASSEMBLE):
+        url = f"{reverse('agent_context_compare', args=[run.agent.slug])}?a={prefix.previous.pk}&b={run.pk}"
+    words = format_html('{} % same as the <a href="{}">previous prompt</a>', prefix.share, url)
+    if prefix.ended_by is None:
+        return words
+    changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
+    cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "no recorded change")
+    return format_html("{}. {} broke it: {}", words, prefix.ended_by.label, cause)
+
+
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {

@@ -99,7 +99,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
     client.get(url)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         page = client.get(url)
     assert "replica lagged" in text(page)
     # The pieces lie in the log: what becomes of the memory changes nothing here.
@@ -128,6 +128,28 @@ def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
     assert (run.outcome, run.outcome_note) == ("success", "Good.")
     page = text(browser(bob).post(url, {"outcome": "maybe"}, follow=True))
     assert "outcome must be success or failure" in page
+
+
+def test_run_page_says_how_its_prompt_begins_like_the_one_before_and_what_ended_that(ada, actor, alice):
+    def beginning(run):
+        page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
+        return page.partition("<dt>Beginning</dt> <dd>")[2].partition("</dd>")[0] or None
+
+    first = make_run(ada, actor, "hello")
+    assert beginning(first) is None
+    again = make_run(ada, actor, "hello")
+    compared = f'<a href="{COMPARE}?a={first.pk}&amp;b={again.pk}">previous prompt</a>'
+    assert beginning(again) == f"100 % same as the {compared}"
+    make_fact(ada, "Tim likes tea.", actor, category="preference")
+    told = make_run(ada, actor, "hello")
+    share = 100 * told.system_prompt.index("User Profile") // len(told.system_prompt)
+    assert beginning(told).startswith(f"{share} % same as the ")
+    assert beginning(told).endswith("</a>. User Profile broke it: fact learned")
+    asked = make_run(ada, actor, "Why does it fail?", session="another")
+    assert f"a={told.pk}&amp;b={asked.pk}" in beginning(asked), (
+        "the first of a session begins like the agent's last one"
+    )
+    assert beginning(asked).endswith("</a>. Current Frame broke it: the request")
 
 
 def test_run_without_structure_still_has_a_page(ada, actor, alice):

@@ -24,11 +24,22 @@ class Section(Model):
     items: list[dict[str, Any]]
 
 
+class Block(Model):
+    """A piece of a prompt, with the break before it; `stability` is stable, session or volatile."""
+
+    id: str
+    text: str
+    sha256: str
+    stability: str
+    changed_by: list[str]
+
+
 class Context(Model):
     """A prompt to think with; `id` is for reporting the answer, None of a dry run."""
 
     id: UUID | None
     system_prompt: str
+    blocks: list[Block]
     tokens: int
     budget: int
     sections: list[Section]
@@ -242,6 +253,7 @@ class Change(Model):
     object_type: str
     object_id: str
     details: dict[str, Any]
+    blocks: list[str]
 
 
 T = TypeVar("T")

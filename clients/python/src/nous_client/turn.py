@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -37,6 +38,17 @@ class AsyncTurnClient(Protocol):
     async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion: ...
 
 
+MARKS = 4
+"""The most `cache_control` that a request to Anthropic may have."""
+
+
+def marks_in(value: Any) -> int:
+    """The number of `cache_control` in the arguments of a call."""
+    if isinstance(value, Mapping):
+        return bool(value.get("cache_control")) + sum(map(marks_in, value.values()))
+    return sum(map(marks_in, value)) if isinstance(value, list | tuple) else 0
+
+
 class _TurnState:
     """The state of a turn. `context` is set on entering, `report` after it has ended with an answer."""
 
@@ -59,6 +71,21 @@ class _TurnState:
     def system_prompt(self) -> str:
         """The prompt to give to the model as its system prompt."""
         return self.context.system_prompt
+
+    def system_blocks(self, marks: int = MARKS) -> list[dict[str, Any]]:
+        """The prompt as system blocks of the anthropic SDK, with at most `marks` marks for its cache: where the stable
+        part ends, and where the session's part ends."""
+        blocks: list[dict[str, Any]] = []
+        for stability, group in groupby(self.context.blocks, key=lambda block: block.stability):
+            block = {"type": "text", "text": "".join(part.text for part in group)}
+            is_marked = stability != "volatile" and len(blocks) < marks
+            blocks.append(block | ({"cache_control": {"type": "ephemeral"}} if is_marked else {}))
+        return blocks
+
+    def _arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call of the anthropic SDK, with this turn's prompt and input."""
+        arguments.setdefault("messages", [{"role": "user", "content": self.input}])
+        return {**arguments, "system": self.system_blocks(MARKS - marks_in(arguments))}
 
     def _events(self) -> list[dict[str, Any]]:
         """The messages of the turn as events, keyed by the context, so that a turn is recorded once."""
@@ -99,9 +126,10 @@ class Turn(_TurnState):
         return self
 
     def create(self, client: Any, **arguments: Any) -> Any:
-        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given."""
-        arguments.setdefault("messages", [{"role": "user", "content": self.input}])
-        message = client.messages.create(system=self.system_prompt, **arguments)
+        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given.
+
+        The prompt is marked for Anthropic's cache, with those of the four marks that `arguments` leave."""
+        message = client.messages.create(**self._arguments(arguments))
         self.answer = text_of(message)
         return message
 
@@ -136,9 +164,10 @@ class AsyncTurn(_TurnState):
         return self
 
     async def create(self, client: Any, **arguments: Any) -> Any:
-        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given."""
-        arguments.setdefault("messages", [{"role": "user", "content": self.input}])
-        message = await client.messages.create(system=self.system_prompt, **arguments)
+        """The message of `client.messages.create`, with this turn's prompt and input; `messages` may be given.
+
+        The prompt is marked for Anthropic's cache, with those of the four marks that `arguments` leave."""
+        message = await client.messages.create(**self._arguments(arguments))
         self.answer = text_of(message)
         return message
 

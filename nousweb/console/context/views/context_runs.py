@@ -26,7 +26,7 @@ from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.feedback.reference_detector import REFERENCED_AT, references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
-from context.selectors import prompt_step, run_get, session_place
+from context.selectors import prompt_prefix, prompt_step, run_get, session_place
 from context.services.context import context_outcome, memories_shown
 from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -51,7 +51,7 @@ from nousweb.console.common import (
     request_page,
 )
 from nousweb.console.context.labels import VERDICTS, memory_item_url
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links, prefix_words
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.token_estimate import estimate_tokens
@@ -216,6 +216,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     sort = sort if sort in SORTS else "verdict"
     words = request.GET.get("q", "").strip()[:200]
     place = session_place(run, by)
+    prefix = prompt_prefix(run, place.previous, by)
     uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
     texts = {(item["type"], item["id"]): item["text"].removeprefix("- ") for _, item in memories_shown(run)}
     verdict = verdict if verdict in VERDICTS else ""
@@ -234,6 +235,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "shown": shown,
             "place": place,
             "step": prompt_step(place.previous, run) if place.previous else None,
+            "prefix": prefix_words(prefix, run, by) if prefix else "",
             "answer_tokens": estimate_tokens(run.response) if run.response else 0,
             "table": {
                 "columns": COLUMNS,

@@ -1,0 +1,113 @@
+"""How much of a prompt is, byte for byte, the beginning of the prompt before it: what a model's cache can keep.
+
+    python -m benchmarks.prompt_prefix [TURNS]
+
+A conversation of 50 turns whose questions change the frame. Between the turns the agent records events and decisions,
+learns and confirms facts and reports its answers, and people confirm facts, review decisions and resolve reviews. The
+script uses no endpoint and no field of the blocks, so that it runs on older versions too.
+"""
+
+import statistics
+import sys
+from itertools import takewhile
+
+from benchmarks.system import Client, System, system
+
+CHARACTER = "You are the assistant of a shipping office. " + "You answer in short words and name your sources. " * 12
+QUESTIONS = (
+    "Which depot got parcel {n}?",
+    "Should we choose the night train or the truck for parcel {n}? We decided about it once.",
+    "Fix the export of depot {n}, which fails with an error.",
+    "Hello again!",
+    "Write the note to the driver of truck {n} and update the plan.",
+    "What did Tim say about gate {n} last week?",
+    "Imagine a better name for gate {n}.",
+)
+PREFERENCES = (
+    "Tim prefers tea to coffee.", "Tim writes dates as day, month, year.", "Tim lives in Lisbon.",
+    "Tim's working day ends at six.", "Tim prefers short answers.", "Ann is Tim's deputy.",
+    "Ann prefers calls to mail.", "Invoices are written in euros.", "Nothing is shipped on Sundays.",
+    "Tim likes maps with the north on top.", "Ann speaks Portuguese.", "The office is closed in August.",
+)  # fmt: skip
+LIMITS = {"default": {}, "700 tokens": {"budget": 700}, "400 tokens": {"budget": 400}, "one frame": {"frame": "task"}}
+
+
+def between(client: Client, slug: str, turn: int, answer: dict) -> None:
+    """What happens after a turn."""
+    from identity.principal import Principal
+    from memory.models import Decision, Fact, MemoryReview
+    from memory.services.decisions import decision_review
+    from memory.services.facts import fact_confirm
+    from memory.services.reviews.resolve import review_resolve
+
+    by = Principal.of_system("benchmark")
+    client.post(f"/context/{answer['id']}/response", {"response": f"Parcel {turn}. {answer['system_prompt'][-200:]}"})
+    client.post(
+        "/events", {"events": [{"kind": "user_input", "content": f"Parcel {turn} is late.", "loop_id": "talk"}]}
+    )
+    facts = Fact.objects.current().filter(agent__slug=slug, category="preference").order_by("recorded_at", "id")
+    steps = turn % 6
+    if steps == 0:
+        fact_confirm(fact=facts[turn * 5 % len(facts)], by=by)
+    elif steps == 1:
+        client.post("/decisions", {"description": f"Send parcel {turn} by night train.", "confidence": 0.8})
+    elif steps == 2:
+        content = facts[turn * 7 % len(facts)].content
+        client.post("/facts", {"content": content, "category": "preference"})
+    elif steps == 3:
+        decision = Decision.objects.filter(agent__slug=slug, outcome="").order_by("created_at").first()
+        if decision is not None:
+            decision_review(decision=decision, outcome="success", by=by)
+    elif steps == 4:
+        client.post(
+            "/facts", {"content": f"The substrate of depot {turn % 9} is gravel {turn}.", "category": "technical"}
+        )
+    else:
+        review = MemoryReview.objects.filter(agent__slug=slug, status="pending", kind="contradiction").first()
+        if review is not None:
+            review_resolve(review=review, resolution="replace", by=by)
+    if turn % 17 == 16:
+        client.post("/facts", {"content": f"Tim likes depot {turn} best.", "category": "preference"})
+
+
+def measured(running: System, name: str, limits: dict, turns: int) -> None:
+    """Print the shares of one conversation."""
+    slug = "prefix-" + name.replace(" ", "-")
+    client = running.agent(slug, prompt=CHARACTER)
+    for place, content in enumerate(PREFERENCES):
+        sure = {"confidence": 0.5 + place * 7 % 12 / 30}
+        client.post("/facts", {"content": content, "category": "preference", **sure})
+    for pattern in ("payroll", "drop table"):
+        client.post("/censors", {"pattern": pattern, "severity": "warn", "reason": "So decided."})
+    stable_shares, shares, whole, tokens = [], [], 0, []
+    before = ""
+    for turn in range(turns):
+        asked = {"session_id": "talk", "input": QUESTIONS[turn * 3 % len(QUESTIONS)].format(n=turn % 9), **limits}
+        answer = client.post("/context", asked)
+        prompt = answer["system_prompt"]
+        if before:
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, prompt, strict=False)))
+            stable = prompt.index("\n\n## Current Frame")
+            stable_shares.append(min(same, stable) / stable)
+            whole += same >= stable
+            shares.append(same / len(prompt))
+        before = prompt
+        tokens.append(answer["tokens"])
+        between(client, slug, turn, answer)
+        running.embed_all()
+    print(
+        f"{name}: same prefix {statistics.mean(stable_shares):.3f} of the stable part ({whole} of {turns - 1} whole), "
+        f"{statistics.mean(shares):.3f} of the prompt; {statistics.mean(tokens):.0f} tokens on average",
+        flush=True,
+    )
+
+
+def main() -> None:
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    with system() as running:
+        for name, limits in LIMITS.items():
+            measured(running, name, limits, turns)
+
+
+if __name__ == "__main__":
+    main()
