@@ -4,6 +4,7 @@ from identity.principal import Principal
 from memory.lifecycle import runner
 from memory.lifecycle.activity_log import activities_heal
 from memory.services.erasure import reanalyze_tables
+from memory.services.expiry import expired_purge
 from memory.services.loops import derived_backfill, loops_close_idle, loops_summarise, summaries_heal
 from memory.services.quarantine.screening import screening_continue
 from memory.services.reviews.blind_samples import undecided_sample
@@ -99,6 +100,12 @@ def expire_reviews() -> int:
     """Expire old reviews."""
     undecided_sample()
     return reviews_expire(by=Principal.of_system("schedule"))
+
+
+@task(minutes=10)
+def purge_expired() -> int:
+    """Erase expired memories after their retention."""
+    return expired_purge(by=Principal.of_system("schedule"))
 
 
 @task(minutes=1)

@@ -107,7 +107,9 @@ def unindexed_load(view: PersonaMemory, expectations: Iterable[Expectation]) -> 
     Core memory needs no search and is not included."""
     if all(expectation.requirement == Expectation.Requirement.PRESENT for expectation in expectations):
         return NOTHING_UNINDEXED
-    rows = SearchItem.objects.filter(valid_at_q(clock.now()), agent=view.agent, persona__in=view.personas, active=True)
+    rows = SearchItem.objects.filter(
+        valid_at_q(SearchItem, clock.now()), agent=view.agent, persona__in=view.personas, active=True
+    )
     waiting = rows.exclude(status=IndexStatus.READY).exclude(category__in=PROFILE_CATEGORIES)
     found = list(waiting.values_list("item_type", "item_id", "text")[: MAX_UNINDEXED + 1])
     return Unindexed({(kind, key): text for kind, key, text in found}, len(found) > MAX_UNINDEXED)

@@ -36,7 +36,7 @@ NEAR_LENGTH = 0.8
 _FACT, _REVIEW = Fact._meta.db_table, MemoryReview._meta.db_table
 _USAGE, _INDEX, _RUN = (model._meta.db_table for model in (MemoryUsage, SearchItem, ContextRun))
 _OWN = "{0}.agent_id = %(agent)s AND {0}.persona = ANY(%(personas)s)"
-ACTIVE = f"{_OWN.format('fact')} AND fact.active AND {valid_at_sql('%(now)s', 'fact')}"
+ACTIVE = f"{_OWN.format('fact')} AND fact.active AND {valid_at_sql(Fact, '%(now)s', 'fact')}"
 """Facts that prompts may include now; those that have ended need nobody's care."""
 _STATUSES = ", ".join(f"'{status}'" for status in MemoryReview.UNANSWERED)
 _OPEN = f"{_OWN.format('review')} AND review.status IN ({_STATUSES})"

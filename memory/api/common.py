@@ -6,14 +6,20 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from ninja import Query
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.models import Censor, Decision, Episode, EventKind, ItemType, Job, MemoryReview, Scope, Trust
 from memory.persona import PersonaMemory, memory_of
-from memory.policy import MAX_CONTENT_CHARACTERS, MAX_DETAIL_CHARACTERS, MAX_PROJECTS, MAX_REMARK_CHARACTERS
+from memory.policy import (
+    MAX_CONTENT_CHARACTERS,
+    MAX_DETAIL_CHARACTERS,
+    MAX_PROJECTS,
+    MAX_REMARK_CHARACTERS,
+    MAX_TTL_SECONDS,
+)
 from nousweb.lib import existing
 from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, entry, text
 from nousweb.lib.keyset_page import keyset_page
@@ -108,6 +114,19 @@ class MemoryIn(Input):
     project: ProjectKey = ""
     task: TaskKey = ""
     importance: UnitInterval = 0.5
+
+
+class ExpiryIn(Input):
+    expires_at: AwareDatetime | None = Field(None, description="From then on it is left out everywhere; erased later")
+    ttl: Annotated[int, Field(ge=1, le=MAX_TTL_SECONDS)] | None = Field(
+        None, description="Alternative: in how many seconds it expires"
+    )
+
+
+class ExpirySetIn(ExpiryIn):
+    """Without `expires_at` and `ttl` it does not expire any more."""
+
+    reason: Remark = Field("", description="Reason; kept in the audit trail")
 
 
 class MemoryPatch(Input):

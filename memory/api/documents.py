@@ -8,7 +8,18 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from memory.api.common import AnyTrust, MemoryIn, MemoryOut, Remark, caller, list_page, memory_row, row_of
+from memory.api.common import (
+    AnyTrust,
+    ExpiryIn,
+    ExpirySetIn,
+    MemoryIn,
+    MemoryOut,
+    Remark,
+    caller,
+    list_page,
+    memory_row,
+    row_of,
+)
 from memory.models import Document
 from memory.policy import (
     MAX_DOCUMENT_KEY_CHARACTERS,
@@ -27,6 +38,7 @@ from memory.services.documents import (
     document_retire,
     namespace_check,
 )
+from memory.services.expiry import document_expiry_set, documents_refresh
 from nousweb.lib.constrained_types import (
     MAX_PAGE,
     MAX_QUERY_CHARACTERS,
@@ -72,7 +84,7 @@ BaseVersion = Annotated[
 ]
 
 
-class DocumentIn(MemoryIn):
+class DocumentIn(MemoryIn, ExpiryIn):
     namespace: Namespace = Field(description="Labels, from general to specific")
     key: DocumentKey
     value: dict[str, Any]
@@ -87,12 +99,15 @@ class DocumentIn(MemoryIn):
 class DocumentOut(
     MemoryOut,
     of=Document,
-    fields="namespace key value version index author superseded_by first_created_at created_at retired_at",
+    fields="namespace key value version index author superseded_by first_created_at created_at retired_at"
+    " expires_at ttl",
 ):
     index: list[str] | None = Field(alias="index_fields")
     author: str = Field(alias="author_name")
     first_created_at: datetime = Field(description="When the key got a value after it last had none")
     created_at: datetime = Field(description="When this version was written")
+    expires_at: datetime | None = Field(description="From then on it is left out everywhere, and erased later")
+    ttl: int | None = Field(description="Seconds after which it expires, counted from its last write or refresh")
     endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
 
 
@@ -159,14 +174,14 @@ def documents_get(
     key_prefix: Composed = KEY_START,
     q: str = Query("", max_length=200, description="Words in the key or the text"),
     tag: str = "",
-    state: str = Query("active", pattern="^(active|retired|superseded|all)$"),
+    state: str = Query("active", pattern="^(active|expired|retired|superseded|all)$"),
     project: AnyProject = "",
     task: AnyTask = "",
     trust: AnyTrust = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
 ) -> Any:
-    """Documents of the token's persona, latest first; those that were retired, and earlier versions, when asked for."""
+    """Documents of the token's persona, latest first; expired, retired and earlier ones when asked for."""
     _, _, memory = caller(request, agent, "memory.view_document")
     rows = DocumentFilter.narrow(
         memory.documents.within(namespace), q=q, tag=tag, state=state, project=project, task=task, trust=trust
@@ -210,6 +225,26 @@ def document_item_delete(
     store = DocumentStore(found, by, project, task)
     document = store.at(namespace_check(namespace), document_key_check(key), retired_version=base_version)
     return document_retire(document=document, by=by, base_version=base_version)
+
+
+class RefreshIn(Input):
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_SEARCH_LIMIT)]
+
+
+class RefreshOut(Schema):
+    refreshed: int = Field(description="Documents whose end moved")
+
+
+@router.post(
+    "/documents/refresh", response={200: RefreshOut, **REFUSALS}, summary="Begin the time to live of documents anew"
+)
+def documents_refresh_post(request: HttpRequest, payload: RefreshIn, agent: AgentSlug = "") -> Any:
+    """For stores whose reads refresh the time to live: `ttl` counts from now again.
+
+    An end that would move by less than a tenth of it stays, and so does that of documents that people decided.
+    """
+    found, by, _ = caller(request, agent, "memory.add_document")
+    return {"refreshed": documents_refresh(agent=found, ids=payload.ids, by=by)}
 
 
 @router.post("/documents/search", response={200: DocumentSearchOut, **REFUSALS}, summary="Search documents")
@@ -288,3 +323,14 @@ def document_release_post(request: HttpRequest, document_id: UUID, agent: AgentS
     """Lets the agent change values that people wrote, restored or retired under this key. People only."""
     document, by = memory_row(request, agent, "change", Document, document_id)
     return document_release(document=document, by=by)
+
+
+@router.post(
+    "/documents/{document_id}/expiry",
+    response={200: DocumentOut, **CHANGE_REFUSALS},
+    summary="Change when a document expires",
+)
+def document_expiry_post(request: HttpRequest, document_id: UUID, payload: ExpirySetIn, agent: AgentSlug = "") -> Any:
+    """Let the active version expire at another time, or never; its value stays."""
+    document, by = memory_row(request, agent, "add", Document, document_id)
+    return document_expiry_set(document=document, by=by, **payload.dict())

@@ -13,6 +13,8 @@ from pydantic import AwareDatetime, Field, model_validator
 from memory.api.common import (
     AnyScope,
     AnyTrust,
+    ExpiryIn,
+    ExpirySetIn,
     MemoryIn,
     MemoryOut,
     MemoryPatch,
@@ -26,6 +28,7 @@ from memory.api.common import (
 from memory.models import Fact, FactChange, Validity
 from memory.policy import DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS
 from memory.selectors.filters import FactFilter
+from memory.services.expiry import fact_expiry_set
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
@@ -50,7 +53,7 @@ from nousweb.lib.constrained_types import (
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, page_of
 
 
-class FactIn(MemoryIn):
+class FactIn(MemoryIn, ExpiryIn):
     content: RequiredContent = Field(description="The fact, as one sentence")
     subject: Annotated[str, text(200)] = Field("", description="Person or thing that the fact is about")
     attribute: Annotated[str, text(MAX_ATTRIBUTE_CHARACTERS)] = Field(
@@ -78,9 +81,10 @@ class FactOut(
     MemoryOut,
     of=Fact,
     fields="content subject attribute value category kind confidence source confirmation_count last_confirmed_at"
-    " superseded_by contradiction_of source_event source_episode valid_from valid_until validity recorded_at"
+    " superseded_by contradiction_of source_event source_episode valid_from valid_until expires_at validity recorded_at"
     " retired_at invalidated_at",
 ):
+    expires_at: datetime | None = Field(description="From then on it is left out everywhere, and erased later")
     validity: Annotated[str, OneOf(*Validity.values)] = Field(
         description="Whether it is valid now; no prompt or search includes facts that are expired or not yet valid"
     )
@@ -118,7 +122,7 @@ class SupersedeIn(FactReasonIn):
     by: FactIn | None = Field(
         None,
         description="The new fact; subject, attribute, category, kind, scope, tags, confidence and importance that "
-        "are not given are copied from the old one",
+        "are not given are copied from the old one, and so is its end if it expires",
     )
     fact_id: UUID | None = Field(None, description="Alternative: an existing fact")
     at: AwareDatetime | None = Field(None, description="Start of the new fact's valid time")
@@ -297,3 +301,12 @@ def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: A
     """Change tags, importance, category, scope, project or task; the text of a fact is never edited."""
     fact, by = memory_row(request, agent, "change", Fact, fact_id)
     return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))
+
+
+@router.post(
+    "/facts/{fact_id}/expiry", response={200: FactOut, **CHANGE_REFUSALS}, summary="Change when a fact expires"
+)
+def fact_expiry_post(request: HttpRequest, fact_id: UUID, payload: ExpirySetIn, agent: AgentSlug = "") -> Any:
+    """Let a fact expire at another time, or never. A token may do so with facts that it may replace."""
+    fact, by = memory_row(request, agent, "add", Fact, fact_id)
+    return fact_expiry_set(fact=fact, by=by, **payload.dict())

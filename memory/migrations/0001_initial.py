@@ -1285,6 +1285,8 @@ class Migration(migrations.Migration):
                         ("version", models.PositiveIntegerField(default=1)),
                         ("first_created_at", models.DateTimeField(default=now, editable=False)),
                         ("retired_by", models.CharField(blank=True, max_length=200)),
+                        ("expires_at", models.DateTimeField(blank=True, null=True)),
+                        ("ttl", models.PositiveIntegerField(blank=True, null=True)),
                         ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
                         (
                             "superseded_by",
@@ -1303,6 +1305,11 @@ class Migration(migrations.Migration):
                                 condition=models.Q(("project", ""), _negated=True),
                                 fields=["agent", "persona", "project", "-created_at", "-id"],
                                 name="document_of_project",
+                            ),
+                            models.Index(
+                                condition=models.Q(("expires_at__isnull", False)),
+                                fields=["expires_at"],
+                                name="document_expiring",
                             ),
                         ],
                         "constraints": [
@@ -1769,6 +1776,7 @@ class Migration(migrations.Migration):
                         ("active", models.BooleanField(default=True)),
                         ("valid_from", models.DateTimeField(blank=True, null=True)),
                         ("valid_until", models.DateTimeField(blank=True, null=True)),
+                        ("expires_at", models.DateTimeField(blank=True, null=True)),
                         ("recorded_at", models.DateTimeField(default=now)),
                         ("retired_at", models.DateTimeField(blank=True, null=True)),
                         ("invalidated_at", models.DateTimeField(blank=True, null=True)),
@@ -2652,6 +2660,12 @@ class Migration(migrations.Migration):
                     model_name="fact",
                     index=models.Index(
                         condition=models.Q(("superseded_by__isnull", False)), fields=["superseded_by"], name="fact_chain"
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=models.Index(
+                        condition=models.Q(("expires_at__isnull", False)), fields=["expires_at"], name="fact_expiring"
                     ),
                 ),
                 migrations.AddConstraint(

@@ -4,7 +4,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from memory.models.base import (
+    ENDS,
     UNIT_INTERVAL,
+    ExpiringFields,
     Memory,
     MemoryQuerySet,
     OriginFields,
@@ -12,7 +14,9 @@ from memory.models.base import (
     Scope,
     Trust,
     Validity,
+    ends_at,
     expired_q,
+    not_ended_sql,
     not_valid_at_sql,
     not_yet_valid_q,
     valid_at_q,
@@ -80,6 +84,7 @@ for module in iter_modules(__path__):
     import_module(f"{__name__}.{module.name}")
 
 __all__ = [
+    "ENDS",
     "EVERYTHING",
     "GLOBAL",
     "HUMAN_VERIFIED_FIRST",
@@ -101,6 +106,7 @@ __all__ = [
     "EventKind",
     "EventQuerySet",
     "EventSequence",
+    "ExpiringFields",
     "Fact",
     "FactChange",
     "FactQuerySet",
@@ -140,9 +146,11 @@ __all__ = [
     "WorkingMemory",
     "carried_keys",
     "document_address",
+    "ends_at",
     "expired_q",
     "key_check",
     "keys_changed",
+    "not_ended_sql",
     "not_valid_at_sql",
     "not_yet_valid_q",
     "same_keys",

@@ -2,7 +2,9 @@
 
 import uuid
 from datetime import datetime
-from typing import Self, TypeVar
+from functools import reduce
+from operator import or_
+from typing import Any, Self, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -76,6 +78,10 @@ class MemoryQuerySet(models.QuerySet[Row]):
     def active(self) -> Self:
         return self.filter(active=True)
 
+    def current(self, moment: datetime | None = None) -> Self:
+        """Active rows that are valid at `moment`, by default now: those that prompts and searches may include."""
+        return self.active().filter(valid_at_q(self.model, moment or clock.now()))
+
 
 class PersonaRow(AgentRow):
     """A row of one persona, with a key that tells nothing of other rows."""
@@ -128,15 +134,45 @@ class Validity(models.TextChoices):
     NOT_YET_VALID = "not_yet_valid", "Not yet valid"
 
 
-def valid_at_q(moment: datetime) -> Q:
-    """The condition that a row is valid at `moment`."""
-    begun = Q(valid_from__isnull=True) | Q(valid_from__lte=moment)
-    return begun & (Q(valid_until__isnull=True) | Q(valid_until__gt=moment))
+ENDS = ("valid_until", "expires_at")
+"""Columns with a moment from which on a row is left out. A row of the index has the earlier one as `valid_until`."""
 
 
-def expired_q(moment: datetime) -> Q:
-    """The condition that the valid time of a row has ended at `moment`."""
-    return Q(valid_until__lte=moment)
+class ExpiringFields(AgentRow):
+    """What is forgotten at a moment: left out from `expires_at` on, and erased after the retention
+    (services.expiry). What is only no longer true has a `valid_until` instead, and stays in the history."""
+
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+def columns_among(model: type[models.Model], names: tuple[str, ...]) -> list[str]:
+    """Those of `names` that are columns of the model."""
+    columns = {column.name for column in model._meta.concrete_fields}
+    return [name for name in names if name in columns]
+
+
+def valid_at_q(model: type[models.Model], moment: datetime) -> Q:
+    """The condition that a row of the model is valid at `moment`: it has begun, and has no end by then."""
+    condition = Q()
+    for name in columns_among(model, ENDS):
+        condition &= Q(**{f"{name}__isnull": True}) | Q(**{f"{name}__gt": moment})
+    for name in columns_among(model, ("valid_from",)):
+        condition &= Q(**{f"{name}__isnull": True}) | Q(**{f"{name}__lte": moment})
+    return condition
+
+
+def expired_q(model: type[models.Model], moment: Any) -> Q:
+    """The condition that a row of the model has ended at `moment`."""
+    return reduce(or_, (Q(**{f"{name}__lte": moment}) for name in columns_among(model, ENDS)))
+
+
+def ends_at(row: models.Model) -> datetime | None:
+    """The earlier end of a row; None without one."""
+    ends = [end for name in columns_among(type(row), ENDS) if (end := getattr(row, name)) is not None]
+    return min(ends, default=None)
 
 
 def not_yet_valid_q(moment: datetime) -> Q:
@@ -144,17 +180,23 @@ def not_yet_valid_q(moment: datetime) -> Q:
     return Q(valid_from__gt=moment)
 
 
-def valid_at_sql(moment: str, alias: str = "") -> str:
-    """`valid_at_q` in SQL, for the columns of `alias`; `moment` is an expression."""
+def valid_at_sql(model: type[models.Model], moment: str, alias: str = "") -> str:
+    """`valid_at_q` in SQL, for the columns of `alias`; `moment` is an expression. "" if it holds of every row."""
     column = f"{alias}." if alias else ""
-    return (
-        f"({column}valid_until IS NULL OR {column}valid_until > {moment})"
-        f" AND ({column}valid_from IS NULL OR {column}valid_from <= {moment})"
-    )
+    begun = [
+        f"({column}{name} IS NULL OR {column}{name} <= {moment})" for name in columns_among(model, ("valid_from",))
+    ]
+    return " AND ".join([part for part in (not_ended_sql(model, moment, alias), *begun) if part])
+
+
+def not_ended_sql(model: type[models.Model], moment: str, alias: str = "") -> str:
+    """The opposite of `expired_q` in SQL."""
+    column = f"{alias}." if alias else ""
+    return " AND ".join(f"({column}{name} IS NULL OR {column}{name} > {moment})" for name in columns_among(model, ENDS))
 
 
 def not_valid_at_sql(moment: str) -> str:
-    """The opposite of `valid_at_sql`, so that indexes of the few rows with a valid time are used."""
+    """The opposite of `valid_at_sql` for the index, so that indexes of the few rows with a valid time are used."""
     return f"(valid_until <= {moment} OR valid_from > {moment})"
 
 

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from identity.models import AgentOneToOneField, AuthorFields
-from memory.models.base import Memory, MemoryQuerySet, ProjectKeyFields
+from memory.models.base import ExpiringFields, Memory, MemoryQuerySet, ProjectKeyFields
 from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
 from nousweb.lib import clock
 
@@ -24,12 +24,13 @@ class DocumentQuerySet(MemoryQuerySet["Document"]):
         return self.filter(namespace__contains=list(prefix), **{f"namespace__0_{len(prefix)}": list(prefix)})
 
 
-class Document(ProjectKeyFields, AuthorFields, Memory):
+class Document(ProjectKeyFields, ExpiringFields, AuthorFields, Memory):
     """One version of what is kept under a key; only its last version can be active, and none is ever rewritten.
 
     `address` stands for namespace, key, project and task in constraints. `index_fields` name the parts of the value
     that search reads: None for all of it, none of them for a document that is not searched. `text` is what they say.
-    `first_created_at` is when the key was last given its first value.
+    `first_created_at` is when the key was last given its first value. `ttl`: so many seconds after it was last written
+    or refreshed it expires; None where its `expires_at` was given, or nothing.
     """
 
     namespace = ArrayField(models.CharField(max_length=MAX_NAMESPACE_CHARACTERS))
@@ -44,6 +45,7 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
     )
     first_created_at = models.DateTimeField(default=clock.now, editable=False)
     retired_by = models.CharField(max_length=200, blank=True)
+    ttl = models.PositiveIntegerField(null=True, blank=True)
 
     objects = DocumentQuerySet.as_manager()  # type: ignore[misc]
 
@@ -68,6 +70,7 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
                 condition=~Q(project=""),
                 name="document_of_project",
             ),
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="document_expiring"),
         ]
 
     def __str__(self) -> str:
@@ -76,8 +79,14 @@ class Document(ProjectKeyFields, AuthorFields, Memory):
 
     @property
     def state(self) -> str:
-        """Active, superseded by a later version, or retired."""
-        return "active" if self.active else "superseded" if self.superseded_by_id else "retired"
+        """Active, expired, superseded by a later version, or retired."""
+        if self.active:
+            return "expired" if self.has_expired else "active"
+        return "superseded" if self.superseded_by_id else "retired"
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= clock.now()
 
 
 def document_address(namespace: Sequence[str], key: str, project: str = "", task: str = "") -> str:

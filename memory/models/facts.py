@@ -15,11 +15,13 @@ from django.db.models.functions import Coalesce
 from identity.models import Agent, AgentForeignKey, AgentRow, AuthorFields
 from memory.models.base import (
     UNIT_INTERVAL,
+    ExpiringFields,
     MemoryFields,
     MemoryQuerySet,
     ProjectKeyFields,
     Scope,
     Validity,
+    ends_at,
     valid_at_q,
     validity_at,
 )
@@ -47,10 +49,6 @@ HUMAN_VERIFIED_FIRST: tuple[Expression, ...] = (
 
 class FactQuerySet(MemoryQuerySet["Fact"]):
     """`active` are those that are not retired, whatever their valid time."""
-
-    def current(self, moment: datetime | None = None) -> "FactQuerySet":
-        """Active facts that are valid at `moment`, by default now: those that prompts and searches may include."""
-        return self.active().filter(valid_at_q(moment or clock.now()))
 
     def profile(self) -> "FactQuerySet":
         """Facts that are always on: about the people served, what they prefer, and the rules they set."""
@@ -90,7 +88,7 @@ class FactQuerySet(MemoryQuerySet["Fact"]):
     def valid_at(self, moment: datetime) -> "FactQuerySet":
         """Facts that were true in the world at `moment`, by what is known today, whenever it was learned."""
         return self.filter(
-            valid_at_q(moment),
+            valid_at_q(self.model, moment),
             # What was replaced before its time came has never begun.
             Q(superseded_by__isnull=True) | Q(valid_from__isnull=True) | Q(valid_from__lt=F("retired_at")),
             invalidated_at__isnull=True,
@@ -116,7 +114,7 @@ class FactQuerySet(MemoryQuerySet["Fact"]):
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
 
 
-class Fact(MemoryFields, ProjectKeyFields):
+class Fact(MemoryFields, ProjectKeyFields, ExpiringFields):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
     Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
@@ -218,6 +216,7 @@ class Fact(MemoryFields, ProjectKeyFields):
                 name="fact_attribute",
             ),
             models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
+            models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="fact_expiring"),
         ]
 
     @property
@@ -232,7 +231,7 @@ class Fact(MemoryFields, ProjectKeyFields):
 
     def validity_at(self, moment: datetime) -> Validity:
         """Whether it is valid at `moment`, expired or not yet valid."""
-        return validity_at(self.valid_from, self.valid_until, moment)
+        return validity_at(self.valid_from, ends_at(self), moment)
 
     def __str__(self) -> str:
         return self.content if len(self.content) <= 80 else f"{self.content[:79]}…"

@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 
 from identity.models import AuditEvent
-from memory.models import Fact, FactChange, ItemType
+from memory.models import Fact, FactChange, ItemType, ends_at
 from memory.persona import PersonaMemory
 from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
@@ -69,7 +69,9 @@ def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) 
         if ids := wanted.get(store.key):
             rows += [(store, row) for row in view.rows(store.model).filter(pk__in=ids, created_at__lte=moment)]
     rows_as_of([row for _, row in rows], moment)
-    return found | {(store.key.value, str(row.pk)): _snapshot(store, row) for store, row in rows if row.active}
+    return found | {
+        (store.key.value, str(row.pk)): _snapshot(store, row) for store, row in rows if _is_shown(row, moment)
+    }
 
 
 def recorded_fields(state: Any) -> Mapping[str, Any]:
@@ -201,7 +203,9 @@ def historical_rows(view: PersonaMemory, request: SearchRequest, moment: datetim
             continue
         recent = view.rows(store.model).filter(created_at__lte=moment, updated_at__gt=moment).order_by("-updated_at")
         rows: Sequence[Any] = rows_as_of(list(recent[:MAX_CHANGED]), moment)
-        snapshots |= {(store.key.value, str(row.pk)): _snapshot(store, row) if row.active else None for row in rows}
+        snapshots |= {
+            (store.key.value, str(row.pk)): _snapshot(store, row) if _is_shown(row, moment) else None for row in rows
+        }
     if not request.types or ItemType.FACT in request.types:
         recategorised = [(ItemType.FACT.value, str(key)) for key in _recategorised(view, request, moment)]
         facts = memories_as_of(view, recategorised, moment)
@@ -283,6 +287,12 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
         and entry.importance >= request.min_importance
         and (not request.item_ids or entry.item_id in request.item_ids)
     )
+
+
+def _is_shown(row: Any, moment: datetime) -> bool:
+    """Whether a row, as it was at `moment`, was in use then."""
+    end = ends_at(row)
+    return bool(row.active) and (end is None or end > moment)
 
 
 def _snapshot(memory_type: MemoryType, memory: Any) -> MemorySnapshot:

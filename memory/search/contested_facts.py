@@ -149,7 +149,8 @@ def _statement(personas: tuple[str, ...], shown: str) -> str:
         f" (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT, written)}) AS each) AS contest"
         f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own"
         " WHERE own.id = reached.id AND own.agent_id = %(agent)s::bigint AND own.active"
-        f" AND own.persona IN ({written}) AND {valid_at_sql('%(now)s::timestamptz', 'own')} AND ({shown}) OFFSET 0)"
+        f" AND own.persona IN ({written}) AND {valid_at_sql(Fact, '%(now)s::timestamptz', 'own')}"
+        f" AND ({shown}) OFFSET 0)"
         " AS fact"
         f" WHERE contest.pairs IS NOT NULL LIMIT {MAX_FACTS}"
     )

@@ -38,7 +38,7 @@ def memories_load(
         own = MEMORY_TYPES[item_type]
         rows = view.rows(own.model).filter(pk__in=ids)
         shown = rows.filter(active=True) if own.retires else rows
-        shown = shown.filter(valid_at_q(clock.now())) if own.has_valid_time else shown
+        shown = shown.filter(valid_at_q(own.model, clock.now()))
         found |= {(item_type, str(row.pk)): (own.text(row), own.metadata(row)) for row in shown}
     return found
 
@@ -114,8 +114,8 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         about = f"({own.metadata_sql})::json" if metadata else own.source_sql
         # What was shown at a moment is known below.
         shown = " AND active" if own.retires and not of_the_past else ""
-        if own.has_valid_time and not of_the_past:
-            shown += f" AND {valid_at_sql('%(now)s::timestamptz')}"
+        if not of_the_past and (valid := valid_at_sql(own.model, "%(now)s::timestamptz")):
+            shown += f" AND {valid}"
         question, named = "false", "''"
         if item_type == ItemType.FACT:
             question, named = pending_review_sql(f"{own.table}.id", agent), "attribute"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memory.models import ItemType, ProjectScope, Scope, not_valid_at_sql, valid_at_sql
+from memory.models import ItemType, ProjectScope, Scope, SearchItem, not_valid_at_sql, valid_at_sql
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
 from nousweb.lib import Invalid, choice_check, clock, moment_check, unit_check, unstorable_reason, whole_check
 
@@ -86,8 +86,8 @@ PLAIN_WORDS = frozenset([*ITEM_TYPES, *SCOPES, *PROFILE_CATEGORIES])
 
 MOMENT = "%(moment)s::timestamptz"
 """The moment of a request in SQL."""
-VALID = valid_at_sql(MOMENT)
-"""What is valid at the moment of a request: facts may have ended, or begin later."""
+VALID = valid_at_sql(SearchItem, MOMENT)
+"""What is valid at the moment of a request: memories may have ended, or begin later."""
 NOT_VALID = not_valid_at_sql(MOMENT)
 
 

@@ -11,11 +11,20 @@ from django.db.models import F, Func, JSONField, Q, TextField, Value
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Document, DocumentQuerySet, ItemType, ProjectScope, document_address, scope_check
+from memory.models import (
+    Document,
+    DocumentQuerySet,
+    ItemType,
+    ProjectScope,
+    document_address,
+    scope_check,
+    valid_at_q,
+    valid_at_sql,
+)
 from memory.persona import VIEWS
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
-from nousweb.lib import Invalid, depth_check, existing, json_check, whole_check
+from nousweb.lib import Invalid, clock, depth_check, existing, json_check, whole_check
 from nousweb.lib.transactions import sql_rows
 
 MOST_SEARCHED = 10_000
@@ -64,7 +73,7 @@ class DocumentStore:
         """
         scope = self.scope
         address = document_address(namespace, key, scope.project, scope.task)
-        wanted = Q(active=True)
+        wanted = Q(active=True) & valid_at_q(Document, clock.now())
         if retired_version is not None:
             wanted |= Q(version=retired_version, retired_by=self.by.name, superseded_by=None)
         return existing(
@@ -90,7 +99,7 @@ class DocumentStore:
         Raises Invalid, naming the field.
         """
         whole_check("limit", limit, 1, MAX_SEARCH_LIMIT)
-        rows = _meeting(self.rows.active().within(prefix), conditions or {})
+        rows = _meeting(self.rows.current().within(prefix), conditions or {})
         if key_prefix:
             rows = rows.filter(key__startswith=key_prefix)
         rows = rows.order_by("-created_at", "-id")
@@ -118,7 +127,7 @@ class DocumentStore:
             ordered = [*scores, *(key for key, _ in zip(rest, range(offset + limit - len(scores)), strict=False))]
         else:
             ordered = list(scores)
-        held = {str(row.pk): row for row in self.rows.active().filter(pk__in=ordered[offset:])}
+        held = {str(row.pk): row for row in self.rows.current().filter(pk__in=ordered[offset:])}
         return [FoundDocument(held[key], scores.get(key)) for key in ordered[offset:] if key in held]
 
     def namespaces(
@@ -136,7 +145,8 @@ class DocumentStore:
         """
         scope = self.scope
         conditions = ["agent_id = %s", "persona = %s", "project = %s", "task = %s", "active"]
-        values: list[Any] = [self.agent.pk, self.by.persona, scope.project, scope.task]
+        conditions.append(valid_at_sql(Document, "%s"))
+        values: list[Any] = [self.agent.pk, self.by.persona, scope.project, scope.task, clock.now()]
         for labels, place in ((prefix, "{n}"), (suffix, "cardinality(namespace) - {back}")):
             conditions.append("cardinality(namespace) >= %s")
             values.append(len(labels))

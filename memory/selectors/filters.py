@@ -1,6 +1,7 @@
 """The filters of lists of memories, read from the address."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from functools import reduce
 from operator import or_
@@ -23,10 +24,12 @@ from memory.models import (
     Fact,
     FactChange,
     FactQuerySet,
+    ItemType,
     Job,
     MemoryReview,
     Procedure,
     Scope,
+    SearchItem,
     Subject,
     SubjectAlias,
     Trust,
@@ -132,7 +135,7 @@ def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]
     if value == "active":
         return cast(FactQuerySet, queryset).current()
     if value == Validity.EXPIRED:
-        return queryset.filter(expired_q(clock.now()), active=True)
+        return queryset.filter(expired_q(Fact, clock.now()), active=True)
     if value == Validity.NOT_YET_VALID:
         return queryset.filter(not_yet_valid_q(clock.now()), active=True)
     if value == "superseded":
@@ -298,7 +301,13 @@ class ProcedureFilter(KeyedFilter):
     )
 
 
-DOCUMENT_STATES = {"active": "Active", "retired": "Retired", "superseded": "Earlier versions", "all": "All"}
+DOCUMENT_STATES = {
+    "active": "Active",
+    "expired": "Expired",
+    "retired": "Retired",
+    "superseded": "Earlier versions",
+    "all": "All",
+}
 
 
 def _of_version(queryset: QuerySet[Document], name: str, value: str) -> QuerySet[Document]:
@@ -306,6 +315,10 @@ def _of_version(queryset: QuerySet[Document], name: str, value: str) -> QuerySet
         return queryset.filter(superseded_by__isnull=False)
     if value == "retired":
         return queryset.filter(active=False, superseded_by__isnull=True)
+    if value == "active":
+        return cast(DocumentQuerySet, queryset).current()
+    if value == "expired":
+        return queryset.filter(expired_q(Document, clock.now()), active=True)
     return _in_use(queryset, name, value)
 
 
@@ -335,6 +348,46 @@ class DocumentFilter(KeyedFilter):
             self.form.is_valid()
             and any(value for name, value in self.form.cleaned_data.items() if (name, value) != ("state", "active"))
         )
+
+
+ENDING_DAYS = {"7": "In the next 7 days", "30": "In the next 30 days", "90": "In the next 90 days"}
+
+
+def _ending_within(queryset: QuerySet[SearchItem], name: str, value: str) -> QuerySet[SearchItem]:
+    now = clock.now()
+    if value == "ended":
+        return queryset.filter(valid_until__lte=now, valid_until__gt=now - timedelta(days=30)).order_by("-valid_until")
+    rows = queryset.filter(valid_until__gt=now).order_by("valid_until", "id")
+    return rows if value == "all" else rows.filter(valid_until__lte=now + timedelta(days=int(value)))
+
+
+class EndingFilter(MemoryFilter):
+    """Rows of the index with an end: of which type, and when."""
+
+    TYPES = (ItemType.FACT, ItemType.DOCUMENT)
+    type = django_filters.ChoiceFilter(
+        field_name="item_type",
+        choices=[(one.value, one.label) for one in TYPES],
+        empty_label="Any type",
+        label="Type",
+    )
+    when = django_filters.ChoiceFilter(
+        method=_ending_within,
+        choices=[*ENDING_DAYS.items(), ("all", "At any time"), ("ended", "Ended in the last 30 days")],
+        empty_label=None,
+        label="Ends",
+    )
+
+    def __init__(self, data: Any, **kwargs: Any) -> None:
+        data = data.copy()
+        data.setdefault("when", "30")
+        super().__init__(data, **kwargs)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether another type or time than at first is asked for."""
+        chosen = self.form.cleaned_data if self.form.is_valid() else {}
+        return bool(chosen.get("type")) or chosen.get("when") != "30"
 
 
 class CensorFilter(MemoryFilter):

@@ -9,6 +9,7 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -28,8 +29,9 @@ from memory.policy import (
     MAX_NUMBER_CHARACTERS,
     MAX_REMARK_CHARACTERS,
 )
+from memory.services.expiry import document_end_move
 from memory.services.facts.repeated_facts import invalidated_match
-from memory.services.memory_fields import fields_checked, keys_checked
+from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
 from memory.services.trust import fields_trust, origin_of
 from memory.types.stores import document_text
@@ -70,13 +72,16 @@ def document_put(
     project: str = "",
     task: str = "",
     importance: float = 0.5,
+    expires_at: datetime | None = None,
+    ttl: int | None = None,
     base_version: int | None = None,
 ) -> PutResult:
     """Store `value` under a key of the persona that `by` acts as, and replace the current value.
 
     `index` names the fields that search reads, None for all and none of them to leave the document out of search.
     `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The
-    same value again changes nothing; the same change from the same version again has the first result.
+    same value again changes nothing but its end; the same change from the same version again has the first result.
+    With `expires_at` or `ttl` (seconds) it expires; each write states the end anew. A value that has expired is none.
 
     Raises Invalid, NotAllowed, or Conflict where the version is another one, or where people wrote or retired it and
     `by` is no person.
@@ -85,13 +90,14 @@ def document_put(
     keys = keys_checked(scope, project, task)
     by.require_project(keys["project"])
     namespace, key = namespace_check(namespace), document_key_check(key)
+    end = {"expires_at": expiry_checked(expires_at, ttl), "ttl": ttl}
     content = value_check(value)
     fields = None if index is None else _fields_check(index)
     told = {"index_fields": fields, **keys, **fields_checked(Document, {"tags": tags, "importance": importance})}
     address = document_address(namespace, key, keys["project"], keys["task"])
     _address_lock(agent, by.persona, address)
     last = _last_version(agent, by.persona, address)
-    head = last if last is not None and last.active else None
+    head = last if last is not None and last.state == "active" else None
     if (
         head is not None
         and json_check("value", head.value) == content
@@ -100,6 +106,7 @@ def document_put(
         if base_version not in (None, head.version) and base_version == _replaced_version(head, by):
             return PutResult(head, "updated" if base_version else "created")
         _base_check(head, base_version)
+        document_end_move(head, by, end)
         return PutResult(head, "unchanged")
     _base_check(head, base_version)
     document = Document(
@@ -112,6 +119,7 @@ def document_put(
         text=document_text(json.loads(content), fields),
         origin=origin_of(by, *fields_trust(value)),
         **told,
+        **end,
     )
     _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
@@ -120,7 +128,7 @@ def document_put(
 
 @agent_transaction(of="document")
 def document_restore(*, document: Document, by: Principal, reason: str = "") -> Document:
-    """Keep the value of an earlier version, or of one that was retired, as a new version; nothing is taken away.
+    """Keep the value of an earlier version, or of one that was retired, as a new version that does not expire.
 
     Raises NotAllowed, or Conflict where this version is active.
     """
@@ -327,8 +335,9 @@ def _version_add(
         human_author_check(last, by)
         document.version = last.version + 1
         was_active = last.active
-        if was_active:
+        if was_active and not last.has_expired:
             document.first_created_at = last.first_created_at
+        if was_active:
             last.active, last.retired_at = False, now
         last.superseded_by, last.updated_at = document, now
         # The new version is stored in the same transaction, before which the reference is not checked.

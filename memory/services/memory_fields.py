@@ -4,6 +4,7 @@ Every interface comes here: API, MCP, console and imports. The schemas of the AP
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -20,17 +21,21 @@ from memory.policy import (
     MAX_REASONS,
     MAX_REMARK_CHARACTERS,
     MAX_STEPS,
+    MAX_TTL_SECONDS,
     MAX_VALUE_CHARACTERS,
 )
 from memory.policy.attributes import attribute_words
 from nousweb.lib import (
+    Invalid,
     choice_check,
+    clock,
     moment_check,
     tags_check,
     text_check,
     texts_check,
     unit_check,
     visible_text_check,
+    whole_check,
     word_check,
 )
 
@@ -46,6 +51,28 @@ def attribute_check(field: str, value: str) -> str:
     return " ".join(attribute_words(visible_text_check(field, value, MAX_ATTRIBUTE_CHARACTERS)))
 
 
+def future_check(field: str, value: datetime) -> datetime:
+    """A moment that is still to come, in UTC."""
+    if value.tzinfo is None:
+        raise Invalid(f"{field} lacks its time zone, such as 2026-01-31T09:00:00+00:00.", field=field)
+    if value <= clock.now():
+        raise Invalid(f"{field} lies in the past.", field=field)
+    moment_check(field, value)
+    return value.astimezone(UTC)
+
+
+def expiry_checked(expires_at: datetime | None, ttl: int | None) -> datetime | None:
+    """The moment from which a memory is forgotten: `expires_at`, or `ttl` seconds from now; None for never.
+
+    Raises Invalid, naming the field.
+    """
+    if ttl is None:
+        return None if expires_at is None else future_check("expires_at", expires_at)
+    if expires_at is not None:
+        raise Invalid("Give either expires_at or ttl.", field="ttl")
+    return clock.now() + timedelta(seconds=whole_check("ttl", ttl, 1, MAX_TTL_SECONDS))
+
+
 FIELDS: Mapping[str, Check] = {
     "active": lambda field, value: value,
     "attribute": attribute_check,
@@ -54,6 +81,7 @@ FIELDS: Mapping[str, Check] = {
     "content": partial(visible_text_check, limit=MAX_CONTENT_CHARACTERS, required=True),
     "detail": partial(text_check, limit=MAX_DETAIL_CHARACTERS),
     "domain": _optional_word,
+    "expires_at": future_check,
     "importance": unit_check,
     "kind": _optional_word,
     "lessons": partial(texts_check, count=MAX_LESSONS, limit=MAX_REMARK_CHARACTERS),

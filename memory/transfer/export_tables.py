@@ -112,6 +112,9 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     (Fact, "subject_alias_id"): None,
     (Fact, "attribute"): "",
     (Fact, "value"): "",
+    (Fact, "expires_at"): None,
+    (Document, "expires_at"): None,
+    (Document, "ttl"): None,
     (ImportedMemory, "earlier_item_ids"): [],
     (WorkingMemory, "quarantined_entries"): [],
     **{

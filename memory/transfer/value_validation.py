@@ -21,7 +21,7 @@ OF_THE_WORLD = frozenset({"valid_from", "valid_until", "expires_at", "ts", "star
 WORKING_TEXTS = {"items": ("id", "type", "text"), "open_threads": ("id", "text")}
 """What each entry of a working memory has as text, by column."""
 
-CHANGED_MOMENTS = ("valid_from", "valid_until", "retired_at", "invalidated_at", "last_confirmed_at")
+CHANGED_MOMENTS = ("valid_from", "valid_until", "expires_at", "retired_at", "invalidated_at", "last_confirmed_at")
 """What a change of a fact keeps as moments: restoring the fact reads them again."""
 
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.layers.texts import indexed_text
-from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope, tier_of
+from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope, ends_at, tier_of
 from memory.types.memory_type import OF_AGENT, IndexEntry, MemoryType
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
@@ -118,7 +118,7 @@ def _fact_entry(fact: Fact) -> IndexEntry:
         active=fact.active,
         retired_at=fact.retired_at,
         valid_from=fact.valid_from,
-        valid_until=fact.valid_until,
+        valid_until=ends_at(fact),
         standing=standing_of(fact.content),
         trust=fact.trust,
         quarantined=fact.quarantined,
@@ -132,7 +132,7 @@ FACT = MemoryType(
     attrgetter("content"),
     text_sql="content",
     words=("subject", "attribute", "value", "content", "source", "tags"),
-    about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until"),
+    about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until", "expires_at"),
     source_sql="source",
     subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"  # noqa: S608
     " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"

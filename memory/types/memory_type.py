@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import DateTimeField, Model, QuerySet, UUIDField
 
-from memory.models import ItemType, Memory, ProjectKeyFields, Scope, Trust, tier_of
+from memory.models import ItemType, Memory, ProjectKeyFields, Scope, Trust, ends_at, tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""
@@ -61,6 +61,7 @@ def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> Inde
         "importance": memory.importance,
         "active": memory.active,
         "retired_at": memory.retired_at,
+        "valid_until": ends_at(memory),
         "trust": memory.trust,
         "quarantined": memory.quarantined,
     }
@@ -152,11 +153,6 @@ class MemoryType:
     def retires(self) -> bool:
         """Whether its rows can be retired."""
         return any(column.name == "active" for column in self.model._meta.concrete_fields)
-
-    @property
-    def has_valid_time(self) -> bool:
-        """Whether its rows are true only for a time (memory.models.base)."""
-        return any(column.name == "valid_until" for column in self.model._meta.concrete_fields)
 
     @property
     def has_project(self) -> bool:

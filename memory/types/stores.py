@@ -141,7 +141,8 @@ def _document_entry(document: Document) -> IndexEntry:
     if document.text:
         return named
     # What is not to be searched has a row that no search finds.
-    return store_entry(document, ItemType.DOCUMENT, document.key, kind="document", active=False, retired_at=None)
+    return store_entry(document, ItemType.DOCUMENT, document.key, kind="document", active=False, retired_at=None,
+                       valid_until=document.expires_at if document.active else None)  # fmt: skip
 
 
 def _document_name(document: Document) -> str:

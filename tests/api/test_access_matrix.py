@@ -65,6 +65,7 @@ GET    /api/facts/{fact_id}                 401 200 200 200 200 200 404 401 401
 PATCH  /api/facts/{fact_id}                 401 403 200 200 403 403 404 401 401
 GET    /api/facts/{fact_id}/history         401 200 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/confirm         401 403 200 200 200 200 404 401 401
+POST   /api/facts/{fact_id}/expiry          401 403 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/supersede       401 403 200 200 200 200 404 401 401
 POST   /api/facts/{fact_id}/invalidate      401 403 200 200 403 403 404 401 401
 POST   /api/facts/{fact_id}/restore         401 403 409 409 403 403 404 401 401
@@ -103,11 +104,13 @@ PUT    /api/documents                       401 403 200 200 200 200 404 401 401
 GET    /api/documents                       401 200 200 200 200 200 404 401 401
 GET    /api/documents/item                  401 200 200 200 200 200 404 401 401
 DELETE /api/documents/item                  401 403 200 200 200 200 404 401 401
+POST   /api/documents/refresh               401 403 200 200 200 200 404 401 401
 POST   /api/documents/search                401 200 200 200 200 200 404 401 401
 GET    /api/documents/namespaces            401 200 200 200 200 200 404 401 401
 GET    /api/documents/{document_id}         401 200 200 200 200 200 404 401 401
 GET    /api/documents/{document_id}/versions 401 200 200 200 200 200 404 401 401
 POST   /api/documents/{document_id}/restore 401 403 409 409 403 403 404 401 401
+POST   /api/documents/{document_id}/expiry  401 403 200 200 200 200 404 401 401
 POST   /api/documents/{document_id}/release 401 403 409 409 403 403 404 401 401
 POST   /api/procedures                      401 403 201 201 201 201 404 401 401
 GET    /api/procedures                      401 200 200 200 200 200 404 401 401
@@ -175,6 +178,7 @@ BODIES = {
     "POST /api/decisions": {"description": "Sail."},
     "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
     "PUT /api/documents": {"namespace": ["notes"], "key": "sea", "value": {"text": "Sail."}},
+    "POST /api/documents/refresh": {"ids": ["00000000-0000-4000-8000-000000000000"]},
     "POST /api/documents/search": {"query": "sail"},
     "POST /api/procedures": {"name": "Sail"},
     "POST /api/procedures/{procedure_id}/report": {"success": True},
@@ -355,6 +359,9 @@ GET    memory_review_detail           login in    in    in    login
 POST   memory_review_detail           login no    in    in    login
 GET    automatic_decisions            login in    in    in    login
 POST   automatic_decisions_undo       login no    in    in    login
+GET    agent_endings                  login in    in    in    login
+GET    agent_document_expiry          login no    in    in    login
+POST   agent_document_expiry          login no    in    in    login
 GET    agent_supersessions            login in    in    in    login
 POST   agent_supersession_undo        login no    in    in    login
 GET    agent_subject                  login in    in    in    login

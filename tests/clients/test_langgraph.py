@@ -2,15 +2,16 @@
 
 import json
 import random
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
-from nous_client import AsyncNous, Conflict, Nous
+from nous_client import AsyncNous, Conflict, Nous, NousError
 
 from memory.models import Document, Fact
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib import clock
 from tests.event_loops import to_its_end
 from tests.late_imports import Late
 
@@ -131,14 +132,38 @@ def test_store_refuses_what_langgraph_refuses(store):
             store.put(bad, "k", {"a": 1})
     with pytest.raises(stores.InvalidNamespaceError):
         store.batch([stores.PutOp(("a.b",), "k", {})])
-    assert not store.supports_ttl
-    with pytest.raises(NotImplementedError):
-        store.put(("a",), "k", {"a": 1}, ttl=5)
-    with pytest.raises(NotImplementedError):
-        store.batch([stores.PutOp(("a",), "k", {}, ttl=5)])
     with pytest.raises(ValueError, match="Only one prefix"):
         store.batch([stores.ListNamespacesOp(match_conditions=(stores.MatchCondition("prefix", ("a",)),) * 2)])
     assert not Document.objects.exists()
+
+
+def test_store_items_live_for_their_minutes_after_the_last_read(live_server, other_token, bruno):
+    minute = timedelta(minutes=1)
+    with Nous(live_server.url, other_token, retries=0) as client:
+        store = adapter.NousStore(client, ttl={"default_ttl": 10, "refresh_on_read": True})
+        assert store.supports_ttl
+        begun = clock.now()
+        store.put(("a",), "default", {"n": 1})
+        store.put(("a",), "own", {"n": 2}, ttl=0.5)
+        store.put(("a",), "never", {"n": 3}, ttl=None)
+
+        def ends(**moved):
+            Document.objects.filter(key__in=moved).update(expires_at=begun + 2 * minute)
+            return {one.key: one.expires_at and round((one.expires_at - begun) / minute, 1)
+                    for one in Document.objects.all()}  # fmt: skip
+
+        assert ends() == {"default": 10.0, "own": 0.5, "never": None}
+        ends(default=True)
+        assert store.get(("a",), "default", refresh_ttl=False).value == {"n": 1}
+        assert ends()["default"] == 2.0
+        assert len(store.search(("a",))) == 3
+        assert ends() == {"default": 10.0, "own": 0.5, "never": None}
+        Document.objects.filter(key="own").update(expires_at=begun)
+        assert store.get(("a",), "own") is None
+        assert [item.key for item in store.search(("a",))] == ["never", "default"]
+        assert store.list_namespaces() == [("a",)]
+        with pytest.raises(NousError):
+            store.put(("a",), "k", {"n": 1}, ttl=-1)
 
 
 def test_store_works_asynchronously_and_by_project(live_server, other_token, bruno):

@@ -109,7 +109,7 @@ def test_verdicts_say_what_has_ended_and_what_is_not_valid_yet(called, facts):
         COMING: "not_yet_valid",
     }
     ended, begins = (f"{moment:%Y-%m-%d}" for moment in (facts[0].valid_until, facts[2].valid_from))
-    assert found[ENDED]["reason"] == f"Its valid time ended on {ended}."
+    assert found[ENDED]["reason"] == f"Expired on {ended}."
     assert found[COMING]["reason"] == f"Its valid time begins on {begins}."
 
 

@@ -169,6 +169,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "question": ("memory_review_detail", question(subject="harbour"), ""),
     "question, escalation": ("memory_review_detail", question(kind="escalation"), ""),
     "automatic decisions": ("automatic_decisions", none, ""),
+    "endings": ("agent_endings", of_ada(), ""),
+    "document, end": ("agent_document_expiry", memory(Document), ""),
     "supersessions": ("agent_supersessions", of_ada(), ""),
     "subject": ("agent_subject", of_ada("Ms Lind"), ""),
     "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?as_of=2026-01-01T00:00"),

@@ -119,20 +119,22 @@ def test_mem0(run):
 
 def test_mem0_of_the_platform_and_older_versions(run):
     pages = {
-        "count": 3,
+        "count": 4,
         "next": None,
         "results": [
             memory("Plays chess on Sundays.", categories=["hobbies"], created_at="2026-02-01T09:00:00-07:00"),
-            memory("Holds a season ticket.", "m2", expiration_date="2026-12-31", updated_at="2026-03-01T00:00:00"),
+            memory("Holds a season ticket.", "m2", expiration_date="2098-12-31", updated_at="2026-03-01T00:00:00"),
+            memory("Held a day ticket.", "m4", expiration_date="2026-01-31", updated_at="2026-01-01T00:00:00"),
             memory(" ", "m3"),
         ],
         "relations": [{"source": "ann", "relationship": "plays", "target": "chess"}],
     }
     said = run("page.json", pages)
-    chess, ticket = Fact.objects.order_by("recorded_at")
+    day, ticket, chess = Fact.objects.order_by("content")
+    assert (day.valid_until.isoformat(), day.expires_at) == ("2026-02-01T00:00:00+00:00", None)
     assert (chess.tags, chess.valid_from.isoformat()) == (["hobbies"], "2026-02-01T16:00:00+00:00")
     assert ticket.valid_from.isoformat() == "2026-03-01T00:00:00+00:00"
-    assert ticket.valid_until.isoformat() == "2027-01-01T00:00:00+00:00"
+    assert (ticket.valid_until, ticket.expires_at.isoformat()) == (None, "2099-01-01T00:00:00+00:00")
     assert "1 skipped: a memory without words" in said
     assert "1 skipped: a relation of mem0's graph" in said
     lines = [memory("Owns a red bicycle.", "4"), {"next": None, "results": [memory("Has two sons.", "5")]}]

@@ -14,7 +14,7 @@ from memory.services.decisions import decision_record, decision_update
 from memory.services.memory_fields import FIELDS, fields_checked
 from nousweb.lib.errors import Invalid
 
-ELSEWHERE = {"scope", "project", "task", "episode", "started_at"}
+ELSEWHERE = {"scope", "project", "task", "episode", "started_at", "ttl"}
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,7 @@ MAKERS: dict[str, Maker] = {
     "PATCH /api/facts/{fact_id}": lambda rng, known: ({}, {"importance": 0.9}),
     "GET /api/facts/{fact_id}/history": lambda rng, known: (page(rng), None),
     "POST /api/facts/{fact_id}/confirm": lambda rng, known: ({}, None),
+    "POST /api/facts/{fact_id}/expiry": lambda rng, known: ({}, {"ttl": rng.choice([None, 3600])}),
     "POST /api/facts/{fact_id}/supersede": lambda rng, known: (
         {},
         {"by": {"content": text(rng)}} if rng.random() < 0.6 else {"fact_id": known.one("fact", rng)},
@@ -232,6 +233,7 @@ MAKERS: dict[str, Maker] = {
     "GET /api/documents": lambda rng, known: (page(rng, state="all"), None),
     "GET /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
     "DELETE /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
+    "POST /api/documents/refresh": lambda rng, known: ({}, {"ids": [known.one("document", rng)]}),
     "POST /api/documents/search": lambda rng, known: (
         {},
         {"namespace": ["notes"], "query": rng.choice(["", text(rng)])},
@@ -240,6 +242,7 @@ MAKERS: dict[str, Maker] = {
     "GET /api/documents/{document_id}": lambda rng, known: ({}, None),
     "GET /api/documents/{document_id}/versions": lambda rng, known: (page(rng), None),
     "POST /api/documents/{document_id}/restore": lambda rng, known: ({}, {}),
+    "POST /api/documents/{document_id}/expiry": lambda rng, known: ({}, {"ttl": rng.choice([None, 3600])}),
     "POST /api/documents/{document_id}/release": lambda rng, known: ({}, None),
     "POST /api/procedures": lambda rng, known: ({}, {"name": text(rng), "steps": [text(rng)]}),
     "GET /api/procedures": lambda rng, known: (page(rng), None),

@@ -103,7 +103,7 @@ def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) 
         on, earlier = _on(retirement), _in_the_past(candidate, retirement)
         if retirement.validity == Validity.EXPIRED:
             hint = f"{earlier}Learn it again, if it is still true."
-            return refuse(VerdictCode.EXPIRED, f"Its valid time ended{on}.", hint)
+            return refuse(VerdictCode.EXPIRED, f"Expired{on}.", hint)
         if retirement.validity == Validity.NOT_YET_VALID:
             return refuse(VerdictCode.NOT_YET_VALID, f"Its valid time begins{on}.", "A request from then on.")
         if retirement.successor:

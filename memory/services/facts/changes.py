@@ -76,7 +76,11 @@ def fact_change_record(
         author_name=by.name,
     )
     verified = change.before.get("endorsed") is False
-    if action in FactChange.VALIDITY_TRANSITIONS or "valid_until" in change.before or verified:
+    if (
+        action in FactChange.VALIDITY_TRANSITIONS
+        or not {"valid_until", "expires_at"}.isdisjoint(change.before)
+        or verified
+    ):
         reviews_settle(agent_id=fact.agent_id, facts=[fact.pk])
     return change
 

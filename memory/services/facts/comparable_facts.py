@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, Model, Q
 
 from identity.models import Agent
 from memory.comparison.attribute_names import same_attribute, stated_name
@@ -20,8 +20,10 @@ from memory.embedding.thresholds import UNKNOWN, Thresholds, thresholds_of
 from memory.models import (
     SAME_WORDS,
     Fact,
+    SearchItem,
     SubjectAlias,
     Validity,
+    not_ended_sql,
     same_keys,
     scope_contains,
     scope_contains_sql,
@@ -279,12 +281,10 @@ def has_ended(fact: Fact, now: datetime) -> bool:
     return fact.validity_at(now) == Validity.EXPIRED
 
 
-def _ended_sql(fact: Fact, alias: str = "") -> str:
-    """SQL condition: rows of `alias` have ended at %(now)s if `fact` has, else have not."""
-    column = f"{alias}." if alias else ""
-    if has_ended(fact, clock.now()):
-        return f"{column}valid_until <= %(now)s"
-    return f"({column}valid_until IS NULL OR {column}valid_until > %(now)s)"
+def _ended_sql(fact: Fact, model: type[Model] = Fact, alias: str = "") -> str:
+    """SQL condition: rows of `alias`, of the model, have ended at %(now)s if `fact` has, else have not."""
+    going_on = not_ended_sql(model, "%(now)s", alias)
+    return f"NOT ({going_on})" if has_ended(fact, clock.now()) else going_on
 
 
 def _spans_meet(
@@ -325,7 +325,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
     Facts in a narrower scope are found by words and subject only, and have limits of their own, so that facts of many
     projects do not displace candidates in the scope of `fact`.
     """
-    table, comparable = search_table(fact.agent, fact.persona), _ended_sql(fact)
+    table, comparable = search_table(fact.agent, fact.persona), _ended_sql(fact, SearchItem)
     cosine, nearest = "NULL::double precision", ""
     values: dict[str, Any] = {
         "agent": fact.agent_id, "text": fact.content, "subject": fact.subject, "persona": fact.persona,
@@ -338,7 +338,7 @@ def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:
         subject = f"""item_id = ANY (ARRAY(
         SELECT spelled.id::text FROM memory_fact AS spelled
         WHERE spelled.agent_id = %(agent)s AND spelled.active AND {scopes_overlap_sql("spelled")}
-        AND {_ended_sql(fact, "spelled")}
+        AND {_ended_sql(fact, alias="spelled")}
         AND spelled.subject_alias_id = ANY (ARRAY(
             SELECT id FROM memory_subjectalias WHERE agent_id = %(agent)s AND subject_id = %(subject_id)s))
         ORDER BY spelled.recorded_at DESC, spelled.id LIMIT {BY_SUBJECT}))"""  # noqa: S608

@@ -20,10 +20,10 @@ from memory.services.facts.reconcile import LearnResult
 from memory.services.memory_write import learning_lock
 from memory.services.reviews.open_review import PairReviewDraft, pair_review_key, pair_reviews_open
 from memory.services.subjects.registry import pair_snapshots
-from nousweb.lib import Conflict, Invalid, existing, text_check
+from nousweb.lib import Conflict, Invalid, clock, existing, text_check
 
 INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
-"""Fields that a replacement takes from the old fact, unless they are given."""
+"""Fields that a replacement takes from the old fact, unless they are given; it expires with it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ def fact_replace(
 
 def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> LearnResult:
     fields = {name: getattr(old, name) for name in INHERITED} | fields
+    if old.expires_at and old.expires_at > clock.now():
+        fields = fields if "ttl" in fields else {"expires_at": old.expires_at} | fields
     # A person who corrects a fact has decided about its subject, so no review about another subject is needed.
     learned = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], repeats=by.is_person, **fields)
     if learned.action == "quarantined":

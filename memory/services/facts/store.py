@@ -5,10 +5,10 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.models import Fact, FactChange, Scope, carried_keys
+from memory.models import ENDS, Fact, FactChange, Scope, carried_keys
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
-from memory.services.memory_fields import fields_checked, keys_checked
+from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.search_index.writer import index_put
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
@@ -70,14 +70,18 @@ FACT_FIELDS = (
     "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance",
     "source",
 )  # fmt: skip
-"""The fields that a writer may state beside the content, without those of its valid time."""
-TIME_FIELDS = ("valid_from", "valid_until")
+"""The fields that a writer may state beside the content, without its times."""
+TIME_FIELDS = ("valid_from", "valid_until", "expires_at")
 
 
-def fact_fields_check(*, scope: str = Scope.GLOBAL, project: str = "", task: str = "", **fields: Any) -> dict[str, Any]:
+def fact_fields_check(
+    *, scope: str = Scope.GLOBAL, project: str = "", task: str = "", ttl: int | None = None, **fields: Any
+) -> dict[str, Any]:
     """The fields of a new fact as they are stored. Raises Invalid with the name of the field."""
+    fields["expires_at"] = expiry_checked(fields.get("expires_at"), ttl)
     checked = keys_checked(scope, project, task) | fields_checked(Fact, fields)
-    begins, ends = checked.get("valid_from"), checked.get("valid_until")
-    if begins and ends and ends <= begins:
-        raise Invalid("valid_until must be later than valid_from.", field="valid_until")
+    begins = checked.get("valid_from")
+    for name in ENDS:
+        if begins and (ends := checked.get(name)) and ends <= begins:
+            raise Invalid(f"{name} must be later than valid_from.", field=name)
     return checked

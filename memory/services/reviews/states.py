@@ -14,7 +14,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, MemoryReview, Subject
+from memory.models import Fact, MemoryReview, Subject, Validity
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
 from memory.policy.autonomy import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
 from nousweb.lib import Conflict, clock, existing
@@ -291,7 +291,7 @@ def _sample_stands(review: MemoryReview) -> bool | None:
 
 
 def _in_use(fact: Fact) -> bool:
-    return fact.active and (fact.valid_until is None or fact.valid_until > clock.now())
+    return fact.active and fact.validity_at(clock.now()) != Validity.EXPIRED
 
 
 def _is_one(review: MemoryReview) -> bool:
@@ -332,6 +332,7 @@ def reviews_expire(*, by: Principal) -> int:
     now = clock.now()
     settled = Q(old__active=False) | Q(new__active=False) | Q(censor__active=False)
     settled |= Q(old__valid_until__lte=now) | Q(new__valid_until__lte=now)
+    settled |= Q(old__expires_at__lte=now) | Q(new__expires_at__lte=now)
     settled &= Q(details__blind__isnull=True)
     pending, undecided = Q(status=MemoryReview.Status.PENDING), Q(status=MemoryReview.Status.UNDECIDED)
     ended = pending & Q(expires_at__lte=now) | (pending | undecided) & settled

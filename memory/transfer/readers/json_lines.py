@@ -15,7 +15,7 @@ FIELDS: dict[str, frozenset[str]] = {
     IDENTITY: frozenset({"section", "content", "reason"}),
 }
 """What a line may say besides `record` and `id`: the fields of POST /api/facts, /api/events and of a proposal."""
-MOMENTS = ("valid_from", "valid_until", "ts")
+MOMENTS = ("valid_from", "valid_until", "expires_at", "ts")
 NUMBERS = ("confidence", "importance")
 
 

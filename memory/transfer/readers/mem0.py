@@ -1,7 +1,8 @@
 """mem0: `Memory.get_all()` of the open-source package, and the pages and exports of its platform. A memory is a fact.
 
 What it is about is its user, else its agent or run; categories and texts of its metadata become tags, but for an
-`attribute` with its `value`. It holds since it was last changed, until the day on which it expires.
+`attribute` with its `value`. It holds since it was last changed, and expires with its day; what has expired already
+is imported as ended then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from memory.transfer.readers.entry import (
     stated_of,
     tags_of,
 )
+from nousweb.lib import clock
 
 OWNERS = ("user_id", "agent_id", "run_id", "app_id")
 TEXTS = ("memory", "text", "data")
@@ -52,7 +54,7 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
     list_check(f"{place}: categories", categories)
     changed = source_moment(place, memory.get("updated_at")) or source_moment(place, memory.get("created_at"))
     stated = stated_of(metadata)
-    expiry = memory.get("expiration_date") or metadata.get("expiration_date")
+    expiry = expiry_moment(place, memory.get("expiration_date") or metadata.get("expiration_date"))
     yield Entry(
         FACT,
         place,
@@ -64,7 +66,7 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
             **stated,
             "tags": tags_of(*categories, *(value for name, value in metadata.items() if name not in stated)),
             "valid_from": changed,
-            "valid_until": expiry_moment(place, expiry),
+            "expires_at" if expiry and expiry > clock.now() else "valid_until": expiry,
         },
     )
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from context.engine.section_budgets import MEMORY_SECTIONS
 from context.expectations.policy import IDENTITY_PARTS
-from memory.models import ItemType
+from memory.models import Fact, ItemType, expired_q
 from memory.types import MEMORY_TYPES
 
 Page = tuple[str, str, str]
@@ -68,7 +68,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 "Facts",
                 recorded="recorded_at",
                 states=(
-                    ("expired", "seg-3", Q(active=True, valid_until__lte=Now())),
+                    ("expired", "seg-3", Q(expired_q(Fact, Now()), active=True)),
                     ("not yet valid", "seg-2", Q(active=True, valid_from__gt=Now())),
                     ("active", "seg-1", Q(active=True)),
                     ("marked as wrong", "seg-6", Q(invalidated_at__isnull=False)),
@@ -76,6 +76,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ),
                 more_pages=(
                     ("Subjects", "agent_subjects", "memory.view_fact"),
+                    ("Ending soon", "agent_endings", "memory.view_fact"),
                     ("Supersessions", "agent_supersessions", "memory.view_factchange"),
                 ),
                 sub_pages=(
@@ -118,11 +119,12 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                 ItemType.DOCUMENT,
                 "Documents",
                 states=(
+                    ("expired", "seg-3", Q(active=True, expires_at__lte=Now())),
                     ("active", "seg-1", Q(active=True)),
                     ("superseded", "seg-8", Q(superseded_by__isnull=False)),
                     ("retired", "seg-6", Q()),
                 ),
-                sub_pages=("agent_document_erase",),
+                sub_pages=("agent_document_erase", "agent_document_expiry"),
             ),
         )
     }

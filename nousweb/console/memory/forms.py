@@ -54,6 +54,15 @@ def _importance() -> forms.FloatField:
     )
 
 
+def _expires_at() -> forms.DateTimeField:
+    return forms.DateTimeField(
+        required=False,
+        widget=MomentInput(),
+        label="Expires",
+        help_text="UTC. It is left out everywhere from then on, and erased later. Empty: it does not expire.",
+    )
+
+
 class FactForm(forms.Form):
     """A fact that a person adds."""
 
@@ -83,6 +92,7 @@ class FactForm(forms.Form):
         min_value=0, max_value=1, initial=0.5, widget=forms.NumberInput(attrs={"step": "0.05"}), help_text="0 to 1."
     )
     source = forms.CharField(max_length=200, required=False, help_text="Where the information comes from.")
+    expires_at = _expires_at()
 
 
 class RemarkForm(forms.Form):
@@ -104,6 +114,13 @@ class FactRestoreForm(RemarkForm):
         label="Verify it too",
         help_text="Then it counts as verified by people: no token can replace it. Else it is restored as it was.",
     )
+
+
+class ExpiryForm(RemarkForm):
+    """When a memory expires."""
+
+    expires_at = _expires_at()
+    field_order = ("expires_at", "reason")
 
 
 class FactSupersedeForm(RemarkForm):

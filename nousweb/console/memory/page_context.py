@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, render
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Episode, Event, Fact, IndexStatus, Memory, Procedure, SearchItem
+from memory.models import Event, Fact, IndexStatus, Memory, SearchItem
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.search.as_of import METADATA_FIELDS, facts_as_of, rows_as_of
 from memory.selectors.filters import MemoryFilter
@@ -161,7 +161,7 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
 def edit_page(
     request: HttpRequest,
     scope: PersonaScope,
-    memory: Episode | Procedure,
+    memory: Memory,
     form: forms.Form,
     change: Callable[[dict[str, Any]], object],
     *,

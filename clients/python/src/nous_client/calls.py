@@ -112,6 +112,15 @@ def fact(fact_id: object) -> Call[Fact]:
     return Call("GET", f"facts/{_part(fact_id)}", Fact)
 
 
+def set_expiry(memory: Fact | Document, options: Mapping[str, Any]) -> Call[Any]:
+    kind = "facts" if isinstance(memory, Fact) else "documents"
+    return Call("POST", f"{kind}/{_part(memory.id)}/expiry", type(memory), body=_given(**options))
+
+
+def refresh_documents(ids: Sequence[object]) -> Call[Nothing]:
+    return Call("POST", "documents/refresh", Nothing, body={"ids": [str(one) for one in ids]})
+
+
 def facts(options: Mapping[str, Any]) -> Call[Page[Fact]]:
     return Call("GET", "facts", Page[Fact], query=_given(**options))
 

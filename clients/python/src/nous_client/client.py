@@ -122,6 +122,10 @@ class Nous:
         """One fact."""
         return self.send(calls.fact(fact_id))
 
+    def set_expiry(self, memory: Fact | Document, **options: Any) -> Any:
+        """Let a memory expire: `expires_at`, or `ttl` in seconds; with neither it does not any more."""
+        return self.send(calls.set_expiry(memory, options))
+
     def facts(self, **filters: Any) -> Iterator[Fact]:
         """All facts that the filters let through, page after page as they are asked for."""
         cursor: str | None = ""
@@ -293,6 +297,10 @@ class AsyncNous:
     async def fact(self, fact_id: object) -> Fact:
         """One fact."""
         return await self.send(calls.fact(fact_id))
+
+    async def set_expiry(self, memory: Fact | Document, **options: Any) -> Any:
+        """See `Nous.set_expiry`."""
+        return await self.send(calls.set_expiry(memory, options))
 
     async def facts(self, **filters: Any) -> AsyncIterator[Fact]:
         """All facts that the filters let through, page after page as they are asked for."""

@@ -7,6 +7,7 @@ reads by default, all if it is None.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from langgraph.store.base import (
     BaseStore,
@@ -18,13 +19,14 @@ from langgraph.store.base import (
     Result,
     SearchItem,
     SearchOp,
+    TTLConfig,
     validate_op_namespace,
 )
 
 from nous_client import calls
 from nous_client.call_sequences import Steps, arun_steps, run_steps
 from nous_client.client import AsyncNous, Nous
-from nous_client.errors import NotFound
+from nous_client.errors import NotAllowed, NotFound
 from nous_client.models import Document, FoundDocument
 
 PAGE = 100
@@ -32,11 +34,16 @@ PAGE = 100
 
 
 class NousStore(BaseStore):
-    """`project` and `task` are the keys to which items belong. There is no time to live: nothing expires by itself."""
+    """`project` and `task` are the keys to which items belong.
 
-    supports_ttl = False
+    Of `ttl` the store takes `default_ttl`, in minutes, and `refresh_on_read`. Expired items are always omitted; the
+    server erases them after its retention. A read moves the end of an item only if more than a tenth of its time to
+    live has passed since it was last moved.
+    """
 
-    __slots__ = ("index", "keys", "nous")
+    supports_ttl = True
+
+    __slots__ = ("index", "keys", "nous", "ttl_config")
 
     def __init__(
         self,
@@ -45,10 +52,12 @@ class NousStore(BaseStore):
         project: str = "",
         task: str = "",
         index: Sequence[str] | None = None,
+        ttl: TTLConfig | None = None,
     ) -> None:
         self.nous = nous or Nous()
         self.keys = {name: key for name, key in (("project", project), ("task", task)) if key}
         self.index = index
+        self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of `ops`, in their order. Writes follow all reads, and for each key only the last one is made."""
@@ -64,15 +73,20 @@ class NousStore(BaseStore):
 
     def _steps(self, ops: Sequence[Op]) -> Steps[list[Result]]:
         results: list[Result] = [None] * len(ops)
+        read: list[Document] = []
         for place, op in in_order(ops):
             match op:
                 case GetOp():
                     try:
-                        results[place] = item_of((yield calls.document(op.namespace, op.key, self.keys)))
+                        document = yield calls.document(op.namespace, op.key, self.keys)
                     except NotFound:
                         continue
+                    results[place] = item_of(document)
+                    read += [document] * op.refresh_ttl
                 case SearchOp():
-                    results[place] = yield from self._search(op)
+                    found = yield from self._search(op)
+                    results[place] = [found_item_of(one) for one in found]
+                    read += [one.document for one in found] * op.refresh_ttl
                 case ListNamespacesOp():
                     results[place] = yield from self._namespaces(op)
                 case PutOp(value=None):
@@ -82,16 +96,21 @@ class NousStore(BaseStore):
                         continue
                 case PutOp():
                     index = self.index if op.index is None else list(op.index) if op.index else []
-                    options = {"index": index, **self.keys}
+                    options = {"index": index, "ttl": seconds_of(op.ttl), **self.keys}
                     yield calls.put_document(op.namespace, op.key, op.value or {}, options)
+        ids = list(dict.fromkeys(document.id for document in read if document.ttl))
+        for begin in range(0, len(ids), PAGE):
+            # A token that only reads moves no end.
+            with suppress(NotAllowed):
+                yield calls.refresh_documents(ids[begin : begin + PAGE])
         return results
 
-    def _search(self, op: SearchOp) -> Steps[list[SearchItem]]:
-        found: list[SearchItem] = []
+    def _search(self, op: SearchOp) -> Steps[list[FoundDocument]]:
+        found: list[FoundDocument] = []
         for limit, offset in pages(op.limit, op.offset, ranked=bool(op.query)):
             options = {"filter": op.filter or {}, "limit": limit, "offset": offset, **self.keys}
             page = (yield calls.search_documents(op.namespace_prefix, op.query or "", options)).items
-            found.extend(map(found_item_of, page))
+            found.extend(page)
             if len(page) < limit:
                 break
         return found
@@ -113,13 +132,16 @@ class NousStore(BaseStore):
 
 
 def checked(ops: Iterable[Op]) -> list[Op]:
-    """The operations, each of which this store can do. Raises InvalidNamespaceError, NotImplementedError."""
+    """The operations, whose namespaces are valid. Raises InvalidNamespaceError."""
     ops = list(ops)
     for op in ops:
         validate_op_namespace(op)
-        if isinstance(op, PutOp) and op.ttl is not None:
-            raise NotImplementedError("TTL is not supported by NousStore: nothing expires by itself.")
     return ops
+
+
+def seconds_of(minutes: float | None) -> int | None:
+    """A time to live of LangGraph for the server, which counts whole seconds, at least one."""
+    return None if minutes is None else max(1, round(minutes * 60)) if minutes > 0 else 0
 
 
 def in_order(ops: Sequence[Op]) -> Iterator[tuple[int, Op]]:

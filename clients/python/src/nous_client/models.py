@@ -98,6 +98,7 @@ class Fact(Model):
     active: bool
     valid_from: datetime | None
     valid_until: datetime | None
+    expires_at: datetime | None = None
     recorded_at: datetime
     superseded_by: UUID | None
 
@@ -133,6 +134,8 @@ class Document(Model):
     first_created_at: datetime
     created_at: datetime
     retired_at: datetime | None
+    expires_at: datetime | None = None
+    ttl: int | None = None
 
 
 class PutDocument(Model):

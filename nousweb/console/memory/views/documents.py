@@ -10,10 +10,13 @@ from django.shortcuts import redirect, render
 from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
-from nousweb.console.common import POST, Column, Title
+from memory.services.expiry import document_expiry_set
+from nousweb.console.common import FORM, POST, Column, Title
+from nousweb.console.memory.forms import ExpiryForm
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
+    edit_page,
     memory_context,
     memory_list,
     memory_page,
@@ -33,7 +36,7 @@ CHANGES = {
     "restore": (document_restore, "Version {new} has the value of version {old}."),
     "release": (document_release, "The agent can change the document again."),
 }
-STATE_KINDS = {"active": "ok", "superseded": "neutral", "retired": "removed"}
+STATE_KINDS = {"active": "ok", "expired": "removed", "superseded": "neutral", "retired": "removed"}
 
 
 agent_documents = memory_list(
@@ -48,7 +51,7 @@ agent_documents = memory_list(
         row=Title(
             "key",
             lambda document: [
-                *([] if document.active else [("neutral", document.state)]),
+                *([] if document.state == "active" else [("neutral", document.state)]),
                 *([("accent", "people’s")] if document.endorsed else []),
             ],
             detail="text",
@@ -73,7 +76,7 @@ def agent_document(request: HttpRequest, scope: PersonaScope, document: Document
     text = readable_value(document.value)
     value = beginning(text)
     before = same.filter(version__lt=document.version).order_by("-version").first()
-    versions = [{"row": row, "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
+    versions = [{"row": row, "name": str(row.version), "kind": STATE_KINDS[row.state]} for row in latest[:VERSIONS]]
     context = memory_context(
         request,
         scope,
@@ -107,6 +110,21 @@ def agent_document_change(request: HttpRequest, scope: PersonaScope, document: D
         changed = document
         messages.error(request, error.detail)
     return redirect(scope.url(changed))
+
+
+@memory_page("memory.view_document", "memory.add_document", of=Document, methods=FORM)
+def agent_document_expiry(request: HttpRequest, scope: PersonaScope, document: Document) -> HttpResponse:
+    """Move or remove the end of a document."""
+    return edit_page(
+        request,
+        scope,
+        document,
+        ExpiryForm(request.POST if request.method == "POST" else None, initial={"expires_at": document.expires_at}),
+        lambda fields: document_expiry_set(document=document, by=scope.by, **fields),
+        title="Change its end",
+        note="A later write of the agent states the end anew.",
+        done="The end of the document was saved.",
+    )
 
 
 def beginning(text: str) -> str:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from identity.principal import Principal
 from memory.models import Fact, FactChange
 from memory.selectors.filters import SupersessionFilter
+from memory.services.expiry import fact_expiry_set
 from memory.services.facts import (
     fact_confirm,
     fact_edit,
@@ -23,7 +24,7 @@ from memory.services.facts import (
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common import FORM, POST, act, form_page, query_without
-from nousweb.console.memory.forms import FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
+from nousweb.console.memory.forms import ExpiryForm, FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
     PersonaScope,
@@ -147,6 +148,16 @@ FACT_ACTIONS: dict[str, FactAction] = {
         FactRestoreForm,
         partial(_plain, fact_restore),
     ),
+    "expiry": FactAction(
+        "Change its end",
+        "From its end on, no prompt or search includes the fact, and it is erased after the retention. Leave the end "
+        "empty to keep the fact.",
+        "Save",
+        "The end of the fact was saved.",
+        ExpiryForm,
+        partial(_plain, fact_expiry_set),
+        "memory.add_fact",
+    ),
     "edit": FactAction(
         "Recategorise",
         "Its category, scope, project, task, tags and importance. To change the text, supersede the fact instead.",
@@ -169,7 +180,7 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
     what = FACT_ACTIONS[change]
     scope.by.require(what.permission, scope.agent)
-    names = ("content", "tags", "importance", "category", "scope", "project", "task")
+    names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")
     initial = {name: getattr(fact, name) for name in names}
     return form_page(
         request,

@@ -119,6 +119,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "invalidated_at": lambda value: f"marked as wrong on {_moment(value)}" if value else "not marked as wrong",
     "valid_from": _span("valid from", "valid from an unknown time"),
     "valid_until": _span("valid until", "valid without an end"),
+    "expires_at": _span("expiring", "not expiring"),
     "confirmation_count": lambda value: COUNTED.get(value, f"confirmed {value} times"),
 }
 
