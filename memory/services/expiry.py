@@ -123,7 +123,8 @@ def expired_purge(*, by: Principal) -> int:
     documents = Document.objects.filter(expires_at__lte=horizon, superseded_by__isnull=True)
     documents = documents.exclude(Q(active=False, endorsed=True))
     purged = 0
-    for name, rows, erase in (("fact", facts, fact_erase), ("document", documents, document_erase)):
+    kinds: list[tuple[str, Any, Any]] = [("fact", facts, fact_erase), ("document", documents, document_erase)]
+    for name, rows, erase in kinds:
         for row in rows.select_related("agent").order_by("expires_at", "pk")[:PURGED_AT_ONCE]:
             with transaction.atomic():
                 agent_lock_exclusive(row.agent)
