@@ -155,6 +155,7 @@ class HistoricalRows:
             rows.length.copy(),
         )
         passage, second, excerpts = rows.passage.copy(), rows.second.copy(), candidates.excerpts.copy()
+        moved = rows.moved.copy()
         changed_texts = self.reworded(candidates.ids)
         reworded: dict[int, str] = {}
         for place, key in enumerate(candidates.ids):
@@ -165,6 +166,7 @@ class HistoricalRows:
             if key in changed_texts:
                 reworded[place] = changed_texts[key]
                 cosine[place] = passage[place] = second[place] = np.nan
+                moved[place : place + 1] = np.nan
                 excerpts[place] = np.nan
         for place, mask, words in _lexeme_masks(self.agent_id, reworded, lexemes, spellings):
             contains[place], length[place] = bits_read([mask], lexemes)[0], words
@@ -184,6 +186,7 @@ class HistoricalRows:
             speaker=rows.speaker[visible],
             standing=rows.standing[visible],
             asks=rows.asks[visible],
+            moved=moved[visible] if len(rows.moved) else rows.moved,
         )
         places = np.flatnonzero(visible).tolist()
         return CandidateSet(

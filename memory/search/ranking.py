@@ -1,5 +1,7 @@
 """Order and scores of the candidates of a search: the linear fusion, corrected by the learned ranker."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from memory.search.fusion import (
@@ -8,6 +10,7 @@ from memory.search.fusion import (
     Candidates,
     Flags,
     FusionWeights,
+    Places,
     Query,
     Ranking,
     Statistics,
@@ -64,6 +67,20 @@ def relevance_cutoff(learned: Ranker, ranks: Values, closeness: Values, log_odds
     return max(float(ranks[0] - (ranks[last] + ranks[last + 1]) / 2), MIN_CUTOFF)
 
 
+MESSAGE_SHARES = (3, 1)
+"""Of the order by meaning, moved away from the usual items, and of the ranker's, in the first items for a message. The
+ranker was fitted on questions."""
+
+
+def orders_merged(orders: Sequence[Places], shares: Sequence[int] = MESSAGE_SHARES) -> Places:
+    """Several orders of the same candidates as one: in turn, the next `shares` of each that are not there yet."""
+    rounds = [np.arange(len(order)) // share for order, share in zip(orders, shares, strict=True)]
+    turns = np.concatenate([taken * len(orders) + number for number, taken in enumerate(rounds)])
+    places = np.concatenate(orders)[np.argsort(turns, kind="stable")]
+    _, first = np.unique(places, return_index=True)
+    return places[np.sort(first)]
+
+
 def candidates_rank(
     query: Query,
     rows: Candidates,
@@ -94,6 +111,11 @@ def candidates_rank(
     )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
     value = relevance(behind, log_odds, learned.half_gap, cutoff)
+    if len(rows.moved):
+        # What is said to be relevant is as much as for a question; which items it is, the signals decide in turn.
+        falling = np.sort(value)[::-1]
+        order = orders_merged([np.argsort(-rows.moved, kind="stable"), order])
+        value[order] = falling
     if uniform_decay:
         own = own_relevance(f, weights)
         value = np.where(own < RELEVANT, np.minimum(value, own), value)

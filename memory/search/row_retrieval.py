@@ -103,7 +103,7 @@ ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
     " item_type, item_id, kind, category, scope, project, task, tags, importance"
 )
-FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags"
+FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags, product"
 """The columns that are fetched of each candidate; whether it is a hit and its nearest passages are added."""
 PASSAGES = 2
 """Number of nearest passages that are read of each candidate."""
@@ -145,11 +145,15 @@ def candidates_fetch(
     *,
     lexical: Sequence[int],
     vector: Vectors | None,
+    moved: Vectors | None = None,
 ) -> CandidateSet:
-    """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types."""
+    """Fetch the hits of the dense and the `lexical` search and their neighbours, by one statement for all types.
+
+    `moved` is the moved vector of a message (memory.search.messages), by which there is a further dense search.
+    """
     (
-        ids, types, loops, positions, words, cosines, contains, named, flags, long_ids, passages,
-    ) = columns_prepared(*candidates_statement(view, request, counts, lexemes, lexical, vector))  # fmt: skip
+        ids, types, loops, positions, words, cosines, contains, named, flags, products, long_ids, passages,
+    ) = columns_prepared(*candidates_statement(view, request, counts, lexemes, lexical, vector, moved))  # fmt: skip
     flags = np.asarray(flags, np.int64)
     nearest = np.full((len(ids), PASSAGES, 3), np.nan)
     nearest[np.searchsorted(ids, long_ids)] = np.reshape(passages, (-1, PASSAGES, 3))
@@ -173,6 +177,7 @@ def candidates_fetch(
             speaker=flags // SPEAKER_UNIT & 3,
             standing=flags // STANDING_UNIT & 3,
             asks=flags & ASKS > 0,
+            moved=np.zeros(0) if moved is None else np.asarray(products, float),
         ),
         nearest[:, 0, 1:],
     )
@@ -194,6 +199,7 @@ def candidates_statement(
     lexemes: Sequence[str],
     lexical: Sequence[int],
     vector: Vectors | None,
+    moved: Vectors | None,
 ) -> tuple[str, dict[str, Any]]:
     """The statement of `candidates_fetch` and its values."""
     known, known_values = visible_of(request)
@@ -206,10 +212,14 @@ def candidates_statement(
     }
     if vector is not None:
         values["vector"] = query_vector(vector)
+    if moved is not None:
+        values["moved"] = query_vector(moved)
     spelled = has_spellings(lexemes, counts.spellings)
     model, dimension = ("", 0) if vector is None else (counts.model, len(vector))
     agent, unindexed = int(view.agent.pk), frozenset(counts.unindexed)
-    text = _fetch_text(view.persona, agent, known, wanted, spelled, model, dimension, unindexed, request.hits)
+    text = _fetch_text(
+        view.persona, agent, known, wanted, spelled, model, dimension, unindexed, request.hits, moved is not None
+    )
     return text, values
 
 
@@ -224,6 +234,7 @@ def _fetch_text(
     dimension: int,
     unindexed: frozenset[str],
     hits: int,
+    is_message: bool,
 ) -> str:
     """The statement that fetches candidates, without vectors where `dimension` is 0.
 
@@ -232,7 +243,7 @@ def _fetch_text(
     """
     view = VIEWS[persona](Agent(pk=agent))
     found = "SELECT unnest(%(lexical)s::bigint[])"
-    cosine = "NULL::double precision"
+    cosine = product = "NULL::double precision"
     nearest = "NULL::double precision[]"
     if dimension:
         # Only a constant lets the planner see that the index of this model's vectors applies.
@@ -243,6 +254,10 @@ def _fetch_text(
         found += _dense_passages(view, unindexed, model, nearby, distance, hits=hits)
         cosine = f"CASE WHEN model = {model} THEN -({distance}) END"
         nearest = _nearest_passages(view, model, distance)
+        if is_message:
+            moved = distance_of(dimension, "moved")
+            found += _dense(view, unindexed, nearby, moved, hits=hits)
+            product = f"CASE WHEN model = {model} THEN -({moved}) END"
     contains, named = masks_of(spelled)
     flags = (
         f"{NAMELESS} * (names = '{{}}')::integer + {SAYS_TIME} * says_time::integer + {WANTED} * ({wanted})::integer"
@@ -251,7 +266,8 @@ def _fetch_text(
     )
     columns = (
         "id, item_type, CASE WHEN loop_id = '' THEN '' ELSE persona || loop_id END AS loop, position, words,"
-        f" {cosine} AS cosine, {contains} AS held, {named} AS named, persona, passages, {flags} AS flags"
+        f" {cosine} AS cosine, {contains} AS held, {named} AS named, persona, passages, {flags} AS flags,"
+        f" {product} AS product"
     )
     beside = source_of(
         view, ITEM_COLUMNS, f"loop_id <> '' AND loop_id = hit.loop_id AND persona = hit.persona AND {known}"
@@ -271,6 +287,7 @@ WITH hits AS MATERIALIZED (
 )
 SELECT array_agg(id), array_agg(item_type::text), array_agg(loop), array_agg(position), array_agg(words),
     array_agg(coalesce(cosine, 'NaN')), array_agg(held), array_agg(named), array_agg(flags + {HIT} * hit::integer),
+    array_agg(coalesce(product, 'NaN')),
     array_agg(id) FILTER (WHERE nearest IS NOT NULL), array_agg(nearest) FILTER (WHERE nearest IS NOT NULL)
 FROM (
     SELECT one.*, {nearest} AS nearest
@@ -345,6 +362,7 @@ def query_vector(vector: Vectors) -> HalfVector:
     return HalfVector(np.asarray(vector, np.float16))
 
 
-def distance_of(dimension: int) -> str:
-    """SQL of the negative cosine of a row's embedding and %(vector)s with this dimension."""
-    return f"embedding::halfvec({dimension}) <#> %(vector)s::halfvec"
+def distance_of(dimension: int, name: str = "vector") -> str:
+    """SQL of the negative product of a row's embedding and the parameter `name`, a vector with this dimension; of
+    %(vector)s it is the negative cosine."""
+    return f"embedding::halfvec({dimension}) <#> %({name})s::halfvec"

@@ -22,6 +22,7 @@ from memory.search.fusion import Counts, QueryContext, Ranking, Values, rarest_l
 from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import dictionary_sql
 from memory.search.memory_loader import hits_load
+from memory.search.messages import is_message, moved_query
 from memory.search.query_word_counts import counts_read
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
@@ -189,7 +190,8 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     with watch.stage("embedding"):
         vector, degraded = (None, "") if symbols else _embedded(counts, embedding)
     with watch.stage("candidates"), statement_settings("search", TUNING):
-        candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector)
+        moved = moved_query(view, counts, vector) if vector is not None and is_message(text) else None
+        candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector, moved=moved)
         if historical is not None:
             candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)
     with watch.stage("scoring"):

@@ -24,7 +24,7 @@ def plans_of(view, request, counts, vector):
     lexemes = list(counts.df)
     statements = (
         lexical_statement(view, request, counts, lexemes),
-        candidates_statement(view, request, counts, lexemes, [], vector),
+        candidates_statement(view, request, counts, lexemes, [], vector, vector),
     )
     return [sql_row(f"EXPLAIN (FORMAT JSON) {statement}", values)[0] for statement, values in statements if statement]
 
