@@ -13,12 +13,13 @@ from itertools import takewhile
 
 from benchmarks.system import Client, System, system
 
-CHARACTER = "You are the assistant of a shipping office. " + "You answer in short words and name your sources. " * 12
+CHARACTER = "You are the assistant of a shipping office. " + "You answer in short words and name your sources.\n" * 40
 QUESTIONS = (
     "Which depot got parcel {n}?",
     "Should we choose the night train or the truck for parcel {n}? We decided about it once.",
     "Fix the export of depot {n}, which fails with an error.",
     "Hello again!",
+    "Which tea is Tim's ration?",
     "Write the note to the driver of truck {n} and update the plan.",
     "What did Tim say about gate {n} last week?",
     "Imagine a better name for gate {n}.",
@@ -29,7 +30,7 @@ PREFERENCES = (
     "Ann prefers calls to mail.", "Invoices are written in euros.", "Nothing is shipped on Sundays.",
     "Tim likes maps with the north on top.", "Ann speaks Portuguese.", "The office is closed in August.",
 )  # fmt: skip
-LIMITS = {"default": {}, "700 tokens": {"budget": 700}, "400 tokens": {"budget": 400}, "one frame": {"frame": "task"}}
+LIMITS = {"default": {}, "900 tokens": {"budget": 900}, "600 tokens": {"budget": 600}, "one frame": {"frame": "task"}}
 
 
 def between(client: Client, slug: str, turn: int, answer: dict) -> None:
@@ -37,37 +38,41 @@ def between(client: Client, slug: str, turn: int, answer: dict) -> None:
     from identity.principal import Principal
     from memory.models import Decision, Fact, MemoryReview
     from memory.services.decisions import decision_review
-    from memory.services.facts import fact_confirm
+    from memory.services.facts import fact_confirm, fact_edit
     from memory.services.reviews.resolve import review_resolve
 
     by = Principal.of_system("benchmark")
     client.post(f"/context/{answer['id']}/response", {"response": f"Parcel {turn}. {answer['system_prompt'][-200:]}"})
-    client.post(
-        "/events", {"events": [{"kind": "user_input", "content": f"Parcel {turn} is late.", "loop_id": "talk"}]}
-    )
+    said = {"kind": "user_input", "content": f"Parcel {turn} is late.", "loop_id": "talk"}
+    client.post("/events", {"events": [said]})
     facts = Fact.objects.current().filter(agent__slug=slug, category="preference").order_by("recorded_at", "id")
-    steps = turn % 6
-    if steps == 0:
-        fact_confirm(fact=facts[turn * 5 % len(facts)], by=by)
-    elif steps == 1:
+    fact = facts[turn * 5 % len(facts)]
+    step = turn % 6
+    if step == 0:
+        fact_confirm(fact=fact, by=by)
+    elif step == 1:
         client.post("/decisions", {"description": f"Send parcel {turn} by night train.", "confidence": 0.8})
-    elif steps == 2:
-        content = facts[turn * 7 % len(facts)].content
-        client.post("/facts", {"content": content, "category": "preference"})
-    elif steps == 3:
+    elif step == 2:
+        client.post("/facts", {"content": fact.content, "category": "preference"})
+    elif step == 3:
         decision = Decision.objects.filter(agent__slug=slug, outcome="").order_by("created_at").first()
         if decision is not None:
             decision_review(decision=decision, outcome="success", by=by)
-    elif steps == 4:
-        client.post(
-            "/facts", {"content": f"The substrate of depot {turn % 9} is gravel {turn}.", "category": "technical"}
-        )
+    elif step == 4:
+        # What the daily upkeep does to facts that nobody has confirmed for long.
+        fact_edit(fact=fact, confidence=round(max(fact.confidence - 0.05, 0.1), 4), by=by)
     else:
-        review = MemoryReview.objects.filter(agent__slug=slug, status="pending", kind="contradiction").first()
-        if review is not None:
-            review_resolve(review=review, resolution="replace", by=by)
+        content = f"The substrate of depot {turn % 9} is gravel {turn}."
+        client.post("/facts", {"content": content, "category": "technical"})
     if turn % 17 == 16:
-        client.post("/facts", {"content": f"Tim likes depot {turn} best.", "category": "preference"})
+        sure = {"confidence": 0.4 + turn / 100}
+        client.post("/facts", {"content": f"Tim likes depot {turn} best.", "category": "preference", **sure})
+    if turn == 8:
+        client.post("/facts", {"content": "Tim's ration is Assam tea.", "category": "preference"})
+        client.post("/facts", {"content": "Tim's ration is Ceylon tea.", "category": "technical"})
+    review = MemoryReview.objects.filter(agent__slug=slug, status="pending").order_by("created_at").first()
+    if turn % 20 == 19 and review is not None:
+        review_resolve(review=review, resolution="both", by=by)
 
 
 def measured(running: System, name: str, limits: dict, turns: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Self
 
@@ -70,7 +70,7 @@ class IdentityDelivery:
     fixed: Sequence[FixedSection]
     budgets: Mapping[Sizes, ContextBudget]
     requests: Counter[Sizes]
-    clock: LineClock
+    clock: LineClock = field(compare=False)
 
     @classmethod
     def load(cls, agent: Agent, by: Principal) -> Self:
@@ -174,6 +174,9 @@ def _fixed_sections_each(
             profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget, clocks[agent.pk]),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
+            # Without items: what is guaranteed to them is room that the identity does not get.
+            FixedSection("working_memory", "Working Memory", 2, 0),
+            *[FixedSection("conversation", "Recent Conversation", 2, 0)] * profiles[agent.pk].show_conversation,
         ]
         for agent in agents
     }

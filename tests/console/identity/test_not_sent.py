@@ -51,6 +51,16 @@ def test_identity_page_warns_of_what_is_not_sent(ada, alice, too_long):
     assert "notice-warn not-sent" in page
 
 
+def test_identity_page_says_what_a_prompt_leaves_out_to_the_token(ada, api, actor_token, alice, charlie):
+    text = "\n".join(f"Step {place} is told in short words." for place in range(330))
+    identity_propose(agent=ada, section="protocols", content=text, by=Principal.of_user(charlie))
+    body = api.as_token(actor_token).post("/context", ASK | {"budget": 3_000}).json()
+    (cut,) = body["truncated"]
+    assert body["tokens"] < 2_800, "what the session is guaranteed stays free"
+    shortfall = IdentityDelivery.load(ada, Principal.of_user(alice)).shortfall()
+    assert shortfall.tokens_left_out == cut["tokens_left_out"]
+
+
 def test_identity_page_of_a_short_identity_does_not_warn(ada, alice):
     assert "Not sent" not in page_of(alice, reverse("agent_identity", args=["ada"]))
 
