@@ -9,22 +9,18 @@ and still stand inside a sentence, before a full stop.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
 
 from django.template import Origin
 from django.template.loaders.filesystem import Loader as FilesystemLoader
 
-_PIECE = re.compile(
-    r"(?P<comment>{#.*?#}|{%\s*comment\b.*?%}.*?{%\s*endcomment\s*%}|<!--.*?-->)"
-    r"|(?P<block>{%.*?%})|(?P<variable>{{.*?}})|(?P<open><(?P<closing>/?)(?P<name>[A-Za-z][\w-]*))|(?P<mark>[>\"'])",
-    re.DOTALL,
-)
-_BLOCK_NAME = re.compile(r"{%\s*(block|endblock)\s*(\w*)")
-_ATTRIBUTE = re.compile(r"([\w:-]+)=[\"'][^\"']*$")
+_CODE = re.compile(r"{#.*?#}|{%\s*comment\b.*?endcomment\s*%}|<!--.*?-->|{%.*?%}|{{.*?}}", re.DOTALL)
+_INSIDE = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""
+_OPENED = re.compile(rf"<(/?)(title|option|svg|textarea|script|style|block)\b{_INSIDE}(?<!/)>")
+_TAG = re.compile(rf"""</?[A-Za-z]{_INSIDE}(?:(?<![\w:-])([\w:-]+)=(?:"[^"]*|'[^']*))?$""")
 _DONE = re.compile(r"\|\s*(?:shown|shown_plain|marked|safe)\b")
-WORDS_ONLY = frozenset({"title", "option", "svg"})
-"""Elements in which no element of ours can stand."""
+WORDS_ONLY = frozenset({"title", "option", "svg", "block"})
+"""Elements in which no element of ours can stand; "block" is the block of the title."""
 UNTOUCHED = frozenset({"textarea", "script", "style"})
 READ_ATTRIBUTES = frozenset({"title", "aria-label", "alt", "placeholder", "data-label", "data-key-label", "label"})
 """Attributes whose words people see or hear."""
@@ -34,64 +30,33 @@ class Loader(FilesystemLoader):
     """The filesystem loader, with every variable of an HTML template made visible."""
 
     def get_contents(self, origin: Origin) -> str:
-        source = super().get_contents(origin)
-        path = PurePath(origin.name)
+        source, path = super().get_contents(origin), PurePath(origin.name)
         if path.suffix != ".html":
             return source
         source = visible_source(source)
-        return f"{{% trim %}}{source}{{% endtrim %}}" if is_fragment(path) else source
-
-
-def is_fragment(path: PurePath) -> bool:
-    """Whether a template is there for others to include: a component, or a file that begins with an underscore."""
-    return path.name.startswith("_") or path.parent.name == "components"
+        is_fragment = path.name.startswith("_") or path.parent.name == "components"
+        return f"{{% trim %}}{source}{{% endtrim %}}" if is_fragment else source
 
 
 def visible_source(source: str) -> str:
     """A template's source in which every variable that people read passes a filter of `visible`."""
-    return "".join(_rewritten(source))
+    markup = _CODE.sub(_as_markup, source)
+    return _CODE.sub(lambda code: _printed(code[0], markup[: code.start()]), source)
 
 
-def _rewritten(source: str) -> Iterator[str]:
-    """Split `source` into pieces, keeping track of their context: elements, a tag, a quoted value, a block."""
-    elements: list[str] = []
-    blocks: list[str] = []
-    tag = quote = ""
-    tag_start = end = 0
-    for piece in _PIECE.finditer(source):
-        yield source[end : piece.start()]
-        end, text = piece.end(), piece.group()
-        if piece["block"] and (named := _BLOCK_NAME.match(text)):
-            if named[1] == "block":
-                blocks.append(named[2])
-            elif blocks:
-                blocks.pop()
-        elif piece["variable"]:
-            attribute = _ATTRIBUTE.search(source, tag_start, piece.start()) if quote else None
-            inside = {*elements, *blocks}
-            text = _printed(text, in_tag=bool(tag), attribute=attribute[1] if attribute else "", inside=inside)
-        elif piece["open"] and not tag:
-            tag, tag_start = piece["closing"] + piece["name"].lower(), piece.start()
-        elif piece["mark"] and tag:
-            if quote:
-                quote = "" if text == quote else quote
-            elif text != ">":
-                quote = text
-            else:
-                name = tag.removeprefix("/")
-                if tag.startswith("/"):
-                    if name in elements:
-                        del elements[len(elements) - 1 - elements[::-1].index(name)]
-                elif name in WORDS_ONLY | UNTOUCHED and source[piece.start() - 1] != "/":
-                    elements.append(name)
-                tag = ""
-        yield text
-    yield source[end:]
+def _as_markup(code: re.Match[str]) -> str:
+    """Code of a template as the markup that it stands for: blanks, or the tags of the title's block."""
+    named = re.match(r"{%\s*(end)?block\s+(title\b)?", code[0])
+    tag = "" if not named else "</block>" if named[1] else "<block>" if named[2] else ""
+    return tag.ljust(len(code[0]))
 
 
-def _printed(variable: str, *, in_tag: bool, attribute: str, inside: set[str]) -> str:
-    """`{{ variable }}` with the filter that its place wants."""
-    if _DONE.search(variable) or inside & UNTOUCHED or (in_tag and attribute not in READ_ATTRIBUTES):
-        return variable
-    name = "shown_plain" if in_tag or inside & WORDS_ONLY else "shown"
-    return f"{variable[:-2].rstrip()}|{name} }}}}"
+def _printed(code: str, before: str) -> str:
+    """A variable with the filter that its place in the markup wants; other code as it is."""
+    is_open = {name: not closing for closing, name in _OPENED.findall(before)}
+    inside = {name for name in is_open if is_open[name]}
+    tag = _TAG.search(before)
+    is_read = tag is None or tag[1] in READ_ATTRIBUTES
+    if not code.startswith("{{") or _DONE.search(code) or inside & UNTOUCHED or not is_read:
+        return code
+    return f"{code[:-2].rstrip()}|{'shown_plain' if tag or inside & WORDS_ONLY else 'shown'} }}}}"

@@ -173,7 +173,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "document, end": ("agent_document_expiry", memory(Document), ""),
     "supersessions": ("agent_supersessions", of_ada(), ""),
     "subject": ("agent_subject", of_ada("Ms Lind"), ""),
-    "subject, as of": ("agent_subject", of_ada("Ms Lind"), "?as_of=2026-01-01T00:00"),
+    "facts, as of": ("agent_facts", of_ada(), "?as_of=2026-01-01T00:00"),
     "subjects": ("agent_subjects", of_ada(), ""),
     "subject by id": ("agent_subject_thing", memory(Subject, name="Ms Lind"), ""),
     "lifecycle": ("lifecycle", none, ""),

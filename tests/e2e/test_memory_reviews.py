@@ -55,7 +55,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     expect(page.locator(".timeline-svg g.holds")).to_have_count(2)
     page.get_by_label("As of").fill("2020-01-01T00:00")
     # Neither of them was known then.
-    expect(page.get_by_text("No fact is valid.")).to_be_visible()
+    expect(page.get_by_text("No facts were ever stored about this subject.")).to_be_visible()
     expect(page.locator(".timeline-svg g.holds")).to_have_count(0)
 
 

@@ -99,15 +99,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The first cell of a row: its words, which link to its page, badges (kind and text), and a second line."""
+    """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line."""
 
     words: Value
+    url: Value = lambda row: row.get_absolute_url()
     badges: Callable[[Any], list[tuple[str, str]]] = lambda row: []
     detail: Value = lambda row: ""
     is_code: Callable[[Any], bool] = lambda row: False
 
     def of(self, row: Any) -> dict[str, Any]:
-        return {name: _read(row, getattr(self, name)) for name in ("words", "badges", "detail", "is_code")}
+        return {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}
 
 
 def _read(row: Any, value: Value) -> Any:
@@ -129,6 +130,7 @@ class ListPage:
     """A list: its words, the order of its pages, and the columns of a table unless its template shows the rows.
 
     `moment` is the column by which pages and files are ordered; `numbered` pages have the order of their query.
+    `about_new` stands in the form for a new row, which is the variable `creation_form`.
     """
 
     title: str
@@ -142,6 +144,7 @@ class ListPage:
     row: Title | None = None
     columns: tuple[Column, ...] = ()
     actions: tuple[Action, ...] = ()
+    about_new: str = ""
     template: str = "base_list.html"
 
     @property
@@ -158,8 +161,8 @@ class ListPage:
         self,
         request: HttpRequest,
         page: "KeysetPage[Any] | Page[Any]",
-        form: BaseForm | None,
-        is_filtered: bool,
+        form: BaseForm | None = None,
+        is_filtered: bool = False,
         kept: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """What `base_list.html` needs. `kept` are the parameters that stay when the filters are cleared."""
@@ -172,6 +175,7 @@ class ListPage:
             "form": form,
             "is_filtered": is_filtered,
             "kept": kept or {},
+            "actions": [action for action in self.actions if principal_of(request).may(action.permission)],
             "all_url": f"{request.path}?{query}" if query else request.path,
         }
 

@@ -50,14 +50,14 @@ def past_shown(request: HttpRequest) -> dict[str, Any]:
         kept.pop(name, None)
     # An empty moment is left out of the address of the page that it leads to.
     kept[AS_OF] = ""
-    value, latest = (f"{each:%Y-%m-%dT%H:%M}" if each else "" for each in (moment, timezone.now()))
     return {
         "moment": moment,
         "words": f"As of {moment:%Y-%m-%d %H:%M} UTC:" if moment else "",
         "is_told": past_of(request) is not None,
         "given": AS_OF in request.GET,
-        "value": value,
-        "latest": latest,
+        "value": f"{moment:%Y-%m-%dT%H:%M}" if moment else "",
+        # Not to the minute: a page that nothing has changed stays the same.
+        "latest": f"{timezone.now():%Y-%m-%d}T23:59",
         "now": f"{request.path}?{kept.urlencode()}",
     }
 

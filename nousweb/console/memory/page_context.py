@@ -237,7 +237,6 @@ class MemoryList(ListPage):
         for row in context["rows"]:
             # The address of a row names its agent, which this saves to read again.
             row.agent = scope.agent
-        context["actions"] = [action for action in self.actions if scope.by.may(action.permission)]
         return render(request, self.template, context | self.more(request, scope, context["rows"]))
 
 

@@ -41,14 +41,16 @@ from nousweb.access.roles import role_of
 from nousweb.console.common import (
     FORM,
     POST,
+    Column,
     ListExport,
+    ListPage,
+    Title,
     act,
     export_format,
     form_page,
     keyset_rows,
     list_export,
     page,
-    page_of,
     principal_of,
     refused_on,
 )
@@ -61,10 +63,35 @@ from nousweb.console.people.forms import (
     RequirementsForm,
     RoleForm,
 )
+from nousweb.console.templatetags.parts import badge
 from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
+LIST = ListPage(
+    title="People",
+    noun="account",
+    empty="",
+    moment="date_joined",
+    numbered=True,
+    template="people/people.html",
+    row=Title("username", url=lambda person: reverse("person", args=[person.pk])),
+    columns=(
+        Column("Role", role_of),
+        Column(
+            "Second factor",
+            lambda person: (
+                badge("set up", "ok")
+                if person.has_second_factor
+                else badge("required", "warn", when=person.needs_second_factor)
+            ),
+            empty="none",
+        ),
+        Column("Last log-in", "last_login", "time"),
+        Column("Since", "date_joined", "time"),
+        Column("State", lambda person: badge("active", "ok") if person.is_active else badge("deactivated", "neutral")),
+    ),
+)
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
 
 
@@ -85,17 +112,15 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     accounts = people_with_access().prefetch_related("groups").order_by("-is_active", "username")
     if export_format(request):
         return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
-    page = page_of(request, accounts)
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     context |= {
-        "form": form,
+        "invitation_form": form,
         "provider": provider_shown(request),
         "requirements": RequirementsForm(initial={"roles": second_factor_roles()}),
-        "page": page,
-        "people": [(person, role_of(person)) for person in page],
+        **LIST.context(request, LIST.page(request, accounts)),
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
     }
-    response = render(request, "people/people.html", context, status=status)
+    response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response
 

@@ -266,22 +266,3 @@ def key_registry() -> str:
     """All shortcuts for the script: keys by name, and the meaning of each key."""
     keys = {name: shortcut.key for name, shortcut in SHORTCUTS.items()}
     return json.dumps({"keys": keys, "meanings": {shortcut.key: shortcut.meaning for shortcut in SHORTCUTS.values()}})
-
-
-@register.simple_tag
-def field_aria(field: BoundField) -> SafeString:
-    """The field's widget, tied to its help and its errors by the ids that field.html uses."""
-    attrs: dict[str, str | bool] = {}
-    described = []
-    if field.help_text:
-        described.append(f"{field.auto_id}_helptext")
-    if field.errors:
-        described.append(f"{field.auto_id}_error")
-        attrs["aria-invalid"] = "true"
-    if described:
-        attrs["aria-describedby"] = " ".join(described)
-    widget = field.as_widget(attrs=attrs)
-    if field.use_fieldset:
-        # Of the group: each box in it has a label of its own.
-        return format_html('<div role="group" aria-labelledby="{}_label">{}</div>', field.auto_id, widget)
-    return widget

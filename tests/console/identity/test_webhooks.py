@@ -28,7 +28,7 @@ def post(browser, name, *args, **values):
 
 def test_webhook_made_shows_its_secret_once(browser, ada):
     empty = browser.get(reverse("agent_webhooks", args=["ada"])).content.decode()
-    assert "No webhook yet" in empty
+    assert "No webhooks yet" in empty
     given = {"url": ADDRESS, "scopes": ["memory:read"], "kinds": ["fact.learned"], "persona": "actor"}
     answer = post(browser, "agent_webhooks", "ada", **given)
     made = Webhook.objects.get()

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.text import Truncator
 
 from context.engine.retrieval.fixed_sections import pins_of
 from context.expectations.policy import ADD
@@ -30,7 +31,18 @@ from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
 from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import FORM, POST, agent_page, form_refuse, past_of, principal_of, uuid_of
+from nousweb.console.common import (
+    FORM,
+    POST,
+    Column,
+    ListPage,
+    Title,
+    agent_page,
+    form_refuse,
+    past_of,
+    principal_of,
+    uuid_of,
+)
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
@@ -256,27 +268,29 @@ def _act(
     return done
 
 
+PINS = ListPage(
+    title="Pins",
+    noun="pinned memory",
+    about=f"always included, before all other memories; at most {MAX_PINS}",
+    empty="Open a candidate in the inspector to pin it.",
+    numbered=True,
+    is_exported=False,
+    template="context/pins.html",
+    row=Title(lambda pin: Truncator(pin.text).chars(200), url="url"),
+    columns=(Column("Type", "item_type"), Column("Pinned by", "author_name"), Column("When", "created_at", "time")),
+)
+
+
 @agent_page(ASSEMBLE)
 def agent_context_pins(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The pins of an agent."""
     view: PersonaMemory = persona_memory(agent, by, Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None)
     loaded = memories_load(view, sorted(pins_of(agent)))
-    pins = [
-        {
-            "pin": pin,
-            "text": loaded.get((pin.item_type, pin.item_id), ("",))[0],
-            "url": reverse("agent_context_item", args=[agent.slug, pin.item_type, pin.item_id]),
-        }
-        for pin in ContextPin.objects.filter(agent=agent)
-    ]
-    return render(
-        request,
-        "context/pins.html",
-        # Memories that are not readable here, or retired, are counted and not named.
-        {
-            "agent": agent,
-            "pins": [pin for pin in pins if pin["text"]],
-            "hidden": sum(not pin["text"] for pin in pins),
-            "most": MAX_PINS,
-        },
-    )
+    pins: list[Any] = list(ContextPin.objects.filter(agent=agent))
+    for pin in pins:
+        pin.text = loaded.get((pin.item_type, pin.item_id), ("",))[0]
+        pin.url = reverse("agent_context_item", args=[agent.slug, pin.item_type, pin.item_id])
+    # Memories that are not readable here, or retired, are counted and not named.
+    shown = [pin for pin in pins if pin.text]
+    context = PINS.context(request, PINS.page(request, shown))
+    return render(request, PINS.template, {"agent": agent, **context, "hidden": len(pins) - len(shown)})

@@ -6,11 +6,12 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import F, FilteredRelation, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from context.models import ContextProfile, ContextProfileVersion
+from context.models import ContextProfile
 from context.services.profiles import (
     EffectiveSetting,
     effective_settings,
@@ -21,7 +22,7 @@ from context.services.profiles import (
 )
 from identity.models import Agent
 from identity.principal import Principal
-from nousweb.console.common import FORM, POST, agent_page, form_page, form_refuse, page
+from nousweb.console.common import FORM, POST, Column, ListPage, Title, agent_page, form_page, form_refuse, page
 from nousweb.console.context.forms import words_read
 from nousweb.console.context.profile_settings import SETTINGS, setting_words, settings_text
 from nousweb.lib.errors import Conflict, Invalid, NotFound
@@ -114,18 +115,39 @@ AGENTS_SHOWN = 200
 VERSIONS_SHOWN = 25
 
 
+LIST = ListPage(
+    title="Context profiles",
+    noun="profile",
+    about="contents of the prompts of each kind of agent",
+    empty="",
+    numbered=True,
+    is_exported=False,
+    row=Title("name", detail="slug"),
+    columns=(
+        Column("Used by", look="context/_profile_users.html"),
+        Column("Inherits from", "base", empty="the defaults"),
+        Column("Version", "version", "count"),
+        Column("Changed by", "author"),
+        Column("Changed", "changed_at", "time"),
+    ),
+)
+
+
 @page(VIEW)
 def context_profiles(request: HttpRequest, by: Principal) -> HttpResponse:
     """All profiles with their versions and the agents they are in force for."""
-    current = {
-        version.profile_id: version for version in ContextProfileVersion.objects.filter(is_current=True).defer("values")
+    current = FilteredRelation("versions", condition=Q(versions__is_current=True))
+    fields = {
+        "version": F("current__version"),
+        "author": F("current__author_name"),
+        "changed_at": F("current__created_at"),
     }
+    profiles = ContextProfile.objects.select_related("base").annotate(current=current, **fields)
+    context = LIST.context(request, LIST.page(request, profiles))
     users = _users(by)
-    rows = [
-        {"profile": profile, "version": current.get(profile.pk), "agents": users.get(profile.slug, [])}
-        for profile in ContextProfile.objects.select_related("base")[:AGENTS_SHOWN]
-    ]
-    return render(request, "context/profiles.html", {"rows": rows})
+    for profile in context["rows"]:
+        profile.used_by = users.get(profile.slug, [])
+    return render(request, LIST.template, context)
 
 
 @page(VIEW)

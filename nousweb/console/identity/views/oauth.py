@@ -1,11 +1,10 @@
 """Clients that connect by OAuth: a person's consent, and the list of those that may ask for it."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max, Q, Value
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -19,7 +18,7 @@ from identity.selectors import agent_get
 from identity.services.oauth import oauth_client_create, oauth_client_delete
 from nousweb.access.oauth.server import OAuthServer
 from nousweb.access.oauth.views import issuer_of, resource_of
-from nousweb.console.common import FORM, act, page, refused_on
+from nousweb.console.common import FORM, Column, ListPage, Title, act, page, refused_on
 from nousweb.console.identity.token_forms import ConsentForm
 from nousweb.lib.redirect_uris import redirect_place
 
@@ -107,6 +106,31 @@ class ClientForm(forms.Form):
         return lines
 
 
+LIST = ListPage(
+    title="Clients",
+    noun="client",
+    empty="Most programs register themselves when they get this server’s address for MCP.",
+    about_new="For a program that cannot register itself. It gets an id but no secret.",
+    numbered=True,
+    is_exported=False,
+    template="identity/oauth_clients.html",
+    row=Title(
+        "name",
+        url=lambda client: "",
+        badges=lambda client: [("ok", "new")] if client.is_new else [],
+        detail="client_id",
+    ),
+    columns=(
+        Column("Returns to", lambda client: ", ".join(client.redirect_uris)),
+        Column("Origin", OAuthClient.get_source_display),
+        Column("Created", "created_at", "time"),
+        Column("Connections", "connections", "count"),
+        Column("Last used", "last_used_at", "time"),
+        Column("Actions", look="identity/_oauth_client_actions.html"),
+    ),
+)
+
+
 @page("identity.view_apitoken", methods=FORM)
 def clients(request: HttpRequest, by: Principal) -> HttpResponse:
     """Every client with its connections; a form for one that does not register itself."""
@@ -120,16 +144,14 @@ def clients(request: HttpRequest, by: Principal) -> HttpResponse:
                 return redirect(reverse("oauth_clients") + "?" + urlencode({"made": made.client_id}))
     held = Q(tokens__revoked_at__isnull=True) & (Q() if by.agents is None else Q(tokens__agent__in=by.agents))
     rows = OAuthClient.objects.annotate(
-        connections=Count("tokens", filter=held), last_used_at=Max("tokens__last_used_at", filter=held)
-    )[:PAGE_SIZE]
-    shown: dict[str, Any] = {
-        "form": form,
-        "rows": rows,
-        "made": request.GET.get("made", ""),
-        "may_add": by.may("identity.add_apitoken"),
-        "may_delete": by.may("identity.revoke_apitoken") and by.agents is None,
-    }
-    return render(request, "identity/oauth_clients.html", shown, status=422 if form.errors else 200)
+        connections=Count("tokens", filter=held),
+        last_used_at=Max("tokens__last_used_at", filter=held),
+        is_new=Q(client_id=request.GET.get("made", "")),
+        may_delete=Value(by.may("identity.revoke_apitoken") and by.agents is None),
+    ).order_by("-created_at", "-pk")
+    creation_form = form if by.may("identity.add_apitoken") else None
+    shown = {"creation_form": creation_form, **LIST.context(request, LIST.page(request, rows))}
+    return render(request, LIST.template, shown, status=422 if form.errors else 200)
 
 
 @page("identity.revoke_apitoken", methods=FORM)

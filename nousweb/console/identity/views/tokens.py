@@ -7,11 +7,35 @@ from django.urls import reverse
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
 from identity.services.tokens import token_create, token_revoke, token_rotate
-from nousweb.console.common import FORM, act, agent_page, refused_on
+from nousweb.console.common import FORM, Action, Column, ListPage, Title, act, agent_page, refused_on
 from nousweb.console.identity.token_forms import RotationForm, TokenForm
 from nousweb.lib.errors import DomainError
 
-STATE_KINDS = {"active": "ok", "expired": "warn", "revoked": "removed"}
+LIST = ListPage(
+    title="Tokens",
+    noun="token",
+    empty="With a token the agent can write its memories and request its prompt. It can never approve anything.",
+    numbered=True,
+    is_exported=False,
+    template="identity/tokens.html",
+    actions=(Action("Connect your agent", "agent_connect", "try", "identity.view_agent"),),
+    row=Title(
+        "name",
+        url=lambda token: "",
+        badges=lambda token: [("neutral", "connected over MCP")] if token.resource else [],
+        detail=lambda token: f"{token.prefix}…",
+    ),
+    columns=(
+        Column("Persona", ApiToken.get_persona_display),
+        Column("Scopes", look="identity/_token_scopes.html"),
+        Column("Created by", "created_by"),
+        Column("Created", "created_at", "time"),
+        Column("Last used", "last_used_at", "time"),
+        Column("Expires", "expires_at", "time"),
+        Column("State", look="identity/_token_state.html"),
+        Column("Actions", look="identity/_token_actions.html"),
+    ),
+)
 
 
 @agent_page("identity.view_apitoken", methods=FORM, fresh=True)
@@ -31,22 +55,15 @@ def agent_tokens(request: HttpRequest, by: Principal, agent: Agent) -> HttpRespo
                     by=by,
                 )
                 form = TokenForm(agent=agent)
-    tokens = list(agent.tokens.select_related("client")[:200])
-    return render(
-        request,
-        "identity/tokens.html",
-        {
-            "agent": agent,
-            "tokens": [(token, STATE_KINDS[token.state]) for token in tokens],
-            "form": form,
-            "made": made,
-            "secret": secret,
-            "try_command": _try_command(request.build_absolute_uri("/api/"), made, secret) if made else "",
-            "may_add": by.may("identity.add_apitoken"),
-            "may_revoke": by.may("identity.revoke_apitoken"),
-        },
-        status=422 if form.errors else 200,
-    )
+    shown = {
+        "agent": agent,
+        "creation_form": form if by.may("identity.add_apitoken") else None,
+        "made": made,
+        "secret": secret,
+        "try_command": _try_command(request.build_absolute_uri("/api/"), made, secret) if made else "",
+        **LIST.context(request, LIST.page(request, agent.tokens.select_related("client"))),
+    }
+    return render(request, LIST.template, shown, status=422 if form.errors else 200)
 
 
 def _try_command(api_url: str, token: ApiToken, secret: str) -> str:

@@ -25,7 +25,10 @@ from identity.services.webhooks import (
 )
 from nousweb.console.common import (
     FORM,
+    Column,
     ListExport,
+    ListPage,
+    Title,
     act,
     agent_page,
     export_format,
@@ -38,9 +41,28 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.identity.token_forms import SCOPE_MEANING
+from nousweb.console.templatetags.parts import badge
 
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
 STATE_KINDS = {"active": "ok", "paused": "neutral", "disabled": "block"}
+LIST = ListPage(
+    title="Webhooks",
+    noun="webhook",
+    empty="A webhook sends changes of this agent to an address of yours as they happen.",
+    numbered=True,
+    is_exported=False,
+    template="identity/webhooks.html",
+    row=Title("url"),
+    columns=(
+        Column("Persona", Webhook.get_persona_display),
+        Column("Scopes", lambda webhook: ", ".join(webhook.scopes)),
+        Column("Changes", lambda webhook: ", ".join(webhook.kinds), empty="all"),
+        Column("Created by", "created_by"),
+        Column("Created", "created_at", "time"),
+        Column("Failed messages", "dead", "count"),
+        Column("State", lambda webhook: badge(webhook.get_state_display(), STATE_KINDS[webhook.state])),
+    ),
+)
 STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
 
 
@@ -96,9 +118,9 @@ def agent_webhooks(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     counted = found.annotate(
         dead=Count("deliveries", filter=Q(deliveries__status="dead", deliveries__agent=F("agent")))
     )
-    rows = [(webhook, STATE_KINDS[webhook.state], webhook.dead) for webhook in counted]
-    shown = {"agent": agent, "rows": rows, "form": form, "made": made, "secret": secret}
-    return render(request, "identity/webhooks.html", shown, status=422 if form.errors else 200)
+    listed = LIST.context(request, LIST.page(request, counted.select_related("agent").order_by("created_at", "id")))
+    shown = {"agent": agent, "creation_form": form, "made": made, "secret": secret, **listed}
+    return render(request, LIST.template, shown, status=422 if form.errors else 200)
 
 
 @agent_page(methods=FORM)

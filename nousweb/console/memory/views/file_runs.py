@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 
 from identity.models import Agent, Persona
@@ -31,7 +32,7 @@ from memory.transfer.file_runs import (
     run_stop,
 )
 from memory.transfer.readers import FORMATS
-from nousweb.console.common import FORM, POST, act, agent_page, memory_url, refused_on, request_page
+from nousweb.console.common import FORM, POST, Column, ListPage, Title, act, agent_page, memory_url, refused_on
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 LATEST_MEMORIES = 8
@@ -43,6 +44,20 @@ STATUS_KINDS = {
     "uploading": "neutral", "checking": "accent", "ready": "accent", "refused": "block", "running": "accent",
     "stopped": "warn", "done": "ok", "failed": "block", "discarded": "neutral",
 }  # fmt: skip
+LIST = ListPage(
+    title="Import",
+    noun="import",
+    empty="A file from another tool is checked first, and imported when you start it.",
+    is_exported=False,
+    template="memory/imports.html",
+    row=Title("file_name"),
+    columns=(
+        Column("State", FileRun.get_status_display),
+        Column("Size", lambda run: filesizeformat(run.file_bytes)),
+        Column("By", "author_name"),
+        Column("Uploaded", "created_at", "time"),
+    ),
+)
 OUTCOMES = dict(ImportedMemory.Outcome.choices)
 
 
@@ -186,12 +201,12 @@ def agent_imports(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             return redirect(run)
     if in_parts:
         return JsonResponse({"errors": [error for found in form.errors.values() for error in found]}, status=422)
-    page = request_page(request, _visible(agent, by, Kind.IMPORT), "created_at")
-    context = {"agent": agent, "form": form, "page": page, "runs": page.rows, "max_bytes": MAX_FILE_BYTES}
+    runs = LIST.page(request, _visible(agent, by, Kind.IMPORT))
+    context = {"agent": agent, **LIST.context(request, runs), "upload_form": form, "max_bytes": MAX_FILE_BYTES}
     if by.may(VIEW_SUBCONSCIOUS):
         exports = list(_visible(agent, by, Kind.EXPORT)[:LATEST_EXPORTS])
         context |= {"export_form": ExportForm(auto_id="export_%s"), "exports": exports}
-    return render(request, "memory/imports.html", context, status=422 if form.errors else 200)
+    return render(request, LIST.template, context, status=422 if form.errors else 200)
 
 
 @agent_page(IMPORT, VIEW_SUBCONSCIOUS, methods=POST)

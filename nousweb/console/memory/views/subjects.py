@@ -147,12 +147,12 @@ def agent_subject_thing(request: HttpRequest, scope: PersonaScope, thing: Subjec
 
 def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> HttpResponse:
     """All facts ever believed about these subjects, those that held at a moment, their names, and their changes."""
-    spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
     now = clock.now()
+    spelled = SubjectAlias.objects.filter(agent=scope.agent, subject__in=[thing.pk for thing in things])
     known = scope.memory.facts.filter(subject_alias__in=spelled, recorded_at__lte=now)
     facts = known.order_by("recorded_at", "id")
     found = scope.as_then(list(facts.select_related("subject_alias")[:MAX_OF_A_SUBJECT]))
-    if not things:
+    if not things or (scope.past and not found):
         raise NotFound("No facts were ever stored about this subject.")
     holding = set(facts.as_of(now).values_list("pk", flat=True))
     name = things[0].name
@@ -263,7 +263,8 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
     """A subject for the panel of its names."""
     aliases = list(subject.aliases.all())
     own = {alias.pk for alias in aliases}
-    changes = SubjectChange.objects.filter(agent=subject.agent_id, subject=subject).select_related("other")
+    known = SubjectChange.objects.filter(agent=subject.agent_id, subject=subject, at__lte=clock.now())
+    changes = known.select_related("other")
     return {
         "subject": subject,
         "aliases": aliases,
