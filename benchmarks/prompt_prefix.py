@@ -35,6 +35,8 @@ LIMITS = {"default": {}, "900 tokens": {"budget": 900}, "600 tokens": {"budget":
 
 def between(client: Client, slug: str, turn: int, answer: dict) -> None:
     """What happens after a turn."""
+    from django.contrib.auth import get_user_model
+
     from identity.principal import Principal
     from memory.models import Decision, Fact, MemoryReview
     from memory.services.decisions import decision_review
@@ -72,7 +74,9 @@ def between(client: Client, slug: str, turn: int, answer: dict) -> None:
         client.post("/facts", {"content": "Tim's ration is Ceylon tea.", "category": "technical"})
     review = MemoryReview.objects.filter(agent__slug=slug, status="pending").order_by("created_at").first()
     if turn % 20 == 19 and review is not None:
-        review_resolve(review=review, resolution="both", by=by)
+        users = get_user_model().objects
+        person = users.filter(username="reviewer").first() or users.create_superuser("reviewer")
+        review_resolve(review=review, resolution="both", by=Principal.of_user(person))
 
 
 def measured(running: System, name: str, limits: dict, turns: int) -> None:
