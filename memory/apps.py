@@ -18,7 +18,7 @@ class MemoryConfig(AppConfig):
         from memory.selectors import profile_texts
         from memory.services.change_bodies import memory_bodies
         from memory.services.erasure import erasers
-        from memory.services.erasure.imports_and_jobs import imports_erase, jobs_erase
+        from memory.services.erasure.imports_and_jobs import imports_erase, jobs_erase, sources_erase
         from memory.transfer.file_runs import runs_erase
         from memory.types import MEMORY_TYPES
 
@@ -35,5 +35,5 @@ class MemoryConfig(AppConfig):
         )
         profile_sources.append(profile_texts)
         SEALED_TABLES.update({table.name: table for table in memory_tables})
-        erasers.extend([jobs_erase, imports_erase, runs_erase])
+        erasers.extend([jobs_erase, imports_erase, sources_erase, runs_erase])
         post_spawn.connect(requeuer_start, dispatch_uid="memory.lifecycle.requeuer")

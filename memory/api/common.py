@@ -16,6 +16,7 @@ from memory.persona import PersonaMemory, memory_of
 from memory.policy import (
     MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
+    MAX_LOCATOR_CHARACTERS,
     MAX_PROJECTS,
     MAX_REMARK_CHARACTERS,
     MAX_TTL_SECONDS,
@@ -121,6 +122,17 @@ class ExpiryIn(Input):
     ttl: Annotated[int, Field(ge=1, le=MAX_TTL_SECONDS)] | None = Field(
         None, description="Alternative: in how many seconds it expires"
     )
+
+
+class SourceRefIn(Input):
+    url: Annotated[str, text(MAX_LOCATOR_CHARACTERS)] = Field("", description="Address; nothing here opens it")
+    path: Annotated[str, text(MAX_LOCATOR_CHARACTERS)] = Field("", description="Alternative: a path or another name")
+    sha256: str = Field(pattern="^[0-9a-fA-F]{64}$", description="Digest of what was read")
+    seen_at: AwareDatetime | None = Field(None, description="When it was read; now by default")
+
+
+class SourcedIn(Input):
+    source_ref: SourceRefIn | None = Field(None, description="What it was read from, to be told when that has changed")
 
 
 class ExpirySetIn(ExpiryIn):

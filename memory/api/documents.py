@@ -15,6 +15,7 @@ from memory.api.common import (
     MemoryIn,
     MemoryOut,
     Remark,
+    SourcedIn,
     caller,
     list_page,
     memory_row,
@@ -84,7 +85,7 @@ BaseVersion = Annotated[
 ]
 
 
-class DocumentIn(MemoryIn, ExpiryIn):
+class DocumentIn(MemoryIn, ExpiryIn, SourcedIn):
     namespace: Namespace = Field(description="Labels, from general to specific")
     key: DocumentKey
     value: dict[str, Any]
@@ -100,7 +101,7 @@ class DocumentOut(
     MemoryOut,
     of=Document,
     fields="namespace key value version index author superseded_by first_created_at created_at retired_at"
-    " expires_at ttl",
+    " expires_at ttl source_ref source_changed_at",
 ):
     index: list[str] | None = Field(alias="index_fields")
     author: str = Field(alias="author_name")
@@ -108,6 +109,8 @@ class DocumentOut(
     created_at: datetime = Field(description="When this version was written")
     expires_at: datetime | None = Field(description="From then on it is left out everywhere, and erased later")
     ttl: int | None = Field(description="Seconds after which it expires, counted from its last write or refresh")
+    source_ref: dict[str, Any] | None = Field(description="url or path, sha256 and seen_at of what it was read from")
+    source_changed_at: datetime | None = Field(description="Since when its source is known to be another one")
     endorsed: bool = Field(description="Whether people wrote, restored or retired it; then only people can change it")
 
 

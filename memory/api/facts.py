@@ -20,6 +20,7 @@ from memory.api.common import (
     MemoryPatch,
     Remark,
     RequiredContent,
+    SourcedIn,
     caller,
     list_page,
     memory_row,
@@ -53,7 +54,7 @@ from nousweb.lib.constrained_types import (
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, Moment, page_of
 
 
-class FactIn(MemoryIn, ExpiryIn):
+class FactIn(MemoryIn, ExpiryIn, SourcedIn):
     content: RequiredContent = Field(description="The fact, as one sentence")
     subject: Annotated[str, text(200)] = Field("", description="Person or thing that the fact is about")
     attribute: Annotated[str, text(MAX_ATTRIBUTE_CHARACTERS)] = Field(
@@ -81,10 +82,13 @@ class FactOut(
     MemoryOut,
     of=Fact,
     fields="content subject attribute value category kind confidence source confirmation_count last_confirmed_at"
-    " superseded_by contradiction_of source_event source_episode valid_from valid_until expires_at validity recorded_at"
+    " superseded_by contradiction_of source_event source_episode valid_from valid_until expires_at source_ref"
+    " source_changed_at validity recorded_at"
     " retired_at invalidated_at",
 ):
     expires_at: datetime | None = Field(description="From then on it is left out everywhere, and erased later")
+    source_ref: dict[str, Any] | None = Field(description="url or path, sha256 and seen_at of what it was read from")
+    source_changed_at: datetime | None = Field(description="Since when its source is known to be another one")
     validity: Annotated[str, OneOf(*Validity.values)] = Field(
         description="Whether it is valid now; no prompt or search includes facts that are expired or not yet valid"
     )

@@ -10,6 +10,7 @@ import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
 import django.core.validators
+import django.db.models.functions.text
 import pgvector.django.halfvec
 from django.db import migrations, models
 
@@ -697,6 +698,9 @@ BEGIN
     WITH erased AS (DELETE FROM memory_workingmemory w WHERE w.agent_id = agent AND w.project = named RETURNING w.id)
     SELECT gone || coalesce(array_agg(erased.id::text), '{}'), count(*) INTO gone, count FROM erased;
     done := done || jsonb_build_object('workingmemory', count);
+    DELETE FROM memory_knownsource k WHERE k.agent_id = agent AND k.project = named;
+    GET DIAGNOSTICS count = ROW_COUNT;
+    done := done || jsonb_build_object('knownsource', count);
     WITH erased AS (
         DELETE FROM memory_memoryreview r WHERE r.agent_id = agent AND r.details->>'project' = named RETURNING r.id)
     SELECT gone || coalesce(array_agg(erased.id::text), '{}'), count(*) INTO gone, count FROM erased;
@@ -1203,6 +1207,35 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
+                    name="KnownSource",
+                    fields=[
+                        ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                        (
+                            "persona",
+                            models.CharField(
+                                choices=[("actor", "Actor"), ("subconscious", "Subconscious")], default="actor", max_length=20
+                            ),
+                        ),
+                        ("project", models.CharField(blank=True, db_default="", default="", max_length=100)),
+                        ("locator", models.CharField(max_length=1000)),
+                        ("sha256", models.CharField(max_length=64)),
+                        ("seen_at", models.DateTimeField()),
+                        ("changed_at", models.DateTimeField(blank=True, null=True)),
+                        ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="known_sources", to="identity.agent")),
+                    ],
+                    options={
+                        "constraints": [
+                            models.UniqueConstraint(
+                                models.F("agent"),
+                                models.F("persona"),
+                                models.F("project"),
+                                django.db.models.functions.text.MD5("locator"),
+                                name="source_known_once",
+                            ),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
                     name="Document",
                     fields=[
                         (
@@ -1287,6 +1320,8 @@ class Migration(migrations.Migration):
                         ("retired_by", models.CharField(blank=True, max_length=200)),
                         ("expires_at", models.DateTimeField(blank=True, null=True)),
                         ("ttl", models.PositiveIntegerField(blank=True, null=True)),
+                        ("source_ref", models.JSONField(blank=True, null=True)),
+                        ("source_changed_at", models.DateTimeField(blank=True, editable=False, null=True)),
                         ("agent", models.ForeignKey(on_delete=models.PROTECT, related_name="%(class)ss", to="identity.agent")),
                         (
                             "superseded_by",
@@ -1310,6 +1345,11 @@ class Migration(migrations.Migration):
                                 condition=models.Q(("expires_at__isnull", False)),
                                 fields=["expires_at"],
                                 name="document_expiring",
+                            ),
+                            django.contrib.postgres.indexes.GinIndex(
+                                condition=models.Q(("source_ref__isnull", False)),
+                                fields=["source_ref"],
+                                name="document_source",
                             ),
                         ],
                         "constraints": [
@@ -1777,6 +1817,8 @@ class Migration(migrations.Migration):
                         ("valid_from", models.DateTimeField(blank=True, null=True)),
                         ("valid_until", models.DateTimeField(blank=True, null=True)),
                         ("expires_at", models.DateTimeField(blank=True, null=True)),
+                        ("source_ref", models.JSONField(blank=True, null=True)),
+                        ("source_changed_at", models.DateTimeField(blank=True, editable=False, null=True)),
                         ("recorded_at", models.DateTimeField(default=now)),
                         ("retired_at", models.DateTimeField(blank=True, null=True)),
                         ("invalidated_at", models.DateTimeField(blank=True, null=True)),
@@ -2666,6 +2708,12 @@ class Migration(migrations.Migration):
                     model_name="fact",
                     index=models.Index(
                         condition=models.Q(("expires_at__isnull", False)), fields=["expires_at"], name="fact_expiring"
+                    ),
+                ),
+                migrations.AddIndex(
+                    model_name="fact",
+                    index=django.contrib.postgres.indexes.GinIndex(
+                        condition=models.Q(("source_ref__isnull", False)), fields=["source_ref"], name="fact_source"
                     ),
                 ),
                 migrations.AddConstraint(

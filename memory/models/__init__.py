@@ -77,6 +77,7 @@ from memory.models.search_index import (
     SearchPassage,
     SearchStatistics,
 )
+from memory.models.sources import LOCATORS, KnownSource, SourceFields
 from memory.models.subjects import MAX_SPELLING_CHARACTERS, Attribute, Subject, SubjectAlias, SubjectChange
 from memory.models.working_memory import WorkingMemory
 
@@ -88,6 +89,7 @@ __all__ = [
     "EVERYTHING",
     "GLOBAL",
     "HUMAN_VERIFIED_FIRST",
+    "LOCATORS",
     "MAX_SPELLING_CHARACTERS",
     "SAME_WORDS",
     "STAND_INS",
@@ -118,6 +120,7 @@ __all__ = [
     "JobQuerySet",
     "JudgeCall",
     "JudgeTask",
+    "KnownSource",
     "LongTermEntry",
     "LoopSummary",
     "LoopSummaryQuerySet",
@@ -138,6 +141,7 @@ __all__ = [
     "SearchLanguage",
     "SearchPassage",
     "SearchStatistics",
+    "SourceFields",
     "Subject",
     "SubjectAlias",
     "SubjectChange",

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from identity.models import AgentOneToOneField, AuthorFields
 from memory.models.base import ExpiringFields, Memory, MemoryQuerySet, ProjectKeyFields
+from memory.models.sources import SourceFields
 from memory.policy import MAX_DOCUMENT_KEY_CHARACTERS, MAX_NAMESPACE_CHARACTERS
 from nousweb.lib import clock
 
@@ -24,7 +25,7 @@ class DocumentQuerySet(MemoryQuerySet["Document"]):
         return self.filter(namespace__contains=list(prefix), **{f"namespace__0_{len(prefix)}": list(prefix)})
 
 
-class Document(ProjectKeyFields, ExpiringFields, AuthorFields, Memory):
+class Document(ProjectKeyFields, ExpiringFields, SourceFields, AuthorFields, Memory):
     """One version of what is kept under a key; only its last version can be active, and none is ever rewritten.
 
     `address` stands for namespace, key, project and task in constraints. `index_fields` name the parts of the value
@@ -71,6 +72,7 @@ class Document(ProjectKeyFields, ExpiringFields, AuthorFields, Memory):
                 name="document_of_project",
             ),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="document_expiring"),
+            GinIndex(fields=["source_ref"], condition=Q(source_ref__isnull=False), name="document_source"),
         ]
 
     def __str__(self) -> str:

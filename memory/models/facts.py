@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.expressions import Expression
@@ -27,6 +28,7 @@ from memory.models.base import (
 )
 from memory.models.episodes import Episode
 from memory.models.events import Event
+from memory.models.sources import SourceFields
 from memory.models.subjects import SubjectAlias
 from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, PROFILE_CATEGORIES
 from nousweb.lib import clock
@@ -114,7 +116,7 @@ class FactQuerySet(MemoryQuerySet["Fact"]):
         return self.order_by("-confidence", "-importance", "-recorded_at", "id")
 
 
-class Fact(MemoryFields, ProjectKeyFields, ExpiringFields):
+class Fact(MemoryFields, ProjectKeyFields, ExpiringFields, SourceFields):
     """One thing an agent believes. Never overwritten: what replaces it names it.
 
     Bitemporal: `valid_from`/`valid_until` say when it was true in the world, `recorded_at`/`retired_at` when
@@ -217,6 +219,7 @@ class Fact(MemoryFields, ProjectKeyFields, ExpiringFields):
             ),
             models.Index(fields=["superseded_by"], condition=Q(superseded_by__isnull=False), name="fact_chain"),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="fact_expiring"),
+            GinIndex(fields=["source_ref"], condition=Q(source_ref__isnull=False), name="fact_source"),
         ]
 
     @property

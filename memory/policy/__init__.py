@@ -33,6 +33,8 @@ MAX_THREAD_CHARACTERS = 500
 MAX_FRAME_CHARACTERS = 30
 MAX_PATTERN_CHARACTERS = 1_000
 MAX_EVENTS_PER_APPEND = 1_000
+MAX_LOCATOR_CHARACTERS = 1_000
+"""Of the URL or the path of a source."""
 MAX_TTL_SECONDS = 50 * 366 * 86_400
 """The longest time to live of a memory, in seconds."""
 MAX_WORKING_ITEMS = 100

@@ -119,7 +119,7 @@ _ABOUT = (
 )
 _FACT = (
     "endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at,"
-    " valid_from"
+    " source_changed_at, valid_from"
 )
 _TYPE = ItemType.FACT.value
 _NAME = (
@@ -197,7 +197,15 @@ def contested_facts(
 
 
 def _of_fact(fact: Fact) -> ContestedFact:
-    return ContestedFact(hit_of_entry(entry_of(fact), fact.content, getattr(fact, "subject_name", "")), fact.endorsed)
+    return ContestedFact(
+        hit_of_entry(
+            entry_of(fact),
+            fact.content,
+            {"source_changed_at": fact.source_changed_at},
+            getattr(fact, "subject_name", ""),
+        ),
+        fact.endorsed,
+    )
 
 
 def _codes(reasons: Any) -> frozenset[str]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from identity.models import Agent
-from memory.models import SUBJECT_NAME, ItemType, valid_at_q, valid_at_sql
+from memory.models import SUBJECT_NAME, ItemType, SourceFields, valid_at_q, valid_at_sql
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.contested_facts import pending_review_sql
@@ -80,6 +80,7 @@ def hits_load(
         "trust",
         "has_pending_review",
         "attribute",
+        "source_changed_at",
         "excerpt",
         "type",
         "id",
@@ -119,6 +120,7 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
         question, named = "false", "''"
         if item_type == ItemType.FACT:
             question, named = pending_review_sql(f"{own.table}.id", agent), "attribute"
+        named += ", source_changed_at" if issubclass(own.model, SourceFields) else ", NULL::timestamptz"
         parts.append(
             f"SELECT {own.text_sql}, {about}, ({own.subject_sql})::text, {own.trust_sql}, {question}, {named}".replace(  # noqa: S608
                 OF_AGENT, str(agent)
@@ -135,13 +137,13 @@ def _hits_statement(persona: str, agent: int, metadata: bool, of_the_past: bool)
     columns = columns.replace("item.tags", "CASE WHEN item.tags <> '[]' THEN item.tags::json END")
     return (
         "SELECT item.id, own.content, own.metadata, own.subject_name, own.trust, own.has_pending_review, own.attribute,"  # noqa: S608
-        " coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
+        " own.source_changed_at, coalesce(substr(item.text, part.begins + 1, part.ends - part.begins), ''),"
         f" {columns} FROM {rows} AS item"
         " LEFT JOIN unnest(%(parts)s::bigint[], %(begins)s::integer[], %(ends)s::integer[])"
         " AS part (id, begins, ends) ON part.id = item.id"
         # One row is all there is; told so, the planner looks each up by its key, also in a table it knows nothing of.
         f" CROSS JOIN LATERAL ({' UNION ALL '.join(parts)} LIMIT 1)"
-        " AS own (content, metadata, subject_name, trust, has_pending_review, attribute)"
+        " AS own (content, metadata, subject_name, trust, has_pending_review, attribute, source_changed_at)"
     )
 
 

@@ -41,6 +41,7 @@ class SearchHit:
     `excerpt`: the passage of a long text that is nearest to the query, empty for a short text.
     `trust`: the trust class.
     `attribute`: what the writer of a fact says that it states of its subject, if it was looked up.
+    `source_changed_at`: since when what it was read from is another one.
     `has_pending_review`: whether a review of this fact and another one is pending; None if that was not looked up.
     """
 
@@ -69,6 +70,7 @@ class SearchHit:
     trust: str = "agent"
     has_pending_review: bool | None = None
     attribute: str = ""
+    source_changed_at: datetime | None = None
 
 
 HIT_COLUMNS = (
@@ -81,8 +83,11 @@ HIT_COLUMNS = (
 _hit_values = attrgetter(*HIT_COLUMNS)
 
 
-def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str = "") -> SearchHit:
-    """A hit for a memory that no query found, from its row in the index, now or then. Its scores are 0."""
+def hit_of_entry(
+    entry: IndexEntry | SearchItem, content: str, metadata: Mapping[str, Any], subject_name: str = ""
+) -> SearchHit:
+    """A hit for a memory that no query found, from its row in the index, now or then. Its scores are 0; of its metadata
+    it has no more than when its source changed."""
     return SearchHit(
         type=entry.item_type,
         id=entry.item_id,
@@ -93,6 +98,7 @@ def hit_of_entry(entry: IndexEntry | SearchItem, content: str, subject_name: str
         lexical=0.0,
         subject_name=subject_name or entry.subject,
         trust=getattr(entry, "trust", "agent"),
+        source_changed_at=metadata.get("source_changed_at"),
         **dict(zip(HIT_COLUMNS, _hit_values(entry), strict=True)),
     )
 

@@ -33,6 +33,7 @@ from memory.services.expiry import document_end_move
 from memory.services.facts.repeated_facts import invalidated_match
 from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
+from memory.services.sources import source_seen
 from memory.services.trust import fields_trust, origin_of
 from memory.types.stores import document_text
 from nousweb.lib import (
@@ -74,6 +75,7 @@ def document_put(
     importance: float = 0.5,
     expires_at: datetime | None = None,
     ttl: int | None = None,
+    source_ref: Mapping[str, Any] | None = None,
     base_version: int | None = None,
 ) -> PutResult:
     """Store `value` under a key of the persona that `by` acts as, and replace the current value.
@@ -82,6 +84,7 @@ def document_put(
     `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The
     same value again changes nothing but its end; the same change from the same version again has the first result.
     With `expires_at` or `ttl` (seconds) it expires; each write states the end anew. A value that has expired is none.
+    `source_ref`: see `source_ref_check`.
 
     Raises Invalid, NotAllowed, or Conflict where the version is another one, or where people wrote or retired it and
     `by` is no person.
@@ -91,6 +94,7 @@ def document_put(
     by.require_project(keys["project"])
     namespace, key = namespace_check(namespace), document_key_check(key)
     end = {"expires_at": expiry_checked(expires_at, ttl), "ttl": ttl}
+    end |= fields_checked(Document, {"source_ref": source_ref})
     content = value_check(value)
     fields = None if index is None else _fields_check(index)
     told = {"index_fields": fields, **keys, **fields_checked(Document, {"tags": tags, "importance": importance})}
@@ -117,7 +121,7 @@ def document_put(
         address=address,
         value=json.loads(content),
         text=document_text(json.loads(content), fields),
-        origin=origin_of(by, *fields_trust(value)),
+        origin=origin_of(by, *fields_trust(value), *fields_trust(source_ref or {})),
         **told,
         **end,
     )
@@ -139,7 +143,7 @@ def document_restore(*, document: Document, by: Principal, reason: str = "") -> 
         raise Conflict("This version is active: there is nothing to restore.")
     last = _last_version(document.agent, document.persona, document.address)
     kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", "project", "task",
-            "tags", "scope", "importance", "origin")  # fmt: skip
+            "tags", "scope", "importance", "origin", "source_ref")  # fmt: skip
     restored = Document(**{name: getattr(document, name) for name in kept})
     _version_add(last, restored, by, "document.restore", reason=reason, more={"restores": document.version})
     return restored
@@ -344,6 +348,7 @@ def _version_add(
         Document.objects.filter(agent=last.agent_id, pk=last.pk).update(
             active=False, retired_at=last.retired_at, superseded_by_id=document.pk, updated_at=now
         )
+    source_seen(document)
     document.save(force_insert=True)
     if last is not None:
         memory_index(last)

@@ -19,6 +19,7 @@ from memory.services.erasure import document_erase, fact_erase
 from memory.services.facts.changes import fact_write, retirement_check
 from memory.services.memory_fields import expiry_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, plain_value
+from memory.services.sources import source_values
 from nousweb.lib import Conflict, Invalid, clock, text_check
 
 PURGED_AT_ONCE = 200
@@ -48,7 +49,7 @@ def fact_expiry_set(
         return fact
     values = {"expires_at": end}
     return fact_write(
-        fact, FactChange.Action.EDITED, by, "fact.expire", values, before=values, endorses=True, reason=reason
+        fact, FactChange.Action.EDITED, by, "fact.update", values, before=values, endorses=True, reason=reason
     )
 
 
@@ -91,7 +92,9 @@ def documents_refresh(*, agent: Agent, ids: Sequence[UUID], by: Principal) -> in
 
 
 def document_end_move(document: Document, by: Principal, values: dict[str, Any], reason: str = "") -> None:
-    """Store another end of a locked document, and record that; the same end changes nothing."""
+    """Store another end of a locked document, or another `source_ref`, and record that; the same changes nothing."""
+    if ref := values.pop("source_ref", None):
+        values |= source_values(document, ref)
     before = {name: plain_value(document, name) for name in values}
     for name, value in values.items():
         setattr(document, name, value)
@@ -104,7 +107,7 @@ def document_end_move(document: Document, by: Principal, values: dict[str, Any],
     memory_index(document)
     audit_record(
         by=by,
-        action="document.expire",
+        action="document.update",
         target=document,
         agent=document.agent,
         before=before,

@@ -3,19 +3,22 @@
 Every interface comes here: API, MCP, console and imports. The schemas of the API show the same bounds to callers.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.db.models import Model
 
-from memory.models import Decision, Scope, key_check, tier_of
+from memory.models import LOCATORS, Decision, Scope, key_check, tier_of
 from memory.policy import (
     MAX_ATTRIBUTE_CHARACTERS,
     MAX_CONTENT_CHARACTERS,
     MAX_DETAIL_CHARACTERS,
     MAX_LESSONS,
+    MAX_LOCATOR_CHARACTERS,
     MAX_NAME_CHARACTERS,
     MAX_PARTICIPANTS,
     MAX_REASONS,
@@ -40,6 +43,10 @@ from nousweb.lib import (
 )
 
 Check = Callable[[str, Any], Any]
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""So far ahead of ours may the clock of a client be."""
 
 
 def _optional_word(field: str, value: str) -> str:
@@ -73,6 +80,35 @@ def expiry_checked(expires_at: datetime | None, ttl: int | None) -> datetime | N
     return clock.now() + timedelta(seconds=whole_check("ttl", ttl, 1, MAX_TTL_SECONDS))
 
 
+def source_ref_check(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a memory was read from: {"url" or "path", "sha256", "seen_at"}, as it is stored. Nothing opens the address.
+
+    Raises Invalid, naming the part.
+    """
+    given = {name: part for name, part in value.items() if part} if isinstance(value, Mapping) else {}
+    if unknown := given.keys() - {*LOCATORS, "sha256", "seen_at"}:
+        raise Invalid(f"A source has no {min(unknown)[:60]!r}.", field=field)
+    if len(given.keys() & {*LOCATORS}) != 1:
+        raise Invalid("A source has either a url or a path.", field="url")
+    name = next(name for name in LOCATORS if name in given)
+    if not isinstance(given[name], str):
+        raise Invalid(f"{name} is text.", field=name)
+    locator = visible_text_check(name, given[name], MAX_LOCATOR_CHARACTERS, required=True)
+    if locator != given[name] or not locator.isprintable() or (name == "url") is not bool(_URL.match(locator)):
+        raise Invalid(f"{name} is no {'address of the web' if name == 'url' else 'path'} in one line.", field=name)
+    if not _SHA256.fullmatch(digest := str(given.get("sha256", "")).lower()):
+        raise Invalid("sha256 has 64 hexadecimal digits.", field="sha256")
+    seen_at = given.get("seen_at") or clock.now()
+    with suppress(ValueError):
+        seen_at = datetime.fromisoformat(seen_at) if isinstance(seen_at, str) else seen_at
+    if not isinstance(seen_at, datetime) or seen_at.tzinfo is None:
+        raise Invalid("seen_at is a moment with its time zone.", field="seen_at")
+    if seen_at > clock.now() + CLOCKS_DIFFER:
+        raise Invalid("seen_at lies in the future.", field="seen_at")
+    moment_check("seen_at", seen_at)
+    return {name: locator, "sha256": digest, "seen_at": min(seen_at, clock.now()).astimezone(UTC).isoformat()}
+
+
 FIELDS: Mapping[str, Check] = {
     "active": lambda field, value: value,
     "attribute": attribute_check,
@@ -88,6 +124,7 @@ FIELDS: Mapping[str, Check] = {
     "name": partial(text_check, limit=MAX_NAME_CHARACTERS, required=True),
     "participants": partial(texts_check, count=MAX_PARTICIPANTS, limit=100),
     "reasons": partial(texts_check, count=MAX_REASONS, limit=MAX_REMARK_CHARACTERS),
+    "source_ref": source_ref_check,
     "stakes": partial(choice_check, choices=Decision.Stakes.values),
     "steps": partial(texts_check, count=MAX_STEPS, limit=MAX_REMARK_CHARACTERS),
     "subject": partial(visible_text_check, limit=200),

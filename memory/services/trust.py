@@ -54,6 +54,7 @@ def fact_origin(fact: Fact, by: Principal) -> str:
         rests_on += [episode.trust for episode in Episode.objects.filter(agent=fact.agent_id, pk=UUID(named[1]))]
     if _WEB.search(fact.source):
         rests_on.append(Trust.WEB.value)
+    rests_on += fields_trust(fact.source_ref or {})
     if _TOOL.match(fact.source):
         rests_on.append(Trust.TOOL.value)
     return origin_of(by, *rests_on)

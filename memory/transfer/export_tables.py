@@ -18,6 +18,7 @@ from memory.models import (
     Fact,
     FactChange,
     ImportedMemory,
+    KnownSource,
     LongTermEntry,
     LoopSummary,
     Procedure,
@@ -60,6 +61,7 @@ TABLES: list[type[models.Model]] = [
     ),
     Attribute,
     ImportedMemory,
+    KnownSource,
 ]
 """In the order of a file: events, whose ids change, come before what refers to them.
 
@@ -112,9 +114,8 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
     (Fact, "subject_alias_id"): None,
     (Fact, "attribute"): "",
     (Fact, "value"): "",
-    (Fact, "expires_at"): None,
-    (Document, "expires_at"): None,
     (Document, "ttl"): None,
+    **{(model, name): None for model in (Fact, Document) for name in ("expires_at", "source_ref", "source_changed_at")},
     (ImportedMemory, "earlier_item_ids"): [],
     (WorkingMemory, "quarantined_entries"): [],
     **{

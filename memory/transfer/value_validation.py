@@ -10,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from memory.models import FactChange, WorkingMemory
+from memory.services.memory_fields import source_ref_check
 from nousweb.lib import Invalid, is_blank
 
 MAX_LEAD = timedelta(minutes=10)
@@ -126,6 +127,11 @@ def _json_check(column: Any, value: Any) -> None:
     wanted = list if column.default is list else dict
     if not isinstance(value, wanted):
         raise ValidationError("is a list" if wanted is list else "is an object")
+    if column.name == "source_ref":
+        try:
+            source_ref_check(column.name, value)
+        except Invalid as error:
+            raise ValidationError(f"is no source: {error.detail}") from error
     if column.model is WorkingMemory:
         for place, entry in enumerate(value, 1):
             _entry_check(place, entry, WORKING_TEXTS[column.name])

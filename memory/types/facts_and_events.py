@@ -132,7 +132,17 @@ FACT = MemoryType(
     attrgetter("content"),
     text_sql="content",
     words=("subject", "attribute", "value", "content", "source", "tags"),
-    about=("subject", "category", "kind", "confidence", "source", "valid_from", "valid_until", "expires_at"),
+    about=(
+        "subject",
+        "category",
+        "kind",
+        "confidence",
+        "source",
+        "valid_from",
+        "valid_until",
+        "expires_at",
+        "source_changed_at",
+    ),
     source_sql="source",
     subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"  # noqa: S608
     " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"

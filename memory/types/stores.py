@@ -209,6 +209,6 @@ DOCUMENT = MemoryType(
     attrgetter("text"),
     text_sql="text",
     words=("namespace", "key", "text", "value", "tags"),
-    about=("namespace", "key", "version"),
+    about=("namespace", "key", "version", "source_changed_at"),
     tokens_may=("view", "add"),
 )

@@ -64,7 +64,8 @@ class Told:
     """When a memory was told, and the time zone of its agent.
 
     `began` is the moment that it speaks of, `recorded` that of its record: the same but for a fact with a valid time.
-    With `dated`, its label is a date. With `always`, its line says its day whatever its words.
+    With `dated`, its label is a date. With `always`, its line says its day whatever its words. `source_changed`: since
+    when what it was read from is another one.
     """
 
     began: datetime
@@ -72,6 +73,13 @@ class Told:
     zone: ZoneInfo
     dated: bool = False
     always: bool = False
+    source_changed: datetime | None = None
+
+    @property
+    def source_mark(self) -> str:
+        """What its line says of its source; "" if that is the same."""
+        since = self.source_changed
+        return f"source changed {since.astimezone(self.zone):%Y-%m-%d}" if since else ""
 
     @property
     def day(self) -> str:

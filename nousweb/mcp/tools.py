@@ -128,6 +128,13 @@ TOOLS = (
         'Name the attribute and its value if the sentence states one, such as "job title" and "nurse".',
     ),
     MemoryTool(
+        "report_source",
+        "Report a source",
+        Operation("POST", "sources"),
+        "Call this after reading a page or file that memories were learned from, with the SHA-256 of what you read.",
+        idempotent=True,
+    ),
+    MemoryTool(
         "log_events",
         "Record events",
         Operation("POST", "events"),

@@ -105,6 +105,7 @@ GET    /api/documents                       401 200 200 200 200 200 404 401 401
 GET    /api/documents/item                  401 200 200 200 200 200 404 401 401
 DELETE /api/documents/item                  401 403 200 200 200 200 404 401 401
 POST   /api/documents/refresh               401 403 200 200 200 200 404 401 401
+POST   /api/sources                         401 403 200 200 200 200 404 401 401
 POST   /api/documents/search                401 200 200 200 200 200 404 401 401
 GET    /api/documents/namespaces            401 200 200 200 200 200 404 401 401
 GET    /api/documents/{document_id}         401 200 200 200 200 200 404 401 401
@@ -179,6 +180,7 @@ BODIES = {
     "POST /api/decisions/{decision_id}/review": {"outcome": "success"},
     "PUT /api/documents": {"namespace": ["notes"], "key": "sea", "value": {"text": "Sail."}},
     "POST /api/documents/refresh": {"ids": ["00000000-0000-4000-8000-000000000000"]},
+    "POST /api/sources": {"path": "docs/a.md", "sha256": "0" * 64},
     "POST /api/documents/search": {"query": "sail"},
     "POST /api/procedures": {"name": "Sail"},
     "POST /api/procedures/{procedure_id}/report": {"success": True},

@@ -91,7 +91,7 @@ def test_end_of_a_document_is_stated_anew_by_each_write(caller):
     end = (clock.now() + HOUR).isoformat()
     assert put(caller, expires_at=end)["document"]["expires_at"] is not None
     assert put(caller, value={"text": "Tim likes coffee."})["document"]["expires_at"] is None
-    moved = AuditEvent.objects.filter(action="document.expire")
+    moved = AuditEvent.objects.filter(action="document.update")
     assert moved.count() == 2
     assert set(moved.first().before) == {"expires_at", "ttl"}
 

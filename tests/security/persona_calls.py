@@ -234,6 +234,7 @@ MAKERS: dict[str, Maker] = {
     "GET /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
     "DELETE /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
     "POST /api/documents/refresh": lambda rng, known: ({}, {"ids": [known.one("document", rng)]}),
+    "POST /api/sources": lambda rng, known: ({}, {"path": rng.choice(WORDS), "sha256": rng.choice("ab") * 64}),
     "POST /api/documents/search": lambda rng, known: (
         {},
         {"namespace": ["notes"], "query": rng.choice(["", text(rng)])},

@@ -50,17 +50,33 @@ class LineClock:
     now: datetime
     zone: ZoneInfo
 
-    def told(self, began: datetime, recorded: datetime, *, dated: bool = False, always: bool = False) -> Told:
-        """When a memory was told: of the time that it speaks of, and its record. `dated`: its label says the day."""
-        return Told(began, recorded, self.zone, dated, always)
+    def told(
+        self,
+        began: datetime,
+        recorded: datetime,
+        *,
+        dated: bool = False,
+        always: bool = False,
+        changed: datetime | None = None,
+    ) -> Told:
+        """When a memory was told: of the time that it speaks of, and its record. `dated`: its label says the day;
+        `changed`: when its source did."""
+        return Told(began, recorded, self.zone, dated, always, changed if changed and changed <= self.now else None)
 
     def fact_told(
-        self, content: str, attribute: str, began: datetime, recorded: datetime, *, always: bool = False
+        self,
+        content: str,
+        attribute: str,
+        began: datetime,
+        recorded: datetime,
+        *,
+        always: bool = False,
+        changed: datetime | None = None,
     ) -> Told:
         """The same of a fact. The line of an old value of a volatile attribute always says its day."""
         age = self.now - began
         volatile = not always and age >= LEAST_AGE and (lasts := _lasts(content, attribute)) and age >= lasts
-        return self.told(began, recorded, always=always or bool(volatile))
+        return self.told(began, recorded, always=always or bool(volatile), changed=changed)
 
     @property
     def told_now(self) -> Told:

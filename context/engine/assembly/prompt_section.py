@@ -13,7 +13,7 @@ from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
 _MARK_START = re.compile(
-    r"[^\w\\]+(?:contested|people's word|an agent's word|older\W+undecided|as\W+of)\b", re.IGNORECASE
+    r"[^\w\\]+(?:contested|people's word|an agent's word|older\W+undecided|as\W+of|source\W+changed)\b", re.IGNORECASE
 )
 """The beginning of the mark of a line. No memory's text may begin like this."""
 _LONGEST_START = 60
@@ -79,14 +79,14 @@ def list_item(text: str, label: str = "", mark: str = "", told: Told | None = No
     008, "Expected Context Assembly".
 
     `mark` comes first; a text that looks like a mark is escaped. Words that depend on a day are dated by when they were
-    `told`, and a mark has a date already.
+    `told`, and a mark has a date already. Last comes that its source has changed.
     """
     item = fence_item(text)
     if not item[:1].isalnum() and _reads_like_mark(item.partition("\n")[0]):
         item = f"\\{item}"
     if told is not None:
         item, day = line_dated(item, told)
-        mark = mark or day
+        mark = "; ".join(filter(None, [mark or day, told.source_mark]))
     words = ["-"]
     if mark:
         words.append(f"({mark})")

@@ -239,8 +239,10 @@ def _dated(candidates: Sequence[Candidate], pins: Pins, clock: LineClock) -> lis
 def told_of(hit: SearchHit, clock: LineClock, *, always: bool = False) -> Told:
     """When a memory was told. Only a fact may speak of another time than that of its record."""
     if hit.type == "fact":
-        return clock.fact_told(hit.content, hit.attribute, hit.happened_at, hit.recorded_at, always=always)
-    return clock.told(hit.happened_at, hit.happened_at, dated=MEMORY_SECTIONS[hit.type].item_label == "date")
+        times = hit.happened_at, hit.recorded_at
+        return clock.fact_told(hit.content, hit.attribute, *times, always=always, changed=hit.source_changed_at)
+    dated = MEMORY_SECTIONS[hit.type].item_label == "date"
+    return clock.told(hit.happened_at, hit.happened_at, dated=dated, changed=hit.source_changed_at)
 
 
 def annotate_invalidated(
@@ -328,15 +330,15 @@ def _pinned(
     if request.as_of:
         snapshots = memories_as_of(view, keys, request.as_of)
         entries |= {key: snapshot.entry for key, snapshot in snapshots.items() if snapshot.entry is not None}
-        contents = {key: snapshot.content for key, snapshot in snapshots.items()}
+        loaded = {key: (snapshot.content, snapshot.metadata) for key, snapshot in snapshots.items()}
     else:
-        contents = {key: content for key, (content, _) in memories_load(view, keys).items()}
+        loaded = memories_load(view, keys)
     names = fact_subject_names(view, [item_id for item_type, item_id in keys if item_type == "fact"])
     found = [
-        candidate_of(hit_of_entry(entries[key], contents[key], names.get(key[1], "")), pinned=True)
+        candidate_of(hit_of_entry(entries[key], *loaded[key], names.get(key[1], "")), pinned=True)
         for key in keys
         # Core memory has its own section.
-        if key in contents
+        if key in loaded
         and request.scope.shows(entries[key].project, entries[key].task)
         and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     ]
@@ -385,7 +387,7 @@ def _with_recent_episodes(
     known = {candidate.key for candidate in candidates}
     marked = [replace(candidate, by_time=candidate.key in by_key) for candidate in candidates]
     return marked + [
-        candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode)), by_time=True)
+        candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode), {}), by_time=True)
         for key, episode in by_key.items()
         if key not in known
     ]
@@ -410,7 +412,7 @@ def _with_tool_output(view: PersonaMemory, candidates: list[Candidate], resolved
         for candidate in candidates
     ]
     return marked + [
-        candidate_of(hit_of_entry(entry_of(entry), entry.text), by_time=True)
+        candidate_of(hit_of_entry(entry_of(entry), entry.text, {}), by_time=True)
         for key, entry in by_key.items()
         if key not in known
     ]

@@ -211,9 +211,10 @@ def profile_fixed_section(
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
-        _, subject, content, *_, recorded_at, began, attribute, _, _, _ = row
+        _, subject, content, *_, recorded_at, began, changed, attribute, _, _, _ = row
         always = (subject, attribute) in several
-        told = clock.fact_told(content, attribute, began or recorded_at, recorded_at, always=always)
+        times = began or recorded_at, recorded_at
+        told = clock.fact_told(content, attribute, *times, always=always, changed=changed)
         return list_item(content, subject, told=told)
 
     items = [
@@ -228,7 +229,7 @@ def profile_fixed_section(
             choice_key=sureness(*sure),
         )
         for row in shown
-        for key, _, _, endorsed, category, *sure, _, _, origin, project, task in [row]
+        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task in [row]
     ]
     return FixedSection(
         "user_profile",
@@ -270,9 +271,9 @@ def _shown_kinds(core: Sequence[tuple[Any, ...]], excluded_kinds: Sequence[str])
     shown = (row for row in core if row[_CATEGORY] not in excluded_kinds and row[_KIND] not in excluded_kinds)
     moment = datetime.fromisoformat
     return [
-        (*row[:_RECORDED_AT], moment(recorded_at), began and moment(began), *others)
+        (*row[:_RECORDED_AT], moment(recorded_at), began and moment(began), changed and moment(changed), *others)
         for row in shown
-        for recorded_at, began, *others in [row[_RECORDED_AT:_KIND]]
+        for recorded_at, began, changed, *others in [row[_RECORDED_AT:_KIND]]
     ]
 
 

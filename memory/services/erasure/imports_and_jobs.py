@@ -1,4 +1,5 @@
-"""Erasure in jobs and in import records, which keep only that a memory was erased: no later import restores it."""
+"""Erasure in known sources, jobs and import records, which keep only that a memory was erased: no later import restores
+it."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -7,7 +8,7 @@ from django.db.models import CharField, Q
 from django.db.models.functions import Cast
 
 from identity.services.inbox_items import item_rows_erase
-from memory.models import Event, ImportedMemory, ItemType, Job, MemoryReview
+from memory.models import Document, Event, Fact, ImportedMemory, ItemType, Job, KnownSource, MemoryReview
 from memory.services.erasure import Erasure
 
 BLANK = {
@@ -51,3 +52,13 @@ def jobs_erase(erasure: Erasure) -> Mapping[str, int]:
     jobs = Job.objects.filter(subject_id__in=[*map(str, keys), *review_keys]).delete()[0]
     item_rows_erase([UUID(key) for key in review_keys])
     return {"job": jobs}
+
+
+def sources_erase(erasure: Erasure) -> Mapping[str, int]:
+    """Forget the sources of erased facts and documents, since their addresses may tell what they said."""
+    of_facts = Fact.objects.filter(agent=erasure.agent, pk__in=erasure.fact_ids, source_ref__isnull=False)
+    of_documents = Document.objects.filter(agent=erasure.agent, pk__in=erasure.document_ids, source_ref__isnull=False)
+    locators = {memory.source_locator for rows in (of_facts, of_documents) for memory in rows}
+    if not locators:
+        return {}
+    return {"knownsource": KnownSource.objects.filter(agent=erasure.agent, locator__in=locators).delete()[0]}

@@ -24,6 +24,7 @@ from memory.services.facts.changes import (
 )
 from memory.services.memory_write import plain
 from memory.services.search_index.writer import index_put
+from memory.services.sources import source_values
 from memory.services.trust import least_trusted
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, clock, past_check
@@ -183,7 +184,7 @@ def resolution_apply(
     """Apply a resolution to two facts. Call it in a transaction with the agent's lock.
 
     - same: `old` is confirmed, and `new`, if it is stored, is merged into it; the other way round if `old` has a
-      narrower scope. If both expire, and people have not verified it, the later end holds.
+      narrower scope. If both expire, and people have not verified it, the later end holds. Its source is the new one.
     - replace: `new` supersedes `old`.
     - old_wrong, new_wrong: the fact is invalidated.
     - merge: `old` is merged into `new`, which contains its statement.
@@ -253,12 +254,13 @@ def _same(
     known = fact_confirm(
         fact=old, by=by, score=score, reason="The same in other words." if review else heard, evidence=on_old
     )
-    if (
-        known.expires_at and new.expires_at and known.expires_at < new.expires_at
-        and (by.is_person or not known.endorsed)
-    ):  # fmt: skip
-        values = {"expires_at": new.expires_at}
-        known = fact_write(known, Action.EDITED, by, "fact.expire", values, before=values, reason=heard)
+    values: dict[str, Any] = {}
+    if known.expires_at and new.expires_at and known.expires_at < new.expires_at:
+        values = {"expires_at": new.expires_at} if by.is_person or not known.endorsed else {}
+    if new.source_ref:
+        values |= source_values(known, new.source_ref)
+    if values:
+        known = fact_write(known, Action.EDITED, by, "fact.update", values, before=values, reason=heard)
     done = {"confirmed": {"fact": str(known.pk), "at": plain(known.last_confirmed_at), "before": plain(before)}}
     if not new_is_stored:
         return known, new, done

@@ -10,6 +10,7 @@ from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.search_index.writer import index_put
+from memory.services.sources import source_seen
 from memory.services.subjects.registry import alias_enter
 from memory.subjects.spelling import key_of
 from memory.types import entry_of
@@ -36,6 +37,7 @@ def alias_assign(fact: Fact, by: Principal) -> None:
 def fact_store(fact: Fact, vector: Vector | None, *, by: Principal, unjudged: bool = False) -> None:
     """Store a fact with the embedding of its content, if that is known. Call it under the learning lock, in the
     transaction that compared it. A fact without an embedding, or `unjudged`, is checked later."""
+    source_seen(fact)
     fact.save(force_insert=True)
     fact_change_record(fact, FactChange.Action.STORED, by)
     index_put([entry_of(fact)], notify=vector is None)
@@ -68,7 +70,7 @@ def _vector_put(fact: Fact, vector: Vector) -> None:
 
 FACT_FIELDS = (
     "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance",
-    "source",
+    "source", "source_ref",
 )  # fmt: skip
 """The fields that a writer may state beside the content, without its times."""
 TIME_FIELDS = ("valid_from", "valid_until", "expires_at")

@@ -54,7 +54,7 @@ def _typed(given: dict[str, Any], name: str, place: str) -> Any:
         if not all(isinstance(tag, str) for tag in value):
             raise BadEntry(place, "tags are texts.")
         return value
-    return value_get(given, name, place) if name == "metadata" else text_get(given, name, place)
+    return value_get(given, name, place) if name in ("metadata", "source_ref") else text_get(given, name, place)
 
 
 FORMAT = Format("nous", "JSON Lines", (), _fits, _entries)

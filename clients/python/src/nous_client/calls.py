@@ -30,6 +30,7 @@ from nous_client.models import (
     Page,
     PutDocument,
     Report,
+    Source,
     WorkingMemory,
 )
 from nous_client.models import Event as RecordedEvent
@@ -115,6 +116,10 @@ def fact(fact_id: object) -> Call[Fact]:
 def set_expiry(memory: Fact | Document, options: Mapping[str, Any]) -> Call[Any]:
     kind = "facts" if isinstance(memory, Fact) else "documents"
     return Call("POST", f"{kind}/{_part(memory.id)}/expiry", type(memory), body=_given(**options))
+
+
+def report_source(sha256: str, options: Mapping[str, Any]) -> Call[Source]:
+    return Call("POST", "sources", Source, body={"sha256": sha256, **_given(**options)})
 
 
 def refresh_documents(ids: Sequence[object]) -> Call[Nothing]:

@@ -28,6 +28,7 @@ from nous_client.models import (
     Outcome,
     PutDocument,
     Report,
+    Source,
     WorkingMemory,
 )
 from nous_client.retries import Attempts, Settings, answer_of, request_of
@@ -125,6 +126,10 @@ class Nous:
     def set_expiry(self, memory: Fact | Document, **options: Any) -> Any:
         """Let a memory expire: `expires_at`, or `ttl` in seconds; with neither it does not any more."""
         return self.send(calls.set_expiry(memory, options))
+
+    def report_source(self, sha256: str, **options: Any) -> Source:
+        """Report the digest of a `url` or `path` that was read again; prompts mark what rests on another one."""
+        return self.send(calls.report_source(sha256, options))
 
     def facts(self, **filters: Any) -> Iterator[Fact]:
         """All facts that the filters let through, page after page as they are asked for."""
@@ -301,6 +306,10 @@ class AsyncNous:
     async def set_expiry(self, memory: Fact | Document, **options: Any) -> Any:
         """See `Nous.set_expiry`."""
         return await self.send(calls.set_expiry(memory, options))
+
+    async def report_source(self, sha256: str, **options: Any) -> Source:
+        """See `Nous.report_source`."""
+        return await self.send(calls.report_source(sha256, options))
 
     async def facts(self, **filters: Any) -> AsyncIterator[Fact]:
         """All facts that the filters let through, page after page as they are asked for."""

@@ -99,6 +99,8 @@ class Fact(Model):
     valid_from: datetime | None
     valid_until: datetime | None
     expires_at: datetime | None = None
+    source_ref: dict[str, Any] | None = None
+    source_changed_at: datetime | None = None
     recorded_at: datetime
     superseded_by: UUID | None
 
@@ -135,7 +137,19 @@ class Document(Model):
     created_at: datetime
     retired_at: datetime | None
     expires_at: datetime | None = None
+    source_ref: dict[str, Any] | None = None
+    source_changed_at: datetime | None = None
     ttl: int | None = None
+
+
+class Source(Model):
+    """The latest reading of a source; `marked` memories got the mark that their source changed, or lost it."""
+
+    locator: str
+    sha256: str
+    seen_at: datetime
+    changed_at: datetime | None
+    marked: int
 
 
 class PutDocument(Model):

@@ -93,7 +93,7 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
     )
 
 
-HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at"})
+HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
 """Fields that the action itself tells of."""
 
 
@@ -119,6 +119,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "invalidated_at": lambda value: f"marked as wrong on {_moment(value)}" if value else "not marked as wrong",
     "valid_from": _span("valid from", "valid from an unknown time"),
     "valid_until": _span("valid until", "valid without an end"),
+    "source_ref": lambda value: "read earlier or elsewhere" if value else "without a source to read again",
     "expires_at": _span("expiring", "not expiring"),
     "confirmation_count": lambda value: COUNTED.get(value, f"confirmed {value} times"),
 }
