@@ -127,7 +127,7 @@ def _json_check(column: Any, value: Any) -> None:
     wanted = list if column.default is list else dict
     if not isinstance(value, wanted):
         raise ValidationError("is a list" if wanted is list else "is an object")
-    if column.name == "source_ref":
+    if column.name == "source_ref" and isinstance(value, dict):
         try:
             source_ref_check(column.name, value)
         except Invalid as error:

@@ -125,7 +125,7 @@ def test_report_reaches_only_its_persona_project_and_agent(caller, api, ada, sys
     assert report(caller, project="regatta")["marked"] == 1
     assert [Fact.objects.get(pk=fact["id"]).source_changed_at is None for fact in facts] == [True, False]
     limited = api.as_token(make_token(ada, projects=["regatta"], global_memory="read"))
-    assert_problem(limited.post("/sources", ref()), 403, "forbidden")
+    assert_problem(limited.post("/sources", ref()), 403, "not_allowed")
 
 
 @pytest.mark.parametrize("bad", [
