@@ -132,7 +132,6 @@ TOOLS = (
         "Report a source",
         Operation("POST", "sources"),
         "Call this after reading a page or file that memories were learned from, with the SHA-256 of what you read.",
-        idempotent=True,
     ),
     MemoryTool(
         "log_events",

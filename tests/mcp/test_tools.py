@@ -290,6 +290,7 @@ GOOD = {
     "namespace": ["a"], "key": "k", "value": {"a": 1}, "response": "x", "outcome": "success", "query": "x",
     "memory_id": "0b1e2f3a-0000-4000-8000-000000000000", "run_id": "0b1e2f3a-0000-4000-8000-000000000000",
     "episode_id": "0b1e2f3a-0000-4000-8000-000000000000", "events": [{"kind": "error", "content": "x"}],
+    "sha256": "a" * 64,
 }  # fmt: skip
 
 
