@@ -93,7 +93,8 @@ def stored(module_db):
         made += [one.event for one in events_record(agent=ada, events=said, by=by)]
     derived_backfill()
     first, second = (
-        fact_learn(agent=ada, content=text, subject="Zoë", tags=["b", "a"], by=actor, **ENDING).fact for text in (HARD, "Yes")
+        fact_learn(agent=ada, content=text, subject="Zoë", tags=["b", "a"], by=actor, **ENDING).fact
+        for text in (HARD, "Yes")
     )
     fact_supersede(old=first, new=second, reason="said so", by=system)
     episode = Episode.objects.create(
@@ -109,7 +110,8 @@ def stored(module_db):
     decision = Decision.objects.create(agent=ada, description="go", reasons=["a", "b"], episode=episode)
     procedure = Procedure.objects.create(agent=ada, name="deploy", steps=["x", "y"], success_count=3)
     for words in ("Words.", HARD):
-        document_put(agent=ada, namespace=["memories", "é"], key="notes", value={"text": words, "n": [1.5]}, by=actor, **ENDING)
+        value = {"text": words, "n": [1.5]}
+        document_put(agent=ada, namespace=["memories", "é"], key="notes", value=value, by=actor, **ENDING)
     index_put(map(entry_of, (episode, decision, procedure, *other_stores(ada))))
     Censor.objects.create(agent=ada, pattern="key|token", author_kind="person", author_id="1", author_name="bob")
     WorkingMemory.objects.create(
