@@ -57,22 +57,24 @@ class FactQuerySet(MemoryQuerySet["Fact"]):
         return self.filter(category__in=PROFILE_CATEGORIES)
 
     def profile_as_of(self, moment: datetime, without: Collection[str] = ()) -> "FactQuerySet":
-        """Facts that were known, true and always on at `moment`, but for those of a category or kind of `without`.
-
-        The category of a moment is the one that the first change since took away.
-        """
+        """Facts that were known, true and always on at `moment`, but for those of a category or kind of `without`."""
         recategorised = FactChange.objects.filter(at__gt=moment, before__has_key="category")
-        since = recategorised.filter(agent=OuterRef("agent"), fact=OuterRef("pk"))
-        first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
         return (
             # Few are always on, and few have been since: the history of all others need not be read.
             self.filter(Q(category__in=PROFILE_CATEGORIES) | Q(pk__in=recategorised.values("fact")))
             .as_of(moment)
-            .alias(category_as_of=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
-            .filter(category_as_of__in=PROFILE_CATEGORIES)
-            .exclude(category_as_of__in=without)
+            .with_category_as_of(moment)
+            .filter(Q(category_as_of__in=PROFILE_CATEGORIES) & ~Q(category_as_of__in=without))
             .exclude(kind__in=without)
         )
+
+    def with_category_as_of(self, moment: datetime) -> "FactQuerySet":
+        """Name `category_as_of` the category at `moment`: the one that the first change since took away."""
+        since = FactChange.objects.filter(
+            agent=OuterRef("agent"), fact=OuterRef("pk"), at__gt=moment, before__has_key="category"
+        )
+        first = since.order_by("at", "id").values(text=KeyTextTransform("category", "before"))[:1]
+        return self.alias(category_as_of=Coalesce(Subquery(first), F("category"), output_field=models.TextField()))
 
     def recorded_as_of(self, moment: datetime) -> "FactQuerySet":
         """Facts that the agent held to be true at `moment`, right or wrong."""

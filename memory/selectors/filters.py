@@ -128,7 +128,9 @@ class KeyedFilter(MemoryFilter):
 
 
 def _of_category(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:
-    return queryset.filter(category__in=PROFILE_CATEGORIES if value == PROFILE else [value])
+    # Facts of a moment of the past have the category of then.
+    column = "category_as_of" if "category_as_of" in queryset.query.annotations else "category"
+    return queryset.filter(**{f"{column}__in": PROFILE_CATEGORIES if value == PROFILE else [value]})
 
 
 def _of_state(queryset: QuerySet[Fact], name: str, value: str) -> QuerySet[Fact]:

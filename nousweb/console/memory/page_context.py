@@ -71,7 +71,7 @@ class PersonaScope:
         if self.past is None:
             return rows
         if issubclass(rows.model, Fact):
-            return cast(Any, rows).as_of(self.past)
+            return cast(Any, rows).as_of(self.past).with_category_as_of(self.past)
         if issubclass(rows.model, Memory):
             rows = rows.filter(Q(active=True) | Q(retired_at__gt=self.past), created_at__lte=self.past)
         return rows.filter(**{f"{moment}__lte": self.past})

@@ -1,9 +1,10 @@
 """Render untrusted text; the template loader adds `shown` or `shown_plain` everywhere."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django import template
@@ -19,17 +20,19 @@ _NOBODYS_WORDS = (int, float, Decimal, date, time, timedelta, type(None))
 
 
 @register.filter
-def shown(value: Any) -> Any:
-    """`value` with a mark for each character that does not show, isolated from its neighbours."""
-    text = _words(value)
-    return value if text is None or is_plain(text) else visible_html(text)
+def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
+    """`value` with a mark for each character that does not show, isolated from its neighbours. Markup of our own, and
+    what Django prints as the locale wants, stay as they are."""
+    if hasattr(value, "__html__") or isinstance(value, _NOBODYS_WORDS):
+        return value
+    text = value if isinstance(value, str) else str(value)
+    return value if is_plain(text) else visible(text)
 
 
 @register.filter
 def marked(value: Any) -> Any:
     """As `shown`, for a piece of a line that is isolated as a whole, as a span of a difference is."""
-    text = _words(value)
-    return value if text is None or is_plain(text) else visible_html(text, isolate=False)
+    return shown(value, partial(visible_html, isolate=False))
 
 
 @register.filter
@@ -51,18 +54,10 @@ def highlighted(value: Any, terms: Sequence[str]) -> SafeString:
 @register.filter
 def shown_plain(value: Any) -> Any:
     """As `shown`, where no element can stand: in attributes, options and the title of a page."""
-    text = _words(value)
-    return value if text is None or is_plain(text) else visible_plain(text)
+    return shown(value, visible_plain)
 
 
 @register.simple_block_tag
 def trim(content: str) -> SafeString:
     """Drops white space at both ends; the template loader puts it around every fragment."""
     return mark_safe(content.strip())  # noqa: S308 - rendered by a template, so escaped already
-
-
-def _words(value: Any) -> str | None:
-    """The text that would be printed; None for markup of our own and for numbers."""
-    if hasattr(value, "__html__") or isinstance(value, _NOBODYS_WORDS):
-        return None
-    return value if isinstance(value, str) else str(value)

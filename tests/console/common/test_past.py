@@ -69,6 +69,8 @@ def test_past_of_each_page_is_what_was_known_then(eve: Agent, charlie: User) -> 
     assert KYIV in facts
     assert LVIV not in facts
     assert "technical" in facts.partition("Exports run at night.")[2].partition("</tr>")[0]
+    assert "Exports run at night." in past(client, "agent_facts", category="technical")
+    assert "Exports run at night." not in past(client, "agent_facts", category="event")
     old = Fact.objects.get(content=KYIV)
     page = past(client, "agent_fact", old.pk)
     assert ">active<" in page
