@@ -102,10 +102,10 @@ class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line."""
 
     words: Value
-    url: Value = lambda row: row.get_absolute_url()
     badges: Callable[[Any], list[tuple[str, str]]] = lambda row: []
     detail: Value = lambda row: ""
     is_code: Callable[[Any], bool] = lambda row: False
+    url: Value = lambda row: row.get_absolute_url()
 
     def of(self, row: Any) -> dict[str, Any]:
         return {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}

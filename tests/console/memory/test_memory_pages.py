@@ -21,6 +21,7 @@ from memory.models import (
 )
 from memory.services.censors import censor_create
 from memory.services.decisions import decision_record
+from memory.services.documents import document_put
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import events_record
 from memory.services.facts import fact_learn
@@ -349,3 +350,14 @@ def test_memory_pages_number_of_queries_is_constant_at_ten_thousand(
     client.get("/login/")
     with django_assert_max_num_queries(12 if name == "agent_index" else 10):
         assert client.get(url(name)).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["agent_subjects", "agent_procedures", "agent_documents", "agent_censors"])
+def test_row_of_a_list_links_to_its_page(ada: Agent, alice: User, actor: Principal, page: str) -> None:
+    fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=actor)
+    procedure_create(agent=ada, name="Restart", by=actor)
+    document_put(agent=ada, namespace=["notes"], key="plan", value={"text": "A"}, by=actor)
+    censor_create(agent=ada, pattern="secret", reason="Never.", by=actor)
+    shown = browser(alice).get(url(page))
+    (row,) = shown.context["rows"]
+    assert f'href="{row.get_absolute_url()}"' in shown.content.decode()

@@ -57,6 +57,7 @@ agent_endings = memory_list(
         moment="valid_until",
         numbered=True,
         is_exported=False,
+        tells_past=False,
         model=SearchItem,
         permission="memory.view_fact",
         filter=EndingFilter,

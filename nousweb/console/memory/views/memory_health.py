@@ -1,6 +1,7 @@
 """The health of an agent's memory: the score, the facts behind each number, and the cost of memories in prompts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -10,12 +11,13 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.text import Truncator
 
 from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
-from nousweb.console.common import TYPE_PAGES, BoundedPaginator, memory_url, query_without, request_page
+from nousweb.console.common import TYPE_PAGES, BoundedPaginator, Column, ListPage, Title, memory_url, query_without
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock
@@ -34,6 +36,25 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     return render(request, "memory/memory_health.html", base_context(request, scope, health=health))
 
 
+LIST = ListPage(
+    title="",
+    noun="fact",
+    empty="",
+    moment="recorded_at",
+    is_exported=False,
+    template="memory/memory_health_list.html",
+    row=Title(
+        lambda fact: Truncator(fact.content).chars(300),
+        detail=lambda fact: " · ".join(filter(None, (fact.subject, fact.category))),
+    ),
+    columns=(
+        Column("Learned", "recorded_at", "time"),
+        Column("Confirmed", "last_confirmed_at", "time"),
+        Column("Actions", look="memory/_health_actions.html"),
+    ),
+)
+
+
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -> HttpResponse:
     """The facts of one finding, the latest first, with the possible actions on each."""
@@ -41,24 +62,22 @@ def agent_health_list(request: HttpRequest, scope: PersonaScope, finding: str) -
         raise NotFound("There is no such list.")
     about = FINDINGS[finding]
     found, at = facts_found(scope.memory, about, clock.now())
-    page = request_page(request, found.select_related("agent"), "recorded_at", size=PAGE_SIZE)
-    questions = _questions(scope, page.rows) if scope.by.may("memory.view_memoryreview") else {}
-    may_change, may_confirm = scope.by.may("memory.change_fact"), scope.by.may("memory.add_fact")
-    context = base_context(
-        request,
-        scope,
-        about=about,
-        at=at,
-        listed=LISTED,
-        page=page,
-        rows=[_row(scope, fact, questions.get(fact.pk)) for fact in page.rows],
-        query=query_without(request, "done"),
-        may_change=may_change,
-        may_confirm=may_confirm,
-        may_select=(may_change or may_confirm) and any(fact.active for fact in page.rows),
-        undo=invalidation_undo_offer(request, scope, finding),
-    )
-    return render(request, "memory/memory_health_list.html", context)
+    shown = replace(LIST, title=about.label, about=about.meaning, empty=about.meaning)
+    page = LIST.page(request, found.select_related("agent"))
+    context = base_context(request, scope, **shown.context(request, page))
+    questions = _questions(scope, context["rows"]) if scope.by.may("memory.view_memoryreview") else {}
+    for fact in context["rows"]:
+        _linked(scope, fact, questions.get(fact.pk))
+    may_act = scope.by.may("memory.change_fact") or scope.by.may("memory.add_fact")
+    context |= {
+        "finding": about,
+        "at": at,
+        "listed": LISTED,
+        "query": query_without(request, "done"),
+        "select": "fact" if may_act and any(fact.active for fact in context["rows"]) else "",
+        "undo": invalidation_undo_offer(request, scope, finding),
+    }
+    return render(request, LIST.template, context)
 
 
 def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
@@ -74,16 +93,14 @@ def _questions(scope: PersonaScope, facts: Iterable[Fact]) -> dict[UUID, str]:
     return found
 
 
-def _row(scope: PersonaScope, fact: Fact, question: str | None) -> dict[str, Any]:
+def _linked(scope: PersonaScope, fact: Any, question: str | None) -> None:
+    """Give a fact the addresses of its row."""
     slug = scope.agent.slug
     impact_query = {"fact": str(fact.pk)} | ({"persona": "subconscious"} if scope.both else {})
     same = {"q": fact.content[:200]} | ({"persona": "subconscious"} if scope.both else {})
-    return {
-        "fact": fact,
-        "question": question,
-        "same": f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}",
-        "impact_url": f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}",
-    }
+    fact.question, fact.suffix = question, scope.suffix
+    fact.same = f"{reverse('agent_facts', args=[slug])}?{urlencode(same)}"
+    fact.impact_url = f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}"
 
 
 @memory_page(VIEW_FACT, VIEW_RUN)
