@@ -31,7 +31,7 @@ from identity.services.proposals import identity_propose, proposal_approve
 from memory.models import MemoryReview
 from memory.policy import PROFILE_CATEGORIES
 from memory.services.censors import censor_create
-from memory.services.facts import fact_edit, fact_invalidate, fact_learn
+from memory.services.facts import fact_edit, fact_invalidate, fact_learn, fact_supersede
 from memory.services.reviews.resolve import review_resolve
 from nousweb.lib.errors import Conflict, Invalid, NotAllowed
 from tests.api.problems import rows
@@ -89,6 +89,20 @@ def test_impact_of_a_profile_fact_is_every_prompt(ada, asked, system, reviewer):
     impact = impact_of(agent=ada, overrides=fact_overrides(rule, "Always ask."), by=reviewer)
     assert len(impact.changed) == 3
     assert all("- [Tim] Always ask." in row.after for row in impact.rows)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_impact_of_a_replaced_profile_fact_equals_what_happens(ada, asked, actor, reviewer, pinned):
+    rules = [make_fact(ada, text, reviewer, category="rule") for text in ("Never guess.", "Be brief.", "Be kind.")]
+    if pinned:
+        context_pin(agent=ada, item_type="fact", item_id=str(rules[1].pk), by=reviewer)
+    (row, *_) = impact_of(agent=ada, overrides=fact_overrides(rules[0], "Always ask."), by=reviewer).rows
+    new = make_fact(ada, "Always ask.", reviewer, category="rule")
+    fact_supersede(old=rules[0], new=new, by=reviewer)
+    request = ContextRequest.of_json(ContextRun.objects.get(pk=row.run.pk).request)
+    now = context_assemble(replace(request, dry_run=True), agent=ada, by=actor).system_prompt
+    assert now == row.after
+    assert row.after.index("Be kind.") < row.after.index("Always ask."), "what is new comes last"
 
 
 def test_impact_of_a_censor_added_changed_or_removed(ada, asked, reviewer):
