@@ -100,6 +100,9 @@ def test_past_of_each_page_is_what_was_known_then(eve: Agent, charlie: User) -> 
     identity = past(client, "agent_identity")
     assert "calm and exact" in identity
     assert "loud" not in identity
+    history = past(client, "section_history", "character")
+    assert ">current<" in history
+    assert "version 2" not in history.lower()
     hits = past(client, "agent_search", q="Where is the archive of the nightly job?")
     assert KYIV in hits
     assert LVIV not in hits

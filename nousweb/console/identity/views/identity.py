@@ -43,6 +43,7 @@ from nousweb.console.common import (
     stacked_bar,
 )
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
+from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, existing
 from nousweb.lib.lookalikes import warnings_of
 from nousweb.lib.textdiff import diff_texts
@@ -73,15 +74,19 @@ def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     return render(request, "identity/identity.html", context)
 
 
-@page("identity.view_identityversion")
+@page("identity.view_identityversion", past=True)
 def history(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """The versions of a section, latest first, any two of which can be compared."""
     agent, named = agent_get(slug, by), section_named(section)
-    page = page_of(request, section_history(agent, named))
+    page = page_of(request, section_history(agent, named).filter(created_at__lte=past_of(request) or clock.now()))
+    rows = [VersionRow.of(version) for version in page]
+    if rows and page.number == 1:
+        # In the past, another version was the current one.
+        rows[0].version.is_current = True
     context = {
         **_about(agent, named),
         "page": page,
-        "rows": [VersionRow.of(version) for version in page],
+        "rows": rows,
         "query": query_without(request),
         "tabs": [
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
