@@ -274,14 +274,16 @@ class Overrides:
                 kept.append(item)
                 again = self.added_facts.get(item.id)
                 if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
-                    line = list_item(again.content, again.subject_name, told=clock.told_now)
+                    told = clock.fact_told(again.content, "", clock.now, clock.now, core=True)
+                    line = list_item(again.content, again.subject_name, told=told)
                     rank = profile_rank(True, again.category)
                     copy = Item("fact", PROPOSED, line, rank, project=again.project, task=again.task)
                     new.append(replace(copy, choice_key=item.choice_key))
                 continue
             text = self.facts[item.id]
             if text is not None:
-                line = list_item(text, self.subjects.get(item.id, ""), told=clock.told_now)
+                told = clock.fact_told(text, "", clock.now, clock.now, core=True)
+                line = list_item(text, self.subjects.get(item.id, ""), told=told)
                 new.append(replace(item, id=PROPOSED, text=line))
         for change in self.metadata.values():
             left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
@@ -289,7 +291,7 @@ class Overrides:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
                 # A person who changes the metadata verifies the fact.
                 rank = profile_rank(True, change.category)
-                told = clock.fact_told(change.content, change.attribute, change.began, change.recorded)
+                told = clock.fact_told(change.content, change.attribute, change.began, change.recorded, core=True)
                 text = list_item(change.content, change.subject_name, told=told)
                 item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
                 kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))

@@ -23,6 +23,9 @@ _PRONOUN = re.compile(
     r"\s*(?:(?:it|he|she|they)\b(?P<contracted>['’]s\b)?|(?P<owner>its|his|her|their)\b)", re.IGNORECASE
 )
 
+_LINE_MARK = re.compile(r"\s*\(as of \d{4}-\d\d-\d\d\)")
+"""The mark of a prompt's line, which agents copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class KnownSubject:
@@ -163,7 +166,8 @@ class FactSnapshot:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        return tokens_of(named_by_subject(named_for_pronoun(self.content, self.subject_name), self.known_subject))
+        content = _LINE_MARK.sub("", self.content).strip()
+        return tokens_of(named_by_subject(named_for_pronoun(content, self.subject_name), self.known_subject))
 
     @property
     def subject_name(self) -> str:

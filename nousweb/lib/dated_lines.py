@@ -104,6 +104,12 @@ def line_dated(item: str, told: Told) -> tuple[str, str]:
     return "".join([*parts, item[end:]]), f"as of {told.day}" if open_words and not told.dated else ""
 
 
+def undated_parts(item: str) -> list[str]:
+    """The text between the places where `line_dated` may put days: what a quote of the line has of it."""
+    ends = [finish for _, finish, _ in _time_words(item)]
+    return [item[begin:end] for begin, end in zip([0, *ends], [*ends, len(item)], strict=True)]
+
+
 @lru_cache(maxsize=8_192)
 def _time_words(item: str) -> tuple[tuple[int, int, str], ...]:
     """Where words that depend on a day begin and end, with their language."""

@@ -72,9 +72,11 @@ class LineClock:
         *,
         always: bool = False,
         changed: datetime | None = None,
+        core: bool = False,
     ) -> Told:
-        """The same of a fact. The line of an old value of a volatile attribute always says its day."""
-        age = self.now - began
+        """The same of a fact. The line of an old value of a volatile attribute always says its day; in `core` memory of
+        any value of one, since what is there must not change with the clock."""
+        age = timedelta.max if core else self.now - began
         volatile = not always and age >= LEAST_AGE and (lasts := _lasts(content, attribute)) and age >= lasts
         return self.told(began, recorded, always=always or bool(volatile), changed=changed)
 

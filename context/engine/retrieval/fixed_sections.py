@@ -214,7 +214,7 @@ def profile_fixed_section(
         _, subject, content, *_, recorded_at, began, changed, attribute, _, _, _ = row
         always = (subject, attribute) in several
         times = began or recorded_at, recorded_at
-        told = clock.fact_told(content, attribute, *times, always=always, changed=changed)
+        told = clock.fact_told(content, attribute, *times, always=always, changed=changed, core=True)
         return list_item(content, subject, told=told)
 
     items = [

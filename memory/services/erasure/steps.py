@@ -17,6 +17,7 @@ from memory.models import Document, Event, Fact, FactChange, ItemType, JudgeCall
 from memory.types import MEMORY_TYPES
 from nousweb.lib import text_check
 from nousweb.lib.characters import plain_text
+from nousweb.lib.dated_lines import undated_parts
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.prompt_escaping import escape_markup, fence_item, fence_line
 from nousweb.lib.transactions import sql_change, sql_row, sql_rows, transaction_retried
@@ -149,10 +150,12 @@ def parts_of(text: str) -> Iterator[str]:
 
 
 def spellings_of(text: str) -> tuple[str, ...]:
-    """`text` as it is, on one line without invisible characters, and as prompts show it: within a line, and as an item
-    of one line or several."""
-    line = " ".join(plain_text(text).split())
-    return text, line, escape_markup(line), fence_line(text), fence_item(text)
+    """`text` as it is, on one line without invisible characters, and as prompts show it: within a line, as an item of
+    one line or several, and the longest part of that between days."""
+    line, item = " ".join(plain_text(text).split()), fence_item(text)
+    part = max(undated_parts(item), key=len).strip()
+    spellings = text, line, escape_markup(line), fence_line(text), item
+    return (*spellings, part) if len(part) >= MIN_STRING_CHARACTERS else spellings
 
 
 RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
