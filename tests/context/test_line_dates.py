@@ -89,3 +89,10 @@ def test_a_fact_edited_on_trial_is_told_now():
     change = Overrides(facts={"1": "Currently likes tea."}, subjects={"1": "Ann"})
     (after,) = change.sections([section], AFTER_A_YEAR)
     assert [item.text for item in after.items] == ["- (as of 2027-01-08) [Ann] Currently likes tea."]
+
+
+def test_core_memory_marks_what_soon_changes_at_once_so_that_no_clock_changes_it():
+    told = [LineClock(TOLD + timedelta(days=days), ZONE) for days in (0, 100)]
+    lines = {list_item("Ann's status is away.", told=now.fact_told("Ann's status is away.", "", TOLD, TOLD, core=True))
+             for now in told}  # fmt: skip
+    assert lines == {"- (as of 2026-01-08) Ann's status is away."}

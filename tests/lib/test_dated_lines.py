@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nousweb.lib.dated_lines import Told, line_dated
+from memory.services.erasure.steps import spellings_of
+from nousweb.lib.dated_lines import Told, line_dated, undated_parts
 
 AT = datetime(2026, 1, 8, 12, tzinfo=UTC)
 ZONE = ZoneInfo("UTC")
@@ -85,3 +86,11 @@ def test_days_are_those_of_the_zone():
 def test_a_fact_with_a_valid_time_is_read_from_its_record_only_if_that_fits(began, day):
     """Valid from yesterday, told today; or valid from when an import says that it was told."""
     assert dated("Yesterday it rained.", AT - began)[0] == f"Yesterday ({day}) it rained."
+
+
+def test_a_quote_of_a_dated_line_has_a_part_of_its_text():
+    text = "Yesterday the sensors gave false alarms."
+    part = max(undated_parts(text), key=len).strip()
+    assert part in dated(text)[0]
+    assert part in spellings_of(text)
+    assert undated_parts("The sensors rest.") == ["The sensors rest."]
