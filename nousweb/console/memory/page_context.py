@@ -117,7 +117,7 @@ def memory_page(
                 if of is None:
                     return view(request, scope, **address)
                 row: Any = scope.row(memory.rows(of).select_related(*related), address.pop("pk"))
-                if (begun := getattr(row, BEGUN.get(of, "created_at"))) > clock.now():
+                if moment and (begun := getattr(row, BEGUN.get(of, "created_at"))) > moment:
                     raise NotFound(f"The agent learned of this later, on {begun:%Y-%m-%d at %H:%M} UTC.")
                 (row,) = scope.as_then([row])
                 row.agent = agent

@@ -39,6 +39,7 @@ from nousweb.console.common import (
     Title,
     agent_page,
     form_refuse,
+    page_of,
     past_of,
     principal_of,
     uuid_of,
@@ -270,7 +271,7 @@ def _act(
 
 PINS = ListPage(
     title="Pins",
-    noun="pinned memory",
+    noun="pin",
     about=f"always included, before all other memories; at most {MAX_PINS}",
     empty="Open a candidate in the inspector to pin it.",
     numbered=True,
@@ -292,5 +293,5 @@ def agent_context_pins(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         pin.url = reverse("agent_context_item", args=[agent.slug, pin.item_type, pin.item_id])
     # Memories that are not readable here, or retired, are counted and not named.
     shown = [pin for pin in pins if pin.text]
-    context = PINS.context(request, PINS.page(request, shown))
+    context = PINS.context(request, page_of(request, shown))
     return render(request, PINS.template, {"agent": agent, **context, "hidden": len(pins) - len(shown)})
