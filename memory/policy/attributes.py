@@ -106,8 +106,7 @@ _MANY = """
 VOLATILE: Mapping[int, str] = {
     1: "mood temperature pulse heart_rate blood_sugar blood_pressure availability latency throughput queue",
     7: "status state stage phase condition health_status on-call on_call shift workload task balance",
-    30: "location version release_version release build count headcount seat_count replica_count score rank priority"
-    " project",
+    30: "location version release_version release build count headcount seat_count replica_count score project",
     365: "age",
 }
 """Attributes whose value soon changes, by the days after which it is told with its day."""

@@ -17,6 +17,7 @@ from nousweb.lib.time_words import TIME_WORDS
 
 _QUOTED = (
     r"```.*?(?:```|\Z)", r"`[^`\n]*`", r'"[^"\n]*"', r"“[^”\n]*”", r"„[^“”\n]*[“”]", r"«[^»\n]*»", r"‘[^’\n]*’(?!\w)",
+    r"(?<!\w)'(?=\S)[^'\n]*'(?!\w)",
 )  # fmt: skip
 _DAY_FOLLOWS = re.compile(
     r",? ?\(?(?:as of |on |the |le |el |am |den )?"
@@ -56,6 +57,7 @@ _WORDS = re.compile(
 _SIGNS = re.compile(rf"\b(?:{SIGNS})")
 """Most texts have none of these: they are not looked at any further."""
 _GERMAN = re.compile(r"\b(?:ist|sind|der|die|das|und|nicht|ich|wir|eine?|mit|war|hat|den|im|am|von)\b", re.IGNORECASE)
+_IN_SENTENCE = re.compile(r"[^\W\d_] $")
 _MOMENT = timedelta(seconds=1)
 
 
@@ -121,8 +123,9 @@ def _found(item: str) -> Iterator[tuple[int, int, str]]:
         return
     for match in _WORDS.finditer(item):
         language = match.lastgroup or ""
-        # "hier" is yesterday in French, and here in German.
-        if language != "quoted" and not (match[0].lower() == "hier" and _GERMAN.search(item)):
+        # "hier" is yesterday in French, and here in German; within a sentence, "Today" is of a name.
+        name = match[0].istitle() and _IN_SENTENCE.search(item[max(0, match.start() - 2) : match.start()])
+        if language != "quoted" and not name and not (match[0].lower() == "hier" and _GERMAN.search(item)):
             yield match.start(), match.end(), language
 
 
