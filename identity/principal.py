@@ -155,7 +155,9 @@ class Principal:
         if self.may(permission):
             return
         if self.only_reads and not is_reading(permission):
-            raise NotAllowed("The past cannot be changed. Go back to now to do this.", permission=permission)
+            raise NotAllowed(
+                "The past cannot be changed, and this is for changes. Go back to now.", permission=permission
+            )
         if self.token is not None:
             if self.projects is not None and not self._may_in_projects(permission):
                 self.require_all_projects()

@@ -143,7 +143,8 @@ def test_past_is_carried_to_every_page_of_the_agent_and_changes_nothing(eve: Age
     for name in CHANGING:
         refused = client.get(reverse(name, args=["eve"]), {"as_of": THEN})
         assert refused.status_code == 403
-        assert "The past cannot be changed." in refused.content.decode()
+        assert "The past cannot be changed, and this is for changes." in refused.content.decode()
+        assert "shows the present" not in refused.content.decode()
     change = reverse("agent_fact_change", args=["eve", fact.pk, "invalidate"])
     assert client.post(f"{change}?as_of={THEN}", {"reason": "no"}).status_code == 403
     assert client.get(f"{change}?as_of={THEN}").status_code == 403
