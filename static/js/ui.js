@@ -195,6 +195,7 @@ document.addEventListener("submit", (event) => {
 });
 document.addEventListener("keydown", ({ target, key }) => {
   if (target.id !== "as-of") return;
+  if (key === "Escape") target.value = target.defaultValue;
   typed = key !== "Enter";
   if (!typed && target.reportValidity()) go(target);
 });
@@ -205,6 +206,7 @@ document.addEventListener("change", ({ target }) => {
 });
 document.addEventListener("focusout", ({ target }) => {
   if (target.id === "as-of" && typed && target.checkValidity()) go(target);
+  typed = false;
 });
 
 // Select all, and the bar that acts on what is selected.
