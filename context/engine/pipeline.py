@@ -11,13 +11,13 @@ from context.engine.analysis.request import ContextRequest, ResolvedRequest, req
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, VerdictCode, assemble
 from context.engine.context_record import ContextRecord, fingerprint_of
 from context.engine.overrides import Overrides
+from context.engine.retrieval.candidate_dates import told_of
 from context.engine.retrieval.candidates import (
     NOTHING_SEARCHED,
     annotate_invalidated,
     candidate_of,
     candidates_find,
     searched_sections,
-    told_of,
 )
 from context.engine.retrieval.censors import ActiveCensor, active_censors, censors_check, check_skipped
 from context.engine.retrieval.fixed_sections import fixed_sections, pins_of, profile_rank

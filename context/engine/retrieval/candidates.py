@@ -10,13 +10,12 @@ from django.conf import settings
 from django.db.models import Q
 
 from context.engine.analysis.frames import ContextBudget
-from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import TOOL_OUTPUT
 from context.engine.analysis.request import TOOL_OUTPUTS, ContextRequest, ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
+from context.engine.retrieval.candidate_dates import candidates_dated, candidates_repeated
 from context.engine.retrieval.fixed_sections import Pins
-from context.engine.retrieval.loops import loop_hit_text, loop_hits
-from context.engine.retrieval.restatement import repeated_in
+from context.engine.retrieval.loops import loop_hits
 from context.engine.section_budgets import MEMORY_SECTIONS
 from identity.models import Agent
 from memory.models import EventKind, SearchItem
@@ -29,7 +28,6 @@ from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
 from memory.types import IndexEntry, entry_of, prompt_text
-from nousweb.lib.dated_lines import Told, line_dated
 from nousweb.lib.prepared_statements import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
@@ -117,9 +115,6 @@ MIN_CONSIDERED = 30
 CONSIDERED = 3
 """Candidates of a type for each that the plan would show: profiles exclude some, and messages repeat some."""
 
-MAX_COMPARED_WITH_CONVERSATION = 60
-"""Candidates that are compared with the conversation, the most relevant first: each takes a few milliseconds once."""
-
 SECTION_OF: Mapping[str, str] = {key: section.key for key, section in MEMORY_SECTIONS.items()}
 EPISODES_BY_TIME = 8
 TOOL_OUTPUT_AGE = timedelta(days=1)
@@ -191,58 +186,16 @@ def candidates_find(
         candidates = _with_recent_episodes(view, request, candidates, since=since, now=resolved.now)
     if TOOL_OUTPUT in resolved.profile.layers:
         candidates = _with_tool_output(view, candidates, resolved)
-    candidates = _dated(candidates, pins, resolved.clock)
+    candidates = candidates_dated(candidates, pins, resolved.clock)
     observed = [candidate.key for candidate in candidates] if settings.USAGE_BOOST_PERCENT else []
     stats = usage_stats(view.agent, view.persona, observed, now=resolved.now)
-    said = _repeated(candidates, resolved)
+    said = candidates_repeated(candidates, resolved)
     if pins or stats or said:
         candidates = [_annotated(candidate, pins, stats, said.get(place)) for place, candidate in enumerate(candidates)]
     rows, as_of = resolved.rows, request.as_of
     wrong = rows.invalidated if rows is not None else list(latest_invalidated_facts(view, as_of))
     annotated = annotate_invalidated(view, candidates, [InvalidatedFact(*row) for row in wrong])
     return (*annotated, *_pinned(view, resolved, pins, annotated, force_include)), result
-
-
-def _repeated(candidates: Sequence[Candidate], resolved: ResolvedRequest) -> dict[int, int]:
-    """The places of candidates that could be included and that the conversation states, with `duplicate_of` of each."""
-    relevant = [place for place, candidate in enumerate(candidates) if candidate.is_relevant]
-    best = sorted(relevant, key=lambda place: -candidates[place].hit.score)[:MAX_COMPARED_WITH_CONVERSATION]
-    request = resolved.request
-    hits = [candidates[place].hit for place in best]
-    told = [candidates[place].told for place in best]
-    texts = [loop_hit_text(hit) if hit.type == "loop" else hit.content for hit in hits]
-    dated = [line_dated(text, when)[0] if when else text for text, when in zip(texts, told, strict=True)]
-    text, conversation = request.input, request.conversation
-    if dated != texts:
-        # "Yesterday" of another day says something else.
-        now = resolved.clock.told_now
-        text = line_dated(text, now)[0]
-        conversation = tuple(replace(each, content=line_dated(each.content, now)[0]) for each in conversation)
-    said = repeated_in(dated, conversation, resolved.budget.window, text)
-    return {best[place]: number for place, number in said.items()}
-
-
-def _dated(candidates: Sequence[Candidate], pins: Pins, clock: LineClock) -> list[Candidate]:
-    """The candidates with when they were told. Those that no filter lets through have no line."""
-    facts = [candidate for candidate in candidates if candidate.hit.type == "fact" and candidate.is_relevant]
-    several = repeated_slots((candidate.label, candidate.hit.attribute) for candidate in facts)
-    found = []
-    for candidate in candidates:
-        hit = candidate.hit
-        if candidate.is_relevant or candidate.key in pins:
-            told = told_of(hit, clock, always=(candidate.label, hit.attribute) in several)
-            candidate = replace(candidate, told=told, label=told.day if told.dated else candidate.label)
-        found.append(candidate)
-    return found
-
-
-def told_of(hit: SearchHit, clock: LineClock, *, always: bool = False) -> Told:
-    """When a memory was told. Only a fact may speak of another time than that of its record."""
-    if hit.type == "fact":
-        times = hit.happened_at, hit.recorded_at
-        return clock.fact_told(hit.content, hit.attribute, *times, always=always, changed=hit.source_changed_at)
-    dated = MEMORY_SECTIONS[hit.type].item_label == "date"
-    return clock.told(hit.happened_at, hit.happened_at, dated=dated, changed=hit.source_changed_at)
 
 
 def annotate_invalidated(
@@ -342,7 +295,7 @@ def _pinned(
         and request.scope.shows(entries[key].project, entries[key].task)
         and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     ]
-    return tuple(_dated(found, pins, resolved.clock))
+    return tuple(candidates_dated(found, pins, resolved.clock))
 
 
 def _label(item_type: str, subject: str, happened_at: datetime) -> str:
