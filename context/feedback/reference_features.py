@@ -38,7 +38,7 @@ PREFIX = 5
 PREFIX_WEIGHT = 0.7
 """... with this weight."""
 
-_LABEL = re.compile(r"\s*- (?:\((?:contested|older, undecided|as of)[^)\n]*\) |\[[^\]\n]*\] )*")
+_LABEL = re.compile(r"\s*- (?:\((?:contested|older, undecided|as of|source changed)[^)\n]*\) |\[[^\]\n]*\] )*")
 _LABEL_TEXT = re.compile(r"\[([^\]\n]*)\]")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SPEAKER = re.compile(r"([^\W\d_][\w.'-]{0,30}): ")
