@@ -1,5 +1,6 @@
 """The API of recall: search memory, independently of a prompt or within a turn."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -8,21 +9,30 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 from pydantic import Field
 
+from context.api.schemas import TimeZone
+from context.engine.analysis.agent_time import agent_time_read, zone_check, zone_of
+from context.engine.retrieval.recent_conversations import (
+    MAX_RECENT,
+    MAX_RECENT_LISTED,
+    RECENT_HOURS,
+    recent_conversations,
+)
 from context.models import ContextRun
 from context.selectors import run_called
 from context.services.recall import recall_expand, recall_search
 from identity.principal import Principal
 from identity.selectors import agent_for
 from memory.api.common import INCLUDE_PROJECT, AllProjects, ItemTypeName, PersonaName, ScopeName, TrustName, principal
-from memory.models import ProjectScope, scope_check
+from memory.models import ProjectScope, Trust, scope_check
 from memory.persona import memory_of
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search import SearchRequest
 from memory.selectors.memory_expansion import memory_expand, memory_search
 from memory.types import MEMORY_TYPES
-from nousweb.lib import NotFound
+from nousweb.lib import NotFound, clock
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
-from nousweb.lib.schemas import CHANGE_REFUSALS, Moment, raw_json_response
+from nousweb.lib.injection.pieces import scan_cached
+from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Moment, raw_json_response
 
 
 class RecallItem(Schema):
@@ -55,6 +65,20 @@ class RecallOut(Schema):
     items: list[RecallItem] = Field(description="Best first")
     threshold: float = Field(description="Minimum score of returned items")
     degraded: str = Field(description="Why only words were searched; empty otherwise")
+
+
+class RecentItem(Schema):
+    type: Literal["episode", "loop"]
+    id: str
+    title: str = Field(description="Title of an episode; the beginning of the summary of a loop")
+    started_at: datetime
+    ended_at: datetime | None = Field(description="Last event of a loop; null for an open episode")
+    project: str
+    task: str
+
+
+class RecentOut(Schema):
+    items: list[RecentItem] = Field(description="The latest first")
 
 
 class MemoryDetailOut(Schema):
@@ -109,9 +133,12 @@ def recall_get(
     task: TaskKey = "",
     include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
+    time_zone: TimeZone = "",
     context: ContextId = None,
 ) -> Any:
     """Memories of the token's persona that answer the question, best first; empty if none is relevant.
+
+    A question about a time, such as "What did we decide last week?", finds the memories of that time first.
 
     Global ones, and those of the project and task that are named; nothing of others unless asked for. With `context`,
     what is found counts as shown in that turn; 409 once its answer has been reported.
@@ -121,9 +148,12 @@ def recall_get(
     found = run.agent if run else agent_for(by, agent)
     # The index shows events, facts and what else there is: whoever may search may see them all.
     by.require("memory.view_searchitem", found)
+    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
+    view, now, zone = memory_of(found, by), as_of or clock.now(), zone_of(found, zone_check(time_zone))
     asked = SearchRequest(
         query=q,
-        scope=scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by),
+        scope=allowed,
+        period=agent_time_read(view, q, allowed, now=now, zone=zone, as_of=as_of).period,
         types=type,
         limit=limit,
         min_score=min_score,
@@ -135,9 +165,34 @@ def recall_get(
         tags=tag,
         min_importance=min_importance,
     )
-    result = recall_search(run=run, request=asked, by=by) if run else memory_search(memory_of(found, by), asked, by)
+    result = recall_search(run=run, request=asked, by=by) if run else memory_search(view, asked, by)
     items = [{name: getattr(hit, name) for name in RecallItem.model_fields} for hit in result.items]
     return raw_json_response({"items": items, "threshold": result.threshold, "degraded": result.degraded})
+
+
+@router.get("/recall/recent", response={200: RecentOut, **REFUSALS}, summary="The last conversations")
+def recall_recent_get(
+    request: HttpRequest,
+    agent: AgentSlug = "",
+    hours: int = Query(RECENT_HOURS, ge=1, le=24 * 366),
+    limit: int = Query(MAX_RECENT, ge=1, le=MAX_RECENT_LISTED),
+    as_of: Moment | None = Query(None, description="Those that were known at this moment"),
+    project: ProjectKey = "",
+    task: TaskKey = "",
+    include_project: list[ProjectKey] = INCLUDE_PROJECT,
+    all_projects: AllProjects = False,
+) -> Any:
+    """The last episodes, or loops if there are none, of the token's persona: their titles and times, the latest
+    first."""
+    by = principal(request)
+    found = agent_for(by, agent)
+    by.require("memory.view_searchitem", found)
+    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
+    items = recent_conversations(
+        memory_of(found, by), allowed, now=as_of or clock.now(), as_of=as_of, hours=hours, limit=limit
+    )
+    shown = [one for one in items if by.is_person or scan_cached(one.title, Trust.AGENT) is None]
+    return raw_json_response({"items": [asdict(one) for one in shown]})
 
 
 @router.get(

@@ -8,6 +8,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, Field
 
+from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS
 from context.engine.analysis.frames import FRAMES, SECTION_BUDGETS
 from context.engine.analysis.profiles import MODE_WEIGHTS, NOT_IN_PROMPTS, Profile
 from context.engine.analysis.request import MAX_INPUT_CHARACTERS, MAX_MESSAGES, ContextRequest
@@ -22,6 +23,13 @@ from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, 
 from nousweb.lib.schemas import Input
 
 CensorMode = Literal["check", "off"]
+TimeZone = Annotated[
+    str,
+    Field(
+        max_length=MAX_ZONE_CHARACTERS,
+        description="IANA name of the user's time zone, for questions about a time; by default the agent's",
+    ),
+]
 
 
 class MessageIn(Input):
@@ -82,6 +90,7 @@ class ContextIn(Input):
         description="Lower the thresholds in proportion to the budget, so that less certain memories use the rest",
     )
     as_of: AwareDatetime | None = Field(None, description="Reconstruct the context as of this moment")
+    time_zone: TimeZone = ""
     censors: CensorMode = Field("check", description="off: neither the input nor the answer is checked; this is logged")
     dry_run: bool = Field(False, description="Do not log the context; the response has no id")
     explain: bool = Field(False, description="Return a verdict on every considered memory")

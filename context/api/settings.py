@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import Field
 
+from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
 from context.engine.analysis.contested_policy import MAX_CATEGORIES, ContestedOrder, ContestedPolicy
 from context.engine.section_budgets import MAX_TOTAL
 from context.services.agent_settings import (
@@ -95,6 +96,10 @@ class SettingsIn(Input):
         description="Code of the language of the word search; empty to detect it",
         json_schema_extra={"enum": ["", *LANGUAGES]},
     )
+    time_zone: str | None = Field(
+        None, max_length=MAX_ZONE_CHARACTERS, description="IANA name of the users' time zone; empty for the server's"
+    )
+    recent: RecentMode | None = Field(None, description="When prompts list the last conversations; see context.md")
     base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
     reason: Reason = ""
 
@@ -124,6 +129,8 @@ class SettingsOut(Schema):
     attention: AttentionOut
     autonomy: AutonomyOut
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
+    time_zone: str = Field(description="Empty for that of the server")
+    recent: RecentMode
 
 
 class SettingsVersionOut(Schema):
@@ -144,8 +151,8 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search, profile, contested facts, attention budget, autonomy and language of the agent, and
-    their version."""
+    """Budgets, short-term search, profile, contested facts, attention budget, autonomy, language, time zone and
+    recent conversations of the agent, and their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
 

@@ -1,5 +1,5 @@
 """Settings of people for one agent: budgets of tokens and of attention, autonomy, contested facts, short-term search,
-profile and language, in versions.
+profile, language, time zone and recent conversations, in versions.
 
 The settings are stored in the agent's configuration, and their versions are the records of the audit trail about it. So
 `agent_as_of` reconstructs those of any moment, and nothing is stored twice.
@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
+from context.engine.analysis.agent_time import RECENT_KEY, ZONE_KEY, RecentMode, zone_check
 from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
@@ -30,11 +31,11 @@ from memory.policy.autonomy import (
     Autonomy,
 )
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
-from nousweb.lib import Invalid, NotFound, StaleEdit, clock, first_unstorable
+from nousweb.lib import Invalid, NotFound, StaleEdit, choice_check, clock, first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "autonomy", "language")
+SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "autonomy", "language", ZONE_KEY, RECENT_KEY)
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -44,7 +45,8 @@ MAX_BOOSTS = 50
 class AgentSettings:
     """An agent's own settings; absent ones have their defaults. `version` counts their changes, from 0.
 
-    `language` is a code of memory.search.languages, "" when it is detected.
+    `language` is a code of memory.search.languages, "" when it is detected; `time_zone` an IANA name, "" for the
+    server's; `recent` says when prompts list the last conversations.
     """
 
     version: int
@@ -55,6 +57,8 @@ class AgentSettings:
     language: str = ""
     attention: AttentionBudget = DEFAULT_BUDGET
     autonomy: Autonomy = DEFAULT_AUTONOMY
+    time_zone: str = ""
+    recent: RecentMode = RecentMode.ON_QUESTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ def settings_update(
     attention: AttentionBudget | None = None,
     autonomy: Autonomy | None = None,
     language: str | None = None,
+    time_zone: str | None = None,
+    recent: str | None = None,
     base_version: int | None = None,
     reason: str = "",
     by: Principal,
@@ -113,6 +119,11 @@ def settings_update(
         entries[ATTENTION_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
     if language is not None:
         entries[CONFIGURED] = language_check(language) or None
+    if time_zone is not None:
+        entries[ZONE_KEY] = zone_check(time_zone) or None
+    if recent is not None:
+        chosen = choice_check("recent", recent or RecentMode.ON_QUESTIONS, [*RecentMode])
+        entries[RECENT_KEY] = chosen if chosen != RecentMode.ON_QUESTIONS else None
     agent = agent_lock(agent)
     if autonomy is not None:
         autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
@@ -144,6 +155,8 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         attention=was.attention,
         autonomy=was.autonomy,
         language=was.language,
+        time_zone=was.time_zone,
+        recent=was.recent,
         reason=reason or f"Restores version {version}.",
         by=by,
     )
@@ -185,6 +198,8 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         str(config.get(CONFIGURED) or ""),
         AttentionBudget.of_config(config),
         Autonomy.of_config(config),
+        str(config.get(ZONE_KEY) or ""),
+        RecentMode(config.get(RECENT_KEY) or RecentMode.ON_QUESTIONS),
     )
 
 

@@ -16,6 +16,7 @@ from context.engine.assembly import RETIRED_VERDICTS, VerdictCode
 from context.engine.context_record import ContextRecord
 from context.engine.pipeline import context_build
 from context.engine.retrieval.censors import active_censors, censors_check, check_skipped, effective_triggers
+from context.engine.retrieval.recent_conversations import RECENT_SECTION
 from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, Reference, answer_references
 from context.models import ASSEMBLE, REPORT, ContextRun, MemoryUsage
 from identity.models import Agent
@@ -221,9 +222,11 @@ def run_lock(run: ContextRun) -> ContextRun:
 def memories_shown(run: ContextRun) -> list[tuple[str, dict[str, Any]]]:
     """The memories in the prompt with their texts, and those recalled later in the turn; each once.
 
-    Other items (identity, frame) are omitted. Of two texts of one memory the longer counts.
+    Other items (identity, frame) and titles of the last conversations are omitted. Of two texts of one memory the
+    longer counts.
     """
-    in_prompt = [(section["label"], item) for section in run.sections for item in section["items"]]
+    sections = [section for section in run.sections if section["key"] != RECENT_SECTION]
+    in_prompt = [(section["label"], item) for section in sections for item in section["items"]]
     recalled = [(RECALLED, item) for recall in run.recalls.all() for item in recall.items]
     shown: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     for section, item in (*in_prompt, *recalled):

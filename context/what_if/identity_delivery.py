@@ -10,10 +10,11 @@ from django.db.models import Q, Window
 from django.db.models.functions import JSONObject, RowNumber
 
 from context.engine.analysis.active_profile import active_profiles
+from context.engine.analysis.agent_time import zone_of
 from context.engine.analysis.frames import FRAMES, ContextBudget, budget_for
 from context.engine.analysis.line_clock import LineClock
 from context.engine.analysis.profiles import Profile
-from context.engine.analysis.request import agent_budgets, agent_zone
+from context.engine.analysis.request import agent_budgets
 from context.engine.assembly import FixedSection, Truncation
 from context.engine.assembly.fixed_sections_fit import first_section_fit, truncations_of
 from context.engine.overrides import NO_OVERRIDES, Overrides
@@ -83,7 +84,7 @@ class IdentityDelivery:
         requests = _sizes_each(agents, by)
         budgets = {agent.pk: _budgets_of(agent, requests[agent.pk]) for agent in agents}
         rooms = {key: max(map(_profile_room, rows.values())) for key, rows in budgets.items()}
-        clocks = {agent.pk: LineClock(clock.now(), agent_zone(agent)) for agent in agents}
+        clocks = {agent.pk: LineClock(clock.now(), zone_of(agent)) for agent in agents}
         fixed = _fixed_sections_each(agents, by, rooms, clocks)
         return {key: cls(fixed[key], budgets[key], requests[key], clocks[key]) for key in clocks}
 

@@ -87,7 +87,7 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
 _FACTS, _EVENTS = ("user_profile", "facts"), ("long_term", "short_term")
 _SEARCHED = ("decisions", "facts", "procedures", "episodes", "documents", *_EVENTS)
 BLOCKS: dict[str, tuple[str, ...]] = {
-    "agent": ("identity", "user_profile", "censors", "frame", "working_memory", "conversation", *_SEARCHED),
+    "agent": ("identity", "user_profile", "censors", "frame", "working_memory", "conversation", "recent", *_SEARCHED),
     "identity": ("identity",),
     "fact": _FACTS,
     "subject": _FACTS,
@@ -97,10 +97,10 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "working": ("frame", "working_memory"),
     "decision": ("decisions",),
     "procedure": ("procedures",),
-    "episode": ("episodes",),
+    "episode": ("episodes", "recent"),
     "document": ("documents",),
-    "events": _EVENTS,
-    "loop": _EVENTS,
+    "events": (*_EVENTS, "recent"),
+    "loop": (*_EVENTS, "recent"),
 }
 """The blocks of prompts that changes of an object may change, by its type (context/engine/prompt_blocks.py)."""
 

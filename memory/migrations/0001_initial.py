@@ -196,6 +196,9 @@ CREATE INDEX memory_searchitem_unready ON memory_searchitem (status, due_at, id)
 -- What was retired last, for explanations.
 CREATE INDEX memory_searchitem_gone ON memory_searchitem (agent_id, retired_at DESC NULLS LAST) WHERE NOT active;
 CREATE INDEX memory_searchitem_standing ON memory_searchitem (agent_id) WHERE standing <> '';
+-- What happened, or was learnt, in a period.
+CREATE INDEX memory_searchitem_time ON memory_searchitem
+    (agent_id, (CASE item_type WHEN 'fact' THEN recorded_at ELSE happened_at END));
 -- What is not valid now, for explanations.
 CREATE INDEX memory_searchitem_ends ON memory_searchitem (agent_id, valid_until)
     WHERE active AND valid_until IS NOT NULL;

@@ -15,6 +15,20 @@ MIN_HITS, MAX_HITS = 30, 50
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """The time that a query asks about: from `start` to before `end`, of which one may be None, and its words.
+
+    `types` are those that it asks for first. `alone`: it names nothing beside the time, so that time ranks.
+    """
+
+    text: str
+    start: datetime | None
+    end: datetime | None
+    types: tuple[str, ...] = ()
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRequest:
     """One search within `scope`. An empty filter lets everything pass; several values of one filter are alternatives.
 
@@ -29,6 +43,7 @@ class SearchRequest:
     must be valid.
     `force_include`: ids of facts that are searched whatever their category, project and task.
     `item_ids`: if there are any, only these memories are searched.
+    `period`: memories of this time are found too, whatever their words, and come before others.
     Raises Invalid with the name of the field.
     """
 
@@ -51,6 +66,7 @@ class SearchRequest:
     tags: Sequence[str] = ()
     min_importance: float = 0.0
     item_ids: Sequence[str] = ()
+    period: Period | None = None
     now: datetime = field(default_factory=clock.now)
 
     def __post_init__(self) -> None:

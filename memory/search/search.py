@@ -23,6 +23,7 @@ from memory.search.index_tables import agent_unindexed, source_of
 from memory.search.languages import dictionary_sql
 from memory.search.memory_loader import hits_load
 from memory.search.messages import is_message, moved_query
+from memory.search.period import period_fetch, period_first
 from memory.search.query_word_counts import counts_read
 from memory.search.ranking import candidates_rank
 from memory.search.ranking_features import query_of
@@ -189,6 +190,8 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             lexical = list({*lexical, *historical.ids})
     with watch.stage("embedding"):
         vector, degraded = (None, "") if symbols else _embedded(counts, embedding)
+    of_period = period_fetch(view, request, counts.model, vector)
+    lexical = [*dict.fromkeys([*of_period, *lexical])]
     with watch.stage("candidates"), statement_settings("search", TUNING):
         moved = moved_query(view, counts, vector) if vector is not None and is_message(text) else None
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector, moved=moved)
@@ -212,7 +215,10 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             ranking = symbols_first(candidate_set, ranking, symbol_shares)
         else:
             reworded = historical.reworded(candidate_set.ids) if historical else {}
-            ranking = exact_first(view, text, candidate_set, ranking, reworded)
+            words_alone = text.replace(request.period.text, " ") if request.period else text
+            ranking = exact_first(view, words_alone, candidate_set, ranking, reworded)
+        if request.period:
+            ranking = period_first(candidate_set, ranking, of_period, request.period)
         chosen = _chosen(candidate_set, ranking, threshold, request)
     with watch.stage("loading"):
         items = _loaded(view, request, candidate_set, ranking, chosen)

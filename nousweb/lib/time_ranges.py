@@ -4,21 +4,22 @@ Weeks begin on Monday, as those of ISO 8601. Days are from one local midnight to
 """
 
 import re
-from calendar import monthrange
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from nousweb.lib.calendar_days import later, midnight, month_begin, moved, period_of, weekday_day
 from nousweb.lib.time_words import LAST_NIGHT, TIME_WORDS, TimeWords
 
-MAX_READ = 4_000
+MAX_READ = 2_000
 """Characters of a text in which times are looked for."""
+_NEAR = len(" of the ")
+_AND = ("and", "und", "et", "y")
 NOW, PART = "now", "part of day"
 _CLOCK = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
-_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _VAGUE_NUMBERS = re.compile(r"few|couple|several|paar|einigen|wenigen|mehreren|quelques|plusieurs|un[oa]s|poc|vari|par")
 _ISO = (
     r"(?P<iso>(?<![\w./-])\d{4}-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?![\w/-]))",
@@ -74,6 +75,11 @@ def time_expressions(
     return tuple(chosen)
 
 
+def may_name_time(text: str) -> bool:
+    """Whether `text` has any word, in any of the languages, without which it names no time and no event."""
+    return any(_reader(language).trigger.search(text, 0, MAX_READ) for language in TIME_WORDS)
+
+
 def time_anchor(text: str, languages: Iterable[str] = ("en",)) -> TimeAnchor | None:
     """The event beside which `text` asks, as in "before the migration"; None if there is none."""
     for language in languages:
@@ -105,6 +111,7 @@ class _Reader:
     before_bare: re.Pattern[str]
     relations: Mapping[str, re.Pattern[str]]
     joined: re.Pattern[str]
+    first_day: re.Pattern[str]
     anchor: re.Pattern[str]
 
 
@@ -145,7 +152,11 @@ def _reader(language: str) -> _Reader:
     bare = "|".join([words.before_bare, words.joiner, *opening.values()])
     units = "|".join(value for name in ("unit", "part", "vague", "day") for value in getattr(words, name).values())
     return _Reader(
-        trigger=re.compile(rf"\d|(?<!\w)(?:{units}|{words.weekday}|{words.month}|{words.now})(?!\w)", re.IGNORECASE),
+        trigger=re.compile(
+            rf"\d{{4}}|\d\.\d\d?\.|(?<!\w)(?:(?:{units}|{words.month}|{words.now}|q[1-4]|t[1-4]|kw|{words.since}|{words.after}"
+            rf"|{words.before}|{words.until})(?!\w)|{words.weekday})".replace(" ", r"\s+"),
+            re.IGNORECASE,
+        ),
         patterns=[
             *((compiled(pattern), False) for pattern in (*_ISO, *words.certain)),
             *((compiled(pattern), True) for pattern in words.bare),
@@ -157,6 +168,10 @@ def _reader(language: str) -> _Reader:
         before_bare=re.compile(rf"(?:^|(?<!\w))(?:{bare})\s*{article}$".replace(" ", r"\s+"), re.IGNORECASE),
         relations=relations,
         joined=re.compile(rf"^\s*(?:{words.joiner})\s*{article}$".replace(" ", r"\s+"), re.IGNORECASE),
+        first_day=re.compile(
+            rf"(?<!\w)(?:(?P<opened>{words.between})\s+{article})?(?P<first>[0-3]?\d)(?:st|nd|rd|th|\.)?\s*"
+            rf"(?P<joiner>{words.joiner})\s*{article}$".replace(" ", r"\s+"), re.IGNORECASE
+        ),
         anchor=re.compile(
             r"(?<!\w)(?:" + "|".join(f"(?P<{name}>{opening[name]})" for name in _RELATIONS)
             + rf")\s+(?P<phrase>(?:{words.anchor})\s+[^,.;:!?]+)", re.IGNORECASE
@@ -212,6 +227,9 @@ def _related(text: str, points: Sequence[_Point], language: str) -> Iterator[Tim
         following = points[place] if place < len(points) else None
         if "between" in said and following and reader.joined.search(text[point.finish : following.begin]):
             start, end, finish, place = _ahead_of(point.start, following), following.end, following.finish, place + 1
+        elif first := _first_day(text, point, ahead, reader):
+            start, said = point.start.replace(day=int(first["first"])), {"between": first}
+            begin -= len(first[0])
         elif "since" in said:
             end = None
         elif "until" in said:
@@ -220,9 +238,26 @@ def _related(text: str, points: Sequence[_Point], language: str) -> Iterator[Tim
             start, end = point.end, None
         elif "before" in said:
             start, end = None, point.start
+        elif following and _is_day_of(point, following):
+            day = following.start + timedelta(point.start.weekday())
+            start, end, finish, place = day, day + timedelta(1), following.finish, place + 1
         if opened := [match for name, match in said.items() if name != "between" or finish != point.finish]:
             begin -= max(len(match[0]) for match in opened)
         yield TimeExpression(text[begin:finish], begin, finish, start, end, point.granularity, point.certain)
+
+
+def _first_day(text: str, point: _Point, ahead: str, reader: _Reader) -> re.Match[str] | None:
+    """The first of two days of one month, as in "from 3 to 10 May", where `point` is the second."""
+    found = reader.first_day.search(ahead) if point.granularity == "day" and text[point.begin].isdigit() else None
+    if not found or not 0 < int(found["first"]) < point.start.day:
+        return None
+    return found if found["opened"] or found["joiner"].lower() not in _AND else None
+
+
+def _is_day_of(point: _Point, following: _Point) -> bool:
+    """Whether the second names the week of the first, as in "on Monday of last week"."""
+    is_day = (point.granularity, point.certain, following.granularity) == ("day", False, "week")
+    return is_day and following.begin - point.finish <= _NEAR
 
 
 def _ahead_of(start: datetime, following: _Point) -> datetime:
@@ -232,7 +267,7 @@ def _ahead_of(start: datetime, following: _Point) -> datetime:
     return (
         start - timedelta(7)
         if start - following.start < timedelta(7)
-        else _midnight(_moved("year", start.date(), -1), start.tzinfo)
+        else midnight(moved("year", start.date(), -1), start.tzinfo)
     )
 
 
@@ -246,15 +281,15 @@ def _range_of(match: re.Match[str], now: datetime, reader: _Reader, language: st
     today, zone = now.date(), now.tzinfo
 
     def days(first: date, last: date, granularity: str, *, certain: bool = True) -> _Range:
-        return _midnight(first, zone), _midnight(last, zone), granularity, certain
+        return midnight(first, zone), midnight(last, zone), granularity, certain
 
     def within(unit: str, day: date, *, certain: bool = True) -> _Range:
-        first, last = _period(unit, day)
+        first, last = period_of(unit, day)
         return days(first, last, unit, certain=certain)
 
     def part_of(day: date, words: str, *, certain: bool = True) -> _Range:
         first, last = next(hours for pattern, hours in reader.parts if pattern.fullmatch(words))
-        begin, end = (_midnight(day, zone) + timedelta(hours=hour) for hour in (first, last))
+        begin, end = (midnight(day, zone) + timedelta(hours=hour) for hour in (first, last))
         return begin, end, PART, certain
 
     try:
@@ -272,11 +307,13 @@ def _range_of(match: re.Match[str], now: datetime, reader: _Reader, language: st
         if "tonight" in said:
             night = re.search(r"last|letzte|vergangene|heute|cette|derni|ayer|anoche", said["tonight"], re.IGNORECASE)
             hours = LAST_NIGHT if night else (18, 24)
-            begin, end = (_midnight(today, zone) + timedelta(hours=hour) for hour in hours)
+            begin, end = (midnight(today, zone) + timedelta(hours=hour) for hour in hours)
             return begin, end, PART, True
+        if "weekend" in said:
+            return within("weekend", today - timedelta((today.weekday() - 5) % 7))
         if "weekday" in said:
             shift = value.get("shift")
-            day = _weekday(today, int(value["weekday"]), shift if shift is None else int(shift))
+            day = weekday_day(today, int(value["weekday"]), shift if shift is None else int(shift))
             return part_of(day, said["part"]) if "part" in said else within("day", day, certain=shift is not None)
         if "day" in value or "part" in said:
             day = today + timedelta(int(value.get("day", 0)))
@@ -284,7 +321,7 @@ def _range_of(match: re.Match[str], now: datetime, reader: _Reader, language: st
         if "n" in said or "last" in said:
             return _counted(said, value, now, within, days)
         if "unit" in said:
-            return within(str(value["unit"]), _moved(str(value["unit"]), today, int(value.get("shift", 0))))
+            return within(str(value["unit"]), moved(str(value["unit"]), today, int(value.get("shift", 0))))
         year = int(said["year"]) if "year" in said else None
         if "week" in said:
             number = int(said["week"])
@@ -295,7 +332,7 @@ def _range_of(match: re.Match[str], now: datetime, reader: _Reader, language: st
         if "quarter" in said or "month" in said:
             unit = "quarter" if "quarter" in said else "month"
             month = 3 * int(value["quarter"]) - 2 if unit == "quarter" else int(value["month"]) + 1
-            return within(unit, _month_day(today, month, year, value.get("shift")), certain=year is not None)
+            return within(unit, month_begin(today, month, year, value.get("shift")), certain=year is not None)
         if year is not None:
             return within("year", date(year, 1, 1)) if year <= today.year + 1 else None
     except (ValueError, OverflowError):
@@ -309,22 +346,17 @@ def _counted(said: Mapping[str, str], value: Mapping[str, int | str], now: datet
     certain = not _VAGUE_NUMBERS.search(said.get("n", "").lower())
     if step := _CLOCK.get(unit):
         if "last" in said:
-            return _added(now, -n * step), None, unit, certain
-        middle = _added(now, (n if "ahead" in said else -n) * step)
-        return _added(middle, -step / 2), _added(middle, step / 2), unit, certain
+            return later(now, -n * step), None, unit, certain
+        middle = later(now, (n if "ahead" in said else -n) * step)
+        return later(middle, -step / 2), later(middle, step / 2), unit, certain
     if "last" in said:
-        return days(_moved(unit, today, -n), today + timedelta(1), unit, certain=certain)
+        return days(moved(unit, today, -n), today + timedelta(1), unit, certain=certain)
     if certain:
-        return within(unit, _moved(unit, today, n if "ahead" in said else -n))
+        return within(unit, moved(unit, today, n if "ahead" in said else -n))
     near, far = sorted((1, 2 * n)) if "ahead" in said else (-2 * n, -1)
     return days(
-        _period(unit, _moved(unit, today, near))[0], _period(unit, _moved(unit, today, far))[1], unit, certain=False
+        period_of(unit, moved(unit, today, near))[0], period_of(unit, moved(unit, today, far))[1], unit, certain=False
     )
-
-
-def _added(moment: datetime, span: timedelta) -> datetime:
-    """A span of the clock later, also over a change of summer time."""
-    return (moment.astimezone(UTC) + span).astimezone(moment.tzinfo)
 
 
 def _value(word: str, table: _Table) -> int | str:
@@ -332,49 +364,6 @@ def _value(word: str, table: _Table) -> int | str:
         return int(word)
     word = " ".join(word.split())
     return next(value for pattern, value in table if pattern.fullmatch(word))
-
-
-def _midnight(day: date, zone: tzinfo | None) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def _period(unit: str, day: date) -> tuple[date, date]:
-    """The first day of the unit of the calendar that holds `day`, and the first behind it."""
-    if months := _MONTHS.get(unit):
-        first = date(day.year, (day.month - 1) // months * months + 1, 1)
-        return first, _moved("month", first, months)
-    monday = day - timedelta(day.weekday())
-    match unit:
-        case "week":
-            return monday, monday + timedelta(7)
-        case "weekend":
-            return monday + timedelta(5), monday + timedelta(7)
-    return day, day + timedelta(1)
-
-
-def _moved(unit: str, day: date, n: int) -> date:
-    """A day `n` units later: at the end of a shorter month, its last day."""
-    if unit not in _MONTHS:
-        return day + timedelta(n * (1 if unit == "day" else 7))
-    year, month = divmod(day.year * 12 + day.month - 1 + n * _MONTHS[unit], 12)
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _weekday(today: date, weekday: int, shift: int | None) -> date:
-    """That day of this week, or the nearest before today, or after it."""
-    if shift == 0:
-        return today + timedelta(weekday - today.weekday())
-    if shift == 1:
-        return today + timedelta((weekday - today.weekday() - 1) % 7 + 1)
-    return today - timedelta((today.weekday() - weekday - 1) % 7 + 1)
-
-
-def _month_day(today: date, month: int, year: int | None, shift: int | str | None) -> date:
-    """The first of a month: of `year`, or of the latest that has begun; before or after this month with a shift."""
-    if year is None:
-        year = today.year - (month > today.month or (month == today.month and shift == -1))
-        year += shift == 1
-    return date(year, month, 1)
 
 
 def _date_of(words: str, now: datetime, language: str) -> date | None:

@@ -113,6 +113,13 @@ TOOLS = (
         read_only=True,
     ),
     MemoryTool(
+        "recall_recent",
+        "List the last conversations",
+        Operation("GET", "recall/recent"),
+        "Use this to see what was last talked about: titles and times of the last conversations.",
+        read_only=True,
+    ),
+    MemoryTool(
         "expand",
         "Expand a memory",
         Operation("GET", "recall/{type}/{memory_id}"),

@@ -19,7 +19,7 @@ BY_DEFAULT = {"order": "newest_first", "categories": {}}
 BUDGET = {"per_hundred_facts": 3, "per_day": 10, "unlimited": False}
 AUTONOMY = {"max_error": 0.05, "asking": []}
 DEFAULTS = {"budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "attention": BUDGET, "autonomy": AUTONOMY}
-DEFAULTS["language"] = ""
+DEFAULTS |= {"language": "", "time_zone": "", "recent": "on questions"}
 ASK = {"session_id": "s-1", "input": "hello there"}
 
 
@@ -215,3 +215,13 @@ def test_settings_of_short_term_search_hold_from_the_next_search_on(api, admin, 
     assert found() == ["three"]
     record = AuditEvent.objects.get(action="agent.configure")
     assert (record.author_name, record.message, record.after["stm"]) == ("charlie", "Only the last.", {"window": 1})
+
+
+def test_settings_of_time_are_checked_and_audited(admin):
+    made = settings_put(admin, time_zone="Europe/Berlin", recent="always")
+    assert (made["time_zone"], made["recent"]) == ("Europe/Berlin", "always")
+    assert_problem(admin.put("/settings", {"time_zone": "Mars/Olympus"}, AGENT), 422, "invalid")
+    assert_problem(admin.put("/settings", {"recent": "often"}, AGENT), 422, "invalid")
+    record = AuditEvent.objects.get(action="agent.configure")
+    assert record.after == {"time_zone": "Europe/Berlin", "recent": "always"}
+    assert settings_put(admin, time_zone="", recent="on questions")["time_zone"] == ""

@@ -360,7 +360,7 @@ def test_as_of_trail_written_by_no_service_reverts_nothing(old_ada, system, said
 
 
 def test_as_of_retired_episode_is_not_included_for_its_period(old_ada, system):
-    asked = "What happened last week?"
+    asked = "What happened in the last two weeks?"
     with clock.at(ago(8)):
         episode = episode_open(agent=old_ada, title="A giraffe came by.", by=system)
     for days, active in ((6, False), (2, True)):

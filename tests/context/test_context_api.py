@@ -344,8 +344,9 @@ def test_context_episode_of_the_requested_time_is_included_before_closer_ones(ap
     with clock.at(timezone.now() - timedelta(days=90)):
         for number in range(30):
             lived(f"Ledger export, try {number}", f"The ledger export failed for the {number}th time.")
-    for dish in ("Soup", "Rice"):
-        lived(f"{dish} for lunch", f"{dish} was served.")
+    with clock.at(timezone.now() - timedelta(days=1)):
+        for dish in ("Soup", "Rice"):
+            lived(f"{dish} for lunch", f"{dish} was served.")
     embed_pending_rows()
     caller = api.as_token(actor_token)
     ask = ASK | {"input": "What happened with the ledger export yesterday?"}

@@ -1,6 +1,8 @@
 """What an input says about the memories that it needs."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from context.engine.analysis.frames import plan_retrieval
 from context.engine.analysis.intent import intent_read
+from context.engine.analysis.time_questions import time_read
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 
 TYPES = ("decision", "fact", "procedure", "episode")
@@ -74,8 +77,11 @@ def test_intent_entities_are_names_and_dates(text, entities):
     ],
 )
 def test_intent_words_of_time_ask_for_recent_memory(text, recency):
-    assert intent_read(text, "question").recency == recency
-    assert all(query.recency_weight == recency for query in plan_of(text).queries)
+    time = time_read(text, datetime(2026, 3, 4, 15, tzinfo=UTC), ZoneInfo("UTC"))
+    assert time.recency == recency
+    plan = plan_retrieval(intent_read(text, "question", time), text)
+    # A time that is asked about is a period to read, and no weight.
+    assert all(query.recency_weight == (0.0 if plan.period else recency) for query in plan.queries)
 
 
 @pytest.mark.parametrize(

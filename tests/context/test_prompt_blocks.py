@@ -68,7 +68,7 @@ def test_blocks_are_the_prompt_from_stable_to_volatile(caller, ada, system):
 
 
 def test_kinds_of_changes_touch_blocks_that_exist():
-    known = {"identity", "user_profile", "censors", "frame", "working_memory", "conversation"}
+    known = {"identity", "user_profile", "censors", "frame", "working_memory", "conversation", "recent"}
     known |= {section.key for section in MEMORY_SECTIONS.values()}
     assert {block for blocks in BLOCKS.values() for block in blocks} == known
     assert {*BLOCKS} == {kind.partition(".")[0] for kind in CHANGE_KINDS if blocks_touched(kind)}

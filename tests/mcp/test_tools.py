@@ -105,7 +105,15 @@ def test_document_tools_say_what_to_mend(mcp, actor_token, name, arguments, why)
     assert why in mcp(actor_token).refused(name, **arguments)
 
 
-READ_ONLY = {"recall", "expand", "working_memory", "get_document", "list_documents", "search_documents"}
+READ_ONLY = {
+    "recall",
+    "recall_recent",
+    "expand",
+    "working_memory",
+    "get_document",
+    "list_documents",
+    "search_documents",
+}
 IDEMPOTENT = {"report_answer", "report_outcome", "put_document"}
 
 
@@ -143,6 +151,7 @@ def test_tools_called_read_only_record_nothing(mcp, ada, actor, actor_token):
     before = AuditEvent.objects.count()
     calls = {
         "recall": {"q": "Lisbon"},
+        "recall_recent": {},
         "expand": {"type": "fact", "memory_id": str(fact.pk)},
         "working_memory": {"session_id": "s"},
         "get_document": {"namespace": ["notes"], "key": "k"},

@@ -11,6 +11,7 @@ from typing import Literal
 
 from context.engine.analysis.intent import IntentSignals
 from context.engine.section_budgets import DEFAULT_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
+from memory.search.request import Period
 
 CONFIDENCE_PER_HIT = 0.3
 
@@ -194,6 +195,9 @@ def frame_select(text: str, forced: str | None = None, session: str = "") -> Fra
 
 DEFAULT_LIMIT = 5
 DOMINANT_LIMIT = 8
+PERIOD_LIMIT = 12
+PERIOD_TOKENS = 400
+"""Items and tokens of a type that is asked for by its time alone."""
 OTHER_LIMIT = 3
 SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     {
@@ -202,6 +206,7 @@ SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
         "censors": 200,
         "frame": 150,
         "working_memory": 200,
+        "recent": 80,
         "conversation": 400,
         **{section.key: section.budget for section in MEMORY_SECTIONS.values()},
     }
@@ -225,8 +230,8 @@ class RetrievalPlan:
     queries: tuple[RetrievalQuery, ...] = ()
     skip_types: frozenset[str] = frozenset()
     budget_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    # Events within so many days are wanted for their time, whatever their words.
-    days_back: float | None = None
+    # Memories of this time are wanted, whatever their words.
+    period: Period | None = None
     reason: str = ""
 
     def limit_of(self, memory_type: str) -> int:
@@ -270,20 +275,26 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
             budget_overrides={MEMORY_SECTIONS[memory_type].key: 0 for memory_type in PLANNED_TYPES},
             reason="A greeting needs no memories.",
         )
-    dominant = signals.dominant_type
+    dominant, period = signals.dominant_type, signals.time.period
+    most = PERIOD_LIMIT if period and period.alone else DOMINANT_LIMIT
+    overrides = FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {}
+    if period and period.alone:
+        # A section that the frame closes is open to what happened then.
+        asked = {MEMORY_SECTIONS[kind].key: PERIOD_TOKENS for kind in period.types}
+        overrides = {key: tokens for key, tokens in overrides.items() if tokens} | asked
     queries = tuple(
         RetrievalQuery(
             memory_type,
-            limit=DEFAULT_LIMIT if dominant is None else DOMINANT_LIMIT if memory_type == dominant else OTHER_LIMIT,
-            recency_weight=signals.recency,
+            limit=DEFAULT_LIMIT if dominant is None else most if memory_type == dominant else OTHER_LIMIT,
+            recency_weight=0.0 if period else signals.time.recency,
         )
         for memory_type in PLANNED_TYPES
     )
     return RetrievalPlan(
         text=text,
         queries=queries,
-        budget_overrides=FRAMES[signals.frame_id].budget_overrides if frame_is_sure else {},
-        days_back=signals.days_back if dominant == "episode" else None,
+        budget_overrides=overrides,
+        period=period,
         reason=f"Asks mainly for {dominant}s." if dominant else "Asks for no particular type of memory.",
     )
 

@@ -6,6 +6,7 @@ Source: seed 005.1, D1 and intent.py.
 import re
 from dataclasses import dataclass
 
+from context.engine.analysis.time_questions import NO_TIME, TimeReading
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 from memory.comparison import lexicon as w
 from memory.comparison.tokenizer import DATES, VERB_FORMS
@@ -102,18 +103,6 @@ def _is_name(text: str, word: re.Match[str]) -> bool:
     )
 
 
-_RECENCY: tuple[tuple[re.Pattern[str], float, float], ...] = tuple(
-    (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), weight, days)
-    for pattern, weight, days in (
-        (r"today|just now|right now|currently|at the moment", 1.0, 1.0),
-        (r"yesterday", 0.8, 2.0),
-        (r"recently|lately|this week", 0.8, 7.0),
-        (r"last week|(?:a )?few days ago", 0.5, 14.0),
-        (r"last month|a while ago", 0.3, 60.0),
-    )
-)
-"""Words of time, their weight for recency, and the number of days back that they cover."""
-
 _HINTS: dict[str, tuple[re.Pattern[str], ...]] = {
     memory_type: tuple(
         re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in MEMORY_SECTIONS[memory_type].hints
@@ -136,12 +125,11 @@ MAX_KEYWORDS = 10
 
 @dataclass(frozen=True, slots=True)
 class IntentSignals:
-    """`recency` in [0, 1]; `days_back` how far the words of time reach, None without any; `hints` a weight for each
-    memory type that is asked for; keywords and paths of files in reading order."""
+    """`time` is what is said about a time; `hints` a weight for each memory type that is asked for; keywords and paths
+    of files in reading order."""
 
     frame_id: str
-    recency: float = 0.0
-    days_back: float | None = None
+    time: TimeReading = NO_TIME
     hints: tuple[tuple[str, float], ...] = ()
     is_question: bool = False
     is_greeting: bool = False
@@ -152,11 +140,14 @@ class IntentSignals:
     @property
     def dominant_type(self) -> str | None:
         """The memory type most asked for; the first declared among equals; None without a hint."""
+        if (period := self.time.period) and period.types:
+            return period.types[0]
         return max(self.hints, key=lambda hint: hint[1])[0] if self.hints else None
 
 
-def intent_read(text: str, frame_id: str) -> IntentSignals:
-    """Read the signals in `text`. A greeting is only what holds nothing beyond the greeting."""
+def intent_read(text: str, frame_id: str, time: TimeReading = NO_TIME) -> IntentSignals:
+    """Read the signals in `text`, beside what it says about a `time`. A greeting is only what holds nothing beyond the
+    greeting."""
     stripped = text.strip()
     hints = tuple(
         (memory_type, HINT_WEIGHT * count)
@@ -165,11 +156,9 @@ def intent_read(text: str, frame_id: str) -> IntentSignals:
     )
     keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))
     topics = [word for word in keywords if word not in _QUESTION_WORDS]
-    times = [(weight, days) for pattern, weight, days in _RECENCY if pattern.search(stripped)]
     return IntentSignals(
         frame_id=frame_id,
-        recency=max((weight for weight, _ in times), default=0.0),
-        days_back=max((days for _, days in times), default=None),
+        time=time,
         hints=hints,
         is_question=is_question(stripped),
         is_greeting=_is_greeting(stripped),

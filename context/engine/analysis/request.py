@@ -18,6 +18,7 @@ from context.engine.analysis.agent_data_loader import (
     profile_query,
     session_load,
 )
+from context.engine.analysis.agent_time import RecentMode, agent_time_read, recent_mode, zone_check, zone_of
 from context.engine.analysis.contested_policy import ContestedPolicy
 from context.engine.analysis.frames import (
     FRAMES,
@@ -40,6 +41,7 @@ from context.engine.analysis.profiles import (
     profile_overridden,
     tier_weights,
 )
+from context.engine.analysis.time_questions import NO_TIME, TimeReading
 from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_TYPES
 from identity.models import Agent
 from identity.selectors import agent_as_of
@@ -72,9 +74,9 @@ class ContextRequest:
     settings that replace the profile's own for this request. With `fill`, less certain memories use the rest of the
     budget. `project` and `task` are the keys of the task: nothing of another project or task is shown, unless
     `include_projects` or `all_projects` request it (`memory.models.project_scope.ProjectScope`). `censors` is "check",
-    or "off" if the client wants no check. `scope` follows from these: the projects and tasks whose memory the prompt
-    may show. With `dry_run` nothing is stored; with `explain`, replaced, retired and outranked memories are looked up
-    too. Raises Invalid, naming the field.
+    or "off" if the client wants no check. `time_zone` is the IANA name of the user's; "" is that of the agent. `scope`
+    follows from these: the projects and tasks whose memory the prompt may show. With `dry_run` nothing is stored; with
+    `explain`, replaced, retired and outranked memories are looked up too. Raises Invalid, naming the field.
     """
 
     session_id: str
@@ -97,6 +99,7 @@ class ContextRequest:
     task: str = ""
     include_projects: tuple[str, ...] = ()
     all_projects: bool = False
+    time_zone: str = ""
     scope: ProjectScope = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +117,7 @@ class ContextRequest:
             choice_check("mode", self.mode, [*MODE_WEIGHTS])
         object.__setattr__(self, "profile_override", override_check(self.profile_override))
         choice_check("censors", self.censors, CENSOR_MODES)
+        zone_check(self.time_zone)
         if len(self.conversation) > MAX_MESSAGES:
             raise Invalid(f"conversation holds at most {MAX_MESSAGES} messages.", field="conversation")
         if any(len(message.content) > MAX_INPUT_CHARACTERS for message in self.conversation):
@@ -192,7 +196,8 @@ class ResolvedRequest:
 
     `now` is the moment from which ages count, for a context of the past that of the past. `thresholds_divisor` divides
     the thresholds, 1 unless the request has `fill`. `scale` multiplies the usual number of items, 1 or more; `limits`
-    are items by type, `weights` shares by scope. `embedding` is the pending vector of the input, None if nothing is
+    are items by type, `weights` shares by scope. `zone` is the user's, `recent` says when the last conversations are
+    listed. `embedding` is the pending vector of the input, None if nothing is
     searched. `rows` are the rows of the agent that are loaded already, None if each must be loaded by itself.
     """
 
@@ -212,6 +217,7 @@ class ResolvedRequest:
     embedding: PrefetchedEmbedding | None = None
     rows: PreloadedRows | None = None
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo(settings.TIME_ZONE))
+    recent: RecentMode = RecentMode.ON_QUESTIONS
 
     @property
     def clock(self) -> LineClock:
@@ -222,6 +228,13 @@ class ResolvedRequest:
     def compression(self) -> float:
         """Share of a long item that may be left out, 0 to 1."""
         return compression_of(self.profile, self.request.mode)
+
+    def _time_as_json(self) -> dict[str, str | None] | None:
+        """The period that is asked about, in the user's time."""
+        if (period := self.analysis.intent.time.period) is None:
+            return None
+        start, end = (one.isoformat() if one else None for one in (period.start, period.end))
+        return {"text": period.text, "start": start, "end": end}
 
     def as_json(self) -> dict[str, Any]:
         """The decisions as they are logged and explained."""
@@ -236,7 +249,8 @@ class ResolvedRequest:
                 "source": frame.source,
             },
             "intent": {
-                "recency": intent.recency,
+                "recency": intent.time.recency,
+                "time": self._time_as_json(),
                 "hints": dict(intent.hints),
                 "is_question": intent.is_question,
                 "is_greeting": intent.is_greeting,
@@ -276,13 +290,15 @@ class ResolvedRequest:
         }
 
 
-def query_analyse(request: ContextRequest, session: SessionState = NO_SESSION) -> QueryAnalysis:
-    """Frame and intent from the words of the input, and their plan. Pure.
+def query_analyse(
+    request: ContextRequest, session: SessionState = NO_SESSION, time: TimeReading = NO_TIME
+) -> QueryAnalysis:
+    """Frame and intent from the words of the input, with what they say about a time, and their plan. Pure.
 
     The request, or working memory of the session, may name the frame too.
     """
     frame = frame_select(request.input, request.frame, session.frame)
-    intent = intent_read(request.input, frame.frame.id)
+    intent = intent_read(request.input, frame.frame.id, time)
     return QueryAnalysis(frame, intent, plan_retrieval(intent, request.input, frame_is_sure=frame.confidence > 0))
 
 
@@ -293,21 +309,23 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
     Raises NotFound for an unknown profile.
     """
     agent, now = view.agent, request.as_of or clock.now()
-    analysis = query_analyse(request)
+    if request.as_of:
+        agent = agent_as_of(agent, request.as_of)
+    zone = zone_of(agent, request.time_zone)
+    time = agent_time_read(view, request.input, request.scope, now=now, zone=zone, as_of=request.as_of)
+    analysis = query_analyse(request, time=time)
     # The model computes while the database is asked for all that needs no search.
     asker = agent.pk, view.persona
     embedding = PrefetchedEmbedding(analysis.plan.text, asker) if analysis.plan.queries else None
     rows = None
-    if request.as_of:
-        agent = agent_as_of(agent, request.as_of)
-    else:
+    if not request.as_of:
         wanted = profile_query(profile_named(agent, request.profile), agent.kind)
         rows = agent_rows(view, request.session_id, wanted, request.scope, now)
     # Nothing is kept of what was in mind in the past.
     past = request.as_of is not None
     session = NO_SESSION if past else session_load(view, request.session_id, request.scope, rows)
     if session.frame:
-        analysis = query_analyse(request, session)
+        analysis = query_analyse(request, session, time)
     profile, version = active_profile(agent, request.profile, request.as_of, rows)
     profile = profile_overridden(profile, request.profile_override)
     scale = max(1.0, request.budget / TOKENS_PER_SCALE) if request.budget else 1.0
@@ -331,9 +349,10 @@ def request_resolve(view: PersonaMemory, request: ContextRequest) -> ResolvedReq
         budget=budget,
         session=session,
         contested=ContestedPolicy.of_config(agent.config),
+        zone=zone,
+        recent=recent_mode(agent),
         embedding=embedding,
         rows=rows,
-        zone=agent_zone(agent),
     )
 
 
@@ -346,11 +365,6 @@ def limits_of(plan: RetrievalPlan, profile: Profile, *, scale: float = 1.0) -> d
         if TOOL_OUTPUT in profile.layers:
             limits["event"] = max(limits.get("event", 0), TOOL_OUTPUTS)
     return {memory_type: round(limit * scale) for memory_type, limit in limits.items() if limit}
-
-
-def agent_zone(agent: Agent) -> ZoneInfo:
-    """The time zone of an agent."""
-    return ZoneInfo(settings.TIME_ZONE)
 
 
 def agent_budgets(agent: Agent) -> dict[str, int]:

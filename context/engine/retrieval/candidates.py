@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
 
 from context.engine.analysis.frames import ContextBudget
 from context.engine.analysis.profiles import TOOL_OUTPUT
-from context.engine.analysis.request import TOOL_OUTPUTS, ContextRequest, ResolvedRequest
+from context.engine.analysis.request import TOOL_OUTPUTS, ResolvedRequest
 from context.engine.assembly import Candidate, SearchedSection
 from context.engine.retrieval.candidate_dates import candidates_dated, candidates_repeated
 from context.engine.retrieval.fixed_sections import Pins
@@ -21,13 +20,13 @@ from identity.models import Agent
 from memory.models import EventKind, SearchItem
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT, PROFILE_CATEGORIES
-from memory.search.as_of import memories_as_of, rows_as_of
+from memory.search.as_of import memories_as_of
 from memory.search.invalidated_matches import InvalidatedFact, hits_repeating_invalidated, latest_invalidated_facts
 from memory.search.memory_loader import fact_subject_names, memories_load
 from memory.search.request import SearchRequest
 from memory.search.result import HIT_COLUMNS, SearchHit, SearchResult, hit_of_entry
 from memory.search.search import search
-from memory.types import IndexEntry, entry_of, prompt_text
+from memory.types import IndexEntry, entry_of
 from nousweb.lib.prepared_statements import rows_prepared
 
 HALF_LIFE_DAYS = 7.0
@@ -116,7 +115,6 @@ CONSIDERED = 3
 """Candidates of a type for each that the plan would show: profiles exclude some, and messages repeat some."""
 
 SECTION_OF: Mapping[str, str] = {key: section.key for key, section in MEMORY_SECTIONS.items()}
-EPISODES_BY_TIME = 8
 TOOL_OUTPUT_AGE = timedelta(days=1)
 LONG_TERM = "long_term"
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -173,6 +171,7 @@ def candidates_find(
             as_of=request.as_of,
             exclude_categories=PROFILE_CATEGORIES,
             force_include=force_include,
+            period=plan.period,
             now=resolved.now,
         ),
         resolved.embedding,
@@ -180,10 +179,6 @@ def candidates_find(
     hits = result.items if _has_topic(result, request.input) else [replace(hit, score=0.0) for hit in result.items]
     candidates = _widened(_candidates_of(hits, max_per_type, pins), resolved.thresholds_divisor)
     candidates += [candidate_of(hit) for hit in loop_hits(view, resolved, result.query)]
-    if plan.days_back is not None:
-        span = timedelta(days=plan.days_back)
-        since = max(resolved.now, EARLIEST + span) - span
-        candidates = _with_recent_episodes(view, request, candidates, since=since, now=resolved.now)
     if TOOL_OUTPUT in resolved.profile.layers:
         candidates = _with_tool_output(view, candidates, resolved)
     candidates = candidates_dated(candidates, pins, resolved.clock)
@@ -317,33 +312,6 @@ def candidate_of(hit: SearchHit, **more: Any) -> Candidate:
         kinds=kinds_of(hit.type, hit.kind, hit.category),
         **more,
     )
-
-
-def _with_recent_episodes(
-    view: PersonaMemory, request: ContextRequest, candidates: list[Candidate], *, since: datetime, now: datetime
-) -> list[Candidate]:
-    """Add the episodes of a time span to `found`, whatever their words."""
-    as_of = request.as_of
-    recent = view.episodes.filter(request.scope.q, started_at__gte=since, started_at__lte=now).order_by(
-        "-started_at", "pk"
-    )
-    if as_of is None:
-        episodes = list(recent.active()[:EPISODES_BY_TIME])
-    else:
-        possible = recent.filter(Q(active=True) | Q(retired_at__gt=as_of), created_at__lte=as_of)
-        # A few more, since some may have been retired then and brought back.
-        rows = rows_as_of(list(possible[: 2 * EPISODES_BY_TIME]), as_of)
-        episodes = [episode for episode in rows if episode.active and prompt_text(episode)][:EPISODES_BY_TIME]
-    by_key = {("episode", str(episode.pk)): episode for episode in episodes}
-    # As when nobody asks for what was outranked.
-    candidates = [candidate for candidate in candidates if not (candidate.outranked and candidate.key in by_key)]
-    known = {candidate.key for candidate in candidates}
-    marked = [replace(candidate, by_time=candidate.key in by_key) for candidate in candidates]
-    return marked + [
-        candidate_of(hit_of_entry(entry_of(episode), prompt_text(episode), {}), by_time=True)
-        for key, episode in by_key.items()
-        if key not in known
-    ]
 
 
 def _with_tool_output(view: PersonaMemory, candidates: list[Candidate], resolved: ResolvedRequest) -> list[Candidate]:

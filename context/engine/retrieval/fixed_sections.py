@@ -28,6 +28,7 @@ from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.assembly.prompt_section import SEPARATORS, screening_class
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
+from context.engine.retrieval.recent_conversations import RECENT_SECTION, recent_section
 from context.engine.retrieval.seeded_preferences import without_fact_copies
 from context.models import ContextPin
 from identity.models import Agent, AuditEvent, IdentityVersion
@@ -125,6 +126,7 @@ def fixed_sections(
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, resolved)),
+        _guarded(RECENT_SECTION, "Recent Conversations", 2, lambda: recent_section(view, resolved)),
         conversation_section(request, profile, budget),
     ]
 

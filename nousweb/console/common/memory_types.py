@@ -157,6 +157,7 @@ PROMPT_SECTIONS: Mapping[str, str] = {
     "censors": "Active Censors",
     "frame": "Current Frame",
     "working_memory": "Working Memory",
+    "recent": "Recent Conversations",
     "conversation": "Recent Conversation",
     **{section.key: section.label for section in MEMORY_SECTIONS.values()},
 }

@@ -1,6 +1,7 @@
 """Decisions of the engine in words for people, from their logged form."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
@@ -100,6 +101,17 @@ def frame_words(frame: Mapping[str, Any]) -> str:
     return f"{label}, because of {said}; confidence {frame.get('confidence', 0):.1f}."
 
 
+def period_words(time: Mapping[str, Any]) -> str:
+    """A period that is asked about: its first and last day in the user's time, or its hours within a day."""
+    start, end = (datetime.fromisoformat(time[name]) if time.get(name) else None for name in ("start", "end"))
+    if start and end and end - start < timedelta(hours=23):
+        return f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
+    last = end - timedelta(microseconds=1) if end else None
+    if start and last:
+        return f"{start:%Y-%m-%d}" if start.date() == last.date() else f"{start:%Y-%m-%d} to {last:%Y-%m-%d}"
+    return f"since {start:%Y-%m-%d %H:%M}" if start else f"until {last:%Y-%m-%d %H:%M}"
+
+
 def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
     """The detected intent of the input, a sentence each."""
     if intent.get("is_greeting"):
@@ -110,7 +122,9 @@ def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
         yield "A statement or a task, not a question."
     for memory_type, weight in (intent.get("hints") or {}).items():
         yield f"Its words hint at {memory_type}s (weight {weight:g})."
-    if recency := intent.get("recency"):
+    if time := intent.get("time"):
+        yield f"Time: {period_words(time)}, from “{time.get('text')}”."
+    elif recency := intent.get("recency"):
         yield f"It refers to time: recency counts for {recency:.0%} of the order."
     if entities := intent.get("entities"):
         yield f"It names {', '.join(entities)}."

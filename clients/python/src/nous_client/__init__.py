@@ -27,6 +27,7 @@ from nous_client.models import (
     LearnedFact,
     Outcome,
     PutDocument,
+    RecentConversation,
     Report,
     Section,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "NousError",
     "Outcome",
     "PutDocument",
+    "RecentConversation",
     "Refused",
     "Report",
     "Section",

@@ -29,6 +29,7 @@ from nous_client.models import (
     Outcome,
     Page,
     PutDocument,
+    RecentConversation,
     Report,
     Source,
     WorkingMemory,
@@ -40,6 +41,10 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 class Hits(BaseModel):
     items: list[Hit]
+
+
+class RecentConversations(BaseModel):
+    items: list[RecentConversation]
 
 
 class FoundDocuments(BaseModel):
@@ -98,6 +103,10 @@ def report_outcome(context_id: object, outcome: str, note: str) -> Call[Outcome]
 
 def recall(query: str, options: Mapping[str, Any]) -> Call[Hits]:
     return Call("GET", "recall", Hits, query={"q": query, **_given(**options)})
+
+
+def recall_recent(options: Mapping[str, Any]) -> Call[RecentConversations]:
+    return Call("GET", "recall/recent", RecentConversations, query=_given(**options))
 
 
 def expand(type: str, item_id: object, around: int, context: object = None) -> Call[Expansion]:

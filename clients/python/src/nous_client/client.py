@@ -27,6 +27,7 @@ from nous_client.models import (
     LearnedFact,
     Outcome,
     PutDocument,
+    RecentConversation,
     Report,
     Source,
     WorkingMemory,
@@ -102,11 +103,12 @@ class Nous:
         return self.send(calls.report_outcome(context_id, outcome, note))
 
     def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none if there are none.
-
-        With `context=`, the id of a context, the results count as shown in that turn.
-        """
+        """Memories about `query`, best first. With `context=`, a context's id, they count as shown in that turn."""
         return self.send(calls.recall(query, options)).items
+
+    def recall_recent(self, **options: Any) -> list[RecentConversation]:
+        """Titles and times of the last conversations, the latest first."""
+        return self.send(calls.recall_recent(options)).items
 
     def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
         """A whole memory with its surroundings: `around` events before and after an event.
@@ -282,11 +284,12 @@ class AsyncNous:
         return await self.send(calls.report_outcome(context_id, outcome, note))
 
     async def recall(self, query: str, **options: Any) -> list[Hit]:
-        """Memories about `query`, best first; none if there are none.
-
-        With `context=`, the id of a context, the results count as shown in that turn.
-        """
+        """Memories about `query`, best first. With `context=`, a context's id, they count as shown in that turn."""
         return (await self.send(calls.recall(query, options))).items
+
+    async def recall_recent(self, **options: Any) -> list[RecentConversation]:
+        """Titles and times of the last conversations, the latest first."""
+        return (await self.send(calls.recall_recent(options))).items
 
     async def expand(self, type: str, item_id: object, around: int = 3, *, context: object = None) -> Expansion:
         """A whole memory with its surroundings: `around` events before and after an event.

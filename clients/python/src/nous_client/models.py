@@ -177,6 +177,16 @@ class Event(Model):
     repeated: bool
 
 
+class RecentConversation(Model):
+    """An episode or a loop of the last days."""
+
+    type: str
+    id: str
+    title: str
+    started_at: datetime
+    ended_at: datetime | None
+
+
 class Hit(Model):
     """A memory that a search found; `score` from 0 to 1."""
 

@@ -7,6 +7,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
@@ -93,6 +94,8 @@ def _words(settings: AgentSettings) -> str:
     """The settings as lines that can be compared."""
     lines = [f"Profile: {settings.profile or 'default for this kind of agent'}"]
     lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
+    lines += [f"Time zone: {settings.time_zone}"] if settings.time_zone else []
+    lines += [f"Last conversations: {RECENT_LABELS[settings.recent].lower()}"]
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]
     lines += [
@@ -138,6 +141,11 @@ ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.CONFIRMED: "the same in other words",
     AutomaticDecision.UNDECIDED: "kept beside each other, over the budget",
 }
+RECENT_LABELS: Mapping[str, str] = {
+    RecentMode.ON_QUESTIONS: "For questions about a time or a recap",
+    RecentMode.ALWAYS: "Always",
+    RecentMode.NEVER: "Never",
+}
 MAX_CATEGORIES_OFFERED = 30
 
 
@@ -174,6 +182,18 @@ class AgentSettingsForm(forms.Form):
             choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
             label="Language of its memories",
             help_text="The word search uses this language. Existing memories are processed again in the background.",
+        )
+        made["time_zone"] = forms.CharField(
+            required=False,
+            max_length=MAX_ZONE_CHARACTERS,
+            label="Time zone of its users",
+            help_text="A name such as Europe/Berlin. Empty: the zone of the server.",
+        )
+        made["recent"] = forms.ChoiceField(
+            required=False,
+            choices=RECENT_LABELS.items(),
+            label="Last conversations in prompts",
+            help_text="Titles and times of the last 48 hours, at most 5.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -294,13 +314,15 @@ class AgentSettingsForm(forms.Form):
                 **{name[9:]: value for name, value in given.items() if name.startswith("autonomy_")}
             ),
             "language": given.get("language", ""),
+            "time_zone": given.get("time_zone", ""),
+            "recent": given.get("recent", ""),
         }
 
 
 def _initial_of(settings: AgentSettings) -> dict[str, Any]:
     """The initial values of the fields for the current settings."""
     found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
-    found["language"] = settings.language
+    found |= {name: getattr(settings, name) for name in ("language", "time_zone", "recent")}
     for name, value in settings.stm.items():
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}
