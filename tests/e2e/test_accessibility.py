@@ -379,8 +379,9 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     episode_append(episode=episode, event_ids=[each.event.pk for each in recorded], by=actor)
     episode_close(episode=episode, outcome="partial", summary="It went well.", lessons=["Look twice."], by=actor)
     decision_record(agent=ada, description="Wait.", reasons=["Safe."], stakes="critical", episode=episode, by=actor)
+    note = {"namespace": ["memories"], "key": "/memories/notes.md", "ttl": 86_400}
     for said in ("One.", "One.\nTwo."):
-        document_put(agent=ada, namespace=["memories"], key="/memories/notes.md", value={"content": said}, by=actor)
+        document_put(agent=ada, value={"content": said}, by=actor, **note)
     procedure_create(agent=ada, name="Wait well", steps=["Sit.", "Wait."], by=actor)
     censor_create(agent=ada, pattern="drop (the )?table", severity="block", reason="No.", by=by)
     working_item_add(agent=ada, session_id="s", text="It rains.", by=actor)
@@ -388,7 +389,7 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     learn = {"agent": ada, "subject": "harbour", "by": actor}
     fact_learn(content="The harbour's twin is in Graz.", **learn)
     fact_learn(content="The harbour's twin is in Linz.", **learn)
-    fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", by=actor)
+    fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", ttl=86_400, by=actor)
     censor = censor_create(agent=ada, pattern="harbour master", by=actor)
     escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))
     given_up = job_queue("fact_check", agent=ada, persona="actor", subject=ada)

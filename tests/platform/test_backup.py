@@ -28,7 +28,7 @@ from tests.product import PATIENCE, PROJECT
 
 FIXTURES = PROJECT / "tests" / "fixtures"
 RELEASE = FIXTURES / "demo_of_0.1.0.dump.xz"
-RELEASE_TOKEN = "nous_oK0hqq1p2dKqLxvv5PAxN6CkBUKfw761C4QBf043Ap0"
+RELEASE_TOKEN = "nous_3ldsOvmXhWBfZpz4GGIumeOqyNpbVUDpYpeZsbmWKLI"
 """The demo's token of that database, whose agent is there and nowhere else."""
 OWN_TABLES = ("identity_", "memory_", "context_", "auth_user", "auth_group")
 MADE_AGAIN = ("memory_searchitem", "memory_searchstatistics", "auth_group_permissions")
