@@ -55,6 +55,12 @@ def test_page_lists_what_ends_in_its_order(memories, alice, bob, django_assert_m
         page(reader)
 
 
+def test_endings_of_the_subconscious_keep_their_persona(ada, subconscious_token, api, charlie):
+    learned = api.as_token(subconscious_token).post("/facts", {"content": "The attic is locked.", "ttl": 60}).json()
+    shown = page(browser(charlie), persona="subconscious")
+    assert f"{learned['fact']['id']}/expiry/?persona=subconscious" in shown
+
+
 def test_page_without_endings_says_what_will_be_there(ada, alice):
     assert "No endings yet" in page(browser(alice))
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 
 from memory.models import ItemType, SearchItem, ends_at
 from memory.selectors.filters import EndingFilter
@@ -32,7 +31,7 @@ def _memories(request: HttpRequest, scope: PersonaScope, rows: list[SearchItem])
             found |= {str(memory.pk): memory for memory in scope.memory.rows(model).filter(pk__in=ids)}
     for memory in found.values():
         memory.agent = scope.agent
-        memory.may_keep = scope.by.may(CHANGE)
+        memory.may_keep, memory.query = scope.by.may(CHANGE), scope.suffix
     return {"rows": [found[row.item_id] for row in rows if row.item_id in found]}
 
 
@@ -40,11 +39,10 @@ def _change(memory: Any) -> Any:
     """The link to the form that keeps a memory or moves its end."""
     if not memory.may_keep:
         return ""
+    slug, key = memory.agent.slug, memory.pk
     if memory._meta.model_name == ItemType.FACT:
-        page, address = "agent_fact_change", [memory.agent.slug, memory.pk, "expiry"]
-    else:
-        page, address = "agent_document_expiry", [memory.agent.slug, memory.pk]
-    return goto("Keep or move", reverse(page, args=address))
+        return goto("Keep or move", "agent_fact_change", slug, key, "expiry", query=memory.query)
+    return goto("Keep or move", "agent_document_expiry", slug, key, query=memory.query)
 
 
 agent_endings = memory_list(
