@@ -50,6 +50,14 @@ def test_question_about_a_time_names_types_and_a_topic(text, alone, types):
     assert (period.alone, period.types) == (alone, types)
 
 
+@pytest.mark.parametrize("text", ["Was habe ich heute entschieden?", "Qu'avons-nous fait hier ?", "¿Qué hicimos ayer?"])
+def test_question_of_an_agent_of_several_languages_is_read_in_its_own(text):
+    period = time_read(text, NOW, ZoneInfo("UTC"), ["en", "de", "fr", "es"]).period
+    assert period
+    assert period.alone
+    assert period.types in (("decision",), ("episode",))
+
+
 def test_event_is_the_time_of_questions_about_the_past_only():
     assert anchor_asked("What did we use before the migration?")
     for text in ("How do I clean up before the migration?", "Ship it before the migration.", "Should we wait?"):

@@ -82,7 +82,7 @@ WORDS: Mapping[str, QuestionWords] = {
         r"|allons|faut)",
         types={
             "decision": r"décid\w*|décision\w*|chois\w*|convenu\w*|conclu\w*",
-            "fact": r"appris\w*|apprend\w*|faits?|savons|savions|sais",
+            "fact": r"appris\w*|apprend\w*|faits|savons|savions|sais",
             "episode": r"fait|passé\w*|parl\w*|discut\w*|travaill\w*|conversations?|s['’]agi\w*",
         },
         fillers="""le la les l un une des du de d à au aux en et ou dans par pour sur avec entre depuis avant après je
@@ -186,9 +186,14 @@ def _period_asked(text: str, named: Iterable[TimeExpression], languages: Sequenc
         sentence = text[begin : closing.start() if closing else len(text)]
         is_asked = bool(closing and "?" in closing[0])
         beside = text[begin : said.begin] + " " + sentence[said.finish - begin :]
-        for language in languages:
-            if _asks(sentence, beside, language, is_asked=is_asked):
-                return _asked(said.text, said.start, said.end, beside, language)
+        asked = [
+            _asked(said.text, said.start, said.end, beside, language)
+            for language in languages
+            if _asks(sentence, beside, language, is_asked=is_asked)
+        ]
+        if asked:
+            # A word may begin questions in several languages ("was"): the one that knows more of the others is meant.
+            return max(asked, key=lambda period: (period.alone, bool(period.types)))
     return None
 
 
