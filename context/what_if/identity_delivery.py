@@ -27,6 +27,7 @@ from context.engine.retrieval.fixed_sections import (
     pins_of_each,
     profile_fixed_section,
 )
+from context.engine.retrieval.recent_conversations import RECENT_LABEL, RECENT_SECTION
 from context.engine.retrieval.seeded_preferences import without_fact_copies
 from context.models import VIEW_RUN, ContextRun
 from identity.models import Agent, IdentityVersion
@@ -177,6 +178,7 @@ def _fixed_sections_each(
             frame_section(FRAMES[SMALLEST_FRAME], budget),
             # Without items: what is guaranteed to them is room that the identity does not get.
             FixedSection("working_memory", "Working Memory", 2, 0),
+            FixedSection(RECENT_SECTION, RECENT_LABEL, 2, 0),
             *[FixedSection("conversation", "Recent Conversation", 2, 0)] * profiles[agent.pk].show_conversation,
         ]
         for agent in agents

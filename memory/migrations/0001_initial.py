@@ -382,7 +382,7 @@ BLANKED = (
     "'filerun', 'contextrecall', 'importedmemory', 'document', 'searchpassage', 'subjectchange',"
     " 'subjectalias', 'subject', 'expectationwatch', 'expectationresult', 'expectation', 'job', \n"
     "                'contextpin', 'contextrun', 'decision', 'embeddingmodel', 'episode', 'episodeevent', 'event',\n"
-    "                'eventsequence', 'fact', 'factchange', 'judgecall', 'longtermentry',"
+    "                'eventsequence', 'fact', 'factchange', 'judgecall', 'knownsource', 'longtermentry',"
     " 'loopsummary',\n"
     "                'memoryreview', 'memoryusage', 'procedure', 'searchitem', 'searchstatistics', 'workingmemory'"
 )

@@ -99,11 +99,10 @@ def demo_info() -> str | None:
     except (FileNotFoundError, ValueError):
         return None
     host = "127.0.0.1" if settings.HOST in ("", "0.0.0.0") else settings.HOST  # noqa: S104
-    first, *others = sorted(LOGINS, key=lambda login: login[1] != "Reviewer")
-    logins = "\n".join(f"    {name:<9} {kept['passwords'][name]}    {role.lower()}" for name, role in others)
+    ordered = sorted(LOGINS, key=lambda login: login[1] != "Reviewer")
+    logins = "\n".join(f"    {name:<9} {kept['passwords'][name]}    {role.lower()}" for name, role in ordered)
     return (
-        f"  Log in as {first[0]}, with the password {kept['passwords'][first[0]]}. Others, for what they may do:\n"
-        f"{logins}\n\n"
+        f"  Log in, first as {ordered[0][0]}\n{logins}\n\n"
         f"  Agent's token ({story.AGENT_SLUG}, actor)\n    {kept['token']}\n\n"
         "  Ask for a prompt\n"
         f"    curl -s http://{host}:{settings.PORT}/api/context \\\n"

@@ -87,6 +87,7 @@ GET    /api/loops/{loop_id}                 401 200 200 200 200 200 404 401 401
 POST   /api/loops/{loop_id}/close           401 403 403 403 200 200 404 401 401
 GET    /api/stm                             401 200 200 200 200 200 404 401 401
 GET    /api/recall                          401 200 200 200 200 200 404 401 401
+GET    /api/recall/recent                   401 200 200 200 200 200 404 401 401
 GET    /api/recall/{type}/{memory_id}       401 200 200 200 200 200 404 401 401
 GET    /api/index                           401 200 200 200 200 200 404 401 401
 POST   /api/episodes                        401 403 201 201 201 201 404 401 401

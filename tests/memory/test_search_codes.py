@@ -51,7 +51,7 @@ SEARCHED = {
     "2001:db8::ff00:42:8329": "The tunnel ends at 2001:db8::ff00:42:8329 in Oslo.",
     "00:1B:44:11:3A:B7": "The badge reader has the MAC 00:1b:44:11:3a:b7 at the door.",
     "550e8400-e29b-41d4-a716-446655440000": "Request 550e8400-e29b-41d4-a716-446655440000 timed out.",
-    "9f86d081884c7d65": "The artifact has the digest 9f86d081884c7d65 today.",
+    "9f86d081884c7d65": "The artifact has the digest 9f86d081884c7d65 in full.",
     r"C:\Users\ada\notes.txt": r"The draft is in C:\Users\ada\notes.txt on the laptop.",
     "src/app/main.py:42": CRASH,
     "main.py": CRASH,

@@ -42,7 +42,7 @@ def test_demo_has_a_history_of_every_store_and_both_personas(capsys, client):
     assert info is not None
     assert agent.slug in info
     # The first line says which log-in to use.
-    assert re.match(r"  Log in as reviewer, with the password \S+\. Others", info)
+    assert re.match(r"  Log in, first as reviewer\n    reviewer +\S+ +reviewer\n", info)
     # Its people are guided, and nothing of the story counts as theirs.
     for tour in DemoTour.objects.select_related("person"):
         shown = tour_panel(Principal.of_user(tour.person), [agent])

@@ -183,6 +183,7 @@ MAKERS: dict[str, Maker] = {
     "POST /api/loops/{loop_id}/close": lambda rng, known: ({}, None),
     "GET /api/stm": lambda rng, known: ({"q": text(rng)}, None),
     "GET /api/recall": lambda rng, known: ({"q": text(rng), "min_score": rng.choice([0, 0.2])}, None),
+    "GET /api/recall/recent": lambda rng, known: ({"hours": rng.choice([1, 48])}, None),
     "GET /api/recall/{type}/{memory_id}": lambda rng, known: ({"around": rng.choice([0, 3])}, None),
     "GET /api/index": lambda rng, known: ({}, None),
     "GET /api/lifecycle": lambda rng, known: (page(rng), None),

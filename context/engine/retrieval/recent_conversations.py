@@ -16,7 +16,7 @@ from memory.search.as_of import rows_as_of
 from memory.types import prompt_text
 from nousweb.lib.prompt_escaping import fence_line
 
-RECENT_SECTION = "recent"
+RECENT_SECTION, RECENT_LABEL = "recent", "Recent Conversations"
 RECENT_HOURS = 48
 MAX_RECENT = 5
 MAX_RECENT_LISTED = 50
@@ -86,7 +86,7 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
             )
             for place, one in enumerate(found)
         ]
-    return FixedSection(RECENT_SECTION, "Recent Conversations", 2, budget, items)
+    return FixedSection(RECENT_SECTION, RECENT_LABEL, 2, budget, items)
 
 
 def _is_asked(resolved: ResolvedRequest) -> bool:
