@@ -28,7 +28,7 @@ from tests.product import PATIENCE, PROJECT
 
 FIXTURES = PROJECT / "tests" / "fixtures"
 RELEASE = FIXTURES / "demo_of_0.1.0.dump.xz"
-RELEASE_TOKEN = "nous_3ldsOvmXhWBfZpz4GGIumeOqyNpbVUDpYpeZsbmWKLI"
+RELEASE_TOKEN = "nous_-xR95jaNuUdglNpuAYAfdhDANyfzJdDjsqWJnlfZxHI"
 """The demo's token of that database, whose agent is there and nowhere else."""
 OWN_TABLES = ("identity_", "memory_", "context_", "auth_user", "auth_group")
 MADE_AGAIN = ("memory_searchitem", "memory_searchstatistics", "auth_group_permissions")
