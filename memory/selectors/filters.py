@@ -352,7 +352,7 @@ class DocumentFilter(KeyedFilter):
         )
 
 
-ENDING_DAYS = {"7": "In the next 7 days", "30": "In the next 30 days", "90": "In the next 90 days"}
+ENDING_DAYS = {"7": "Within 7 days", "30": "Within 30 days", "90": "Within 90 days"}
 
 
 def _ending_within(queryset: QuerySet[SearchItem], name: str, value: str) -> QuerySet[SearchItem]:

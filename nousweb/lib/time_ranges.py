@@ -153,8 +153,9 @@ def _reader(language: str) -> _Reader:
     units = "|".join(value for name in ("unit", "part", "vague", "day") for value in getattr(words, name).values())
     return _Reader(
         trigger=re.compile(
-            rf"\d{{4}}|\d\.\d\d?\.|(?<!\w)(?:(?:{units}|{words.month}|{words.now}|q[1-4]|t[1-4]|kw|{words.since}|{words.after}"
-            rf"|{words.before}|{words.until})(?!\w)|{words.weekday})".replace(" ", r"\s+"),
+            rf"\d{{4}}|\d\.\d\d?\.|(?<!\w)(?:(?:{units}|{words.month}|{words.now}|q[1-4]|t[1-4]|kw|kalenderwoche|{words.since}|{words.after}"
+            rf"|{words.before}|{words.until})(?!\w)|{words.weekday}"
+            rf"|(?:{every['monthly']})\.? \d)|\d(?:st|nd|rd|th|\.)? (?:{every['monthly']})(?!\w)".replace(" ", r"\s+"),
             re.IGNORECASE,
         ),
         patterns=[

@@ -315,7 +315,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
     return {
         **shown,
         "role": role_of(user),
-        "tour": tour_panel(by, agents) if waiting.get(TOUR_SHOWN) else None,
+        # In the past nobody can take its steps.
+        "tour": tour_panel(by, agents) if waiting.get(TOUR_SHOWN) and not by.only_reads else None,
         "tour_left": bool(waiting.get(TOUR_LEFT)),
         "past": past_shown(request),
         "perms": PermWrapper(cast(Any, SimpleNamespace(has_perm=by.may))),

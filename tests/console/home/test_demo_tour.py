@@ -43,6 +43,9 @@ def test_steps_are_done_by_what_the_person_did(ada: Agent, actor: Principal, bob
     assert "1 of 4." in panel(bobs, opened)  # to look at it approves nothing
     bobs.post(opened, {"action": "approve", "base_version": "0"})
     assert "2 of 4. Ask why something was in a prompt" in panel(bobs, "/inbox/")
+    facts = reverse("agent_facts", args=["ada"])
+    assert "2 of 4." in panel(bobs, facts)
+    assert panel(bobs, f"{facts}?as_of=2026-01-01T09:00") == ""  # where nobody can take a step
 
     page = reverse("agent_context_run", args=["ada", run.pk])
     assert "2 of 4." in panel(bobs, page)
