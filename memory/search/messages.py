@@ -39,8 +39,6 @@ _REQUEST = re.compile(
     r"|quel\w*|quand|où|qui|pourquoi|comment|dis|montre\w*|explique\w*|qué|cuándo|dónde|quién|cuál\w*|cómo|dime)\b",
     re.IGNORECASE,
 )
-
-
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 

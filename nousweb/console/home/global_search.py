@@ -58,10 +58,6 @@ class GlobalResult:
     unread: list[str] = field(default_factory=list)
 
     @property
-    def total(self) -> int:
-        return sum(map(len, self.groups.values()))
-
-    @property
     def partial(self) -> bool:
         return self.searched < self.agents
 

@@ -140,7 +140,9 @@ def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int
         if getattr(error.__cause__, "sqlstate", "") != "57014":
             raise
         return None
-    return [_hit(source, row, query.terms, by) for row in rows]
+    hits = (_hit(source, row, query.terms, by) for row in rows)
+    # A comment may outlive its item, or be on one that `by` may not see.
+    return [hit for hit in hits if hit["url"]]
 
 
 def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> dict[str, str]:

@@ -78,14 +78,10 @@ def told(ada: Agent, actor: Principal, alice: User, system: Principal) -> Contex
     old = make_fact(ada, "The ferry leaves from pier nine.", actor)
     fact_invalidate(fact=old, by=system, reason="It moved.")
     proposal = make_proposal(ada, actor, "values", content="Never promise a delivery date.", reason="Promises broke.")
-    ItemComment.objects.create(
-        item_id=proposal.pk,
-        item_type="changeproposal",
-        agent=ada,
-        persona="actor",
-        author_name="a",
-        text="Harsh wording",
-    )
+    about = {"item_type": "changeproposal", "agent": ada, "persona": "actor", "author_name": "alice"}
+    ItemComment.objects.create(**about, item_id=proposal.pk, text="Harsh wording")
+    # Its item is gone, so that it leads nowhere.
+    ItemComment.objects.create(**about, item_id=uuid4(), text="Harsh words")
     hidden = make_run(ada, make_principal(ada, "subconscious"), "A dreamt voucher")
     ContextRun.objects.filter(pk=hidden.pk).update(response="voucher of dreams")
     return run
