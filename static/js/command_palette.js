@@ -4,6 +4,7 @@ const dialog = document.getElementById("palette");
 const input = document.getElementById("palette-input");
 const here = document.getElementById("palette-here");
 const found = document.getElementById("palette-found");
+const places = JSON.parse(document.getElementById("places")?.textContent ?? "[]");
 const STORE = "nous-recent";
 const RECENT = 8;
 const SHOWN = 6;
@@ -33,7 +34,7 @@ function words(element) {
 
 // Everything that this page offers without asking the server.
 function offers() {
-  const pages = $$(".rail a.nav-link").map((link) => ({ group: "Pages", label: words(link), detail: link.closest(".nav-group").querySelector(".nav-label")?.textContent ?? "", address: link.href }));
+  const pages = places.map(([label, detail, address, also]) => ({ group: "Pages", label, detail, address, also }));
   const agents = $$(".rail .switch-list a").map((link) => ({ group: "Agents", label: words(link), detail: "", address: link.href }));
   const actions = $$("main [data-key], .page-head [data-key]").filter((element) => element.getClientRects().length && !element.disabled && !element.closest("[data-keyitem]:not(.is-selected)"))
     .map((element) => ({ group: "On this page", label: words(element) || element.getAttribute("aria-label") || "", detail: element.dataset.key, press: element }));
@@ -43,7 +44,7 @@ function offers() {
 }
 
 function fits(offer, asked) {
-  const text = `${offer.label} ${offer.detail}`.toLowerCase();
+  const text = `${offer.label} ${offer.detail} ${offer.also ?? ""}`.toLowerCase();
   return asked.every((word) => text.includes(word));
 }
 

@@ -1,6 +1,15 @@
 // Loaded in <head> without defer, so that the class is there before the first paint.
 document.documentElement.classList.add("js");
 
+function keep(name, value) {
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+}
+
+// The rail leads to the pages of the agent that was looked at last.
+const agent = location.pathname.match(/\/agents\/([a-z0-9-]+)\//)?.[1];
+if (agent && agent !== "new") keep("agent", agent);
+
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-theme-toggle]")) return;
   const root = document.documentElement;
@@ -8,14 +17,11 @@ document.addEventListener("click", (event) => {
     ? root.dataset.theme === "dark"
     : window.matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `theme=${root.dataset.theme}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  keep("theme", root.dataset.theme);
 });
 
 // How differences are laid out stays as it was chosen last.
 document.addEventListener("click", (event) => {
   const choice = event.target.closest?.("a[data-layout]");
-  if (!choice) return;
-  const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `layout=${choice.dataset.layout}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  if (choice) keep("layout", choice.dataset.layout);
 });

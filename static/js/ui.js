@@ -23,13 +23,6 @@ if (here) {
   if (place.bottom > frame.bottom || place.top < frame.top) rail.scrollTop += place.top - frame.top - frame.height / 2;
 }
 
-// Tabs that are wider than the window show the one that is chosen.
-for (const tab of $$(".tabs [aria-current]")) {
-  const strip = tab.closest(".tabs");
-  const [place, frame] = [tab.getBoundingClientRect(), strip.getBoundingClientRect()];
-  if (place.right > frame.right || place.left < frame.left) strip.scrollLeft += place.left - frame.left - 24;
-}
-
 // Messages and popovers.
 document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");

@@ -28,15 +28,15 @@ DEFAULT_STATES: tuple[State, ...] = (("active", "seg-1", Q(active=True)), ("hidd
 class TypePages:
     """A type of memory in the console; `label` is its plural.
 
-    `recorded` names the column by which the home page says when a row came to be known. `more_pages` follow its list
-    in the navigation. `sub_pages` are the addresses below the list, beside that of one memory.
+    `recorded` names the column by which the home page says when a row came to be known. `more_views` are other lists of
+    the same. `sub_pages` are the addresses below the list, beside that of one memory.
     """
 
     key: ItemType
     label: str
     recorded: str = "created_at"
     states: tuple[State, ...] = DEFAULT_STATES
-    more_pages: tuple[Page, ...] = ()
+    more_views: tuple[Page, ...] = ()
     sub_pages: tuple[str, ...] = ()
 
     @property
@@ -74,8 +74,7 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
                     ("marked as wrong", "seg-6", Q(invalidated_at__isnull=False)),
                     ("superseded", "seg-8", Q()),
                 ),
-                more_pages=(
-                    ("Subjects", "agent_subjects", "memory.view_fact"),
+                more_views=(
                     ("Ending soon", "agent_endings", "memory.view_fact"),
                     ("Supersessions", "agent_supersessions", "memory.view_factchange"),
                 ),
@@ -137,9 +136,6 @@ TYPE_PAGES: Mapping[str, TypePages] = MappingProxyType(
 )
 """By key, in the order in which people see them; last those that need no more than their label."""
 
-NAVIGATION: tuple[Page, ...] = tuple(
-    page for one in TYPE_PAGES.values() for page in ((one.label, one.list_page, one.permission), *one.more_pages)
-)
 PARENT_PAGES: Mapping[str, str] = {
     name: one.list_page for one in TYPE_PAGES.values() for name in (one.page, *one.sub_pages)
 }

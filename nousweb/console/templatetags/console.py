@@ -10,10 +10,9 @@ from typing import Any
 from django import template
 from django.contrib.messages.storage.base import Message
 from django.core.paginator import Paginator
-from django.forms import BoundField, CheckboxInput
+from django.forms import BaseForm, BoundField, CheckboxInput
 from django.template import Context
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -21,7 +20,6 @@ from django.utils.safestring import SafeString, mark_safe
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
 from nousweb.console.common import SHORTCUTS, Column, Title, section_label
-from nousweb.console.common.navigation import CONTEXT_TABS
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
@@ -171,6 +169,20 @@ def is_optional(field: BoundField) -> bool:
     return not field.field.required and not is_check(field)
 
 
+FIRST_FILTERS = ("q", "state", "status", "category", "agent", "kind", "subject", "since", "until", "sort")
+FILTERS_SHOWN = 5
+
+
+@register.filter
+def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
+    """The fields of a filter that are shown, those of FIRST_FILTERS before others, and those behind "More". A field
+    with a value is shown."""
+    places = {name: place for place, name in enumerate(FIRST_FILTERS)}
+    ranked = sorted(form.visible_fields(), key=lambda field: places.get(field.name, len(places)))
+    first = [field for place, field in enumerate(ranked) if place < FILTERS_SHOWN or field.value() or field.errors]
+    return first, [field for field in ranked if field not in first]
+
+
 @register.simple_block_tag(takes_context=True)
 def component(context: Context, content: str, name: str, **values: Any) -> SafeString:
     """A component whose text is too long for one line: its content is its `text`; it sees nothing but `values`.
@@ -187,20 +199,6 @@ def component(context: Context, content: str, name: str, **values: Any) -> SafeS
 def block_again(context: Context, name: str) -> SafeString:
     """A block of the page in a second place, as the title that is also the heading."""
     return context.render_context[BLOCK_CONTEXT_KEY].get_block(name).render(context)
-
-
-@register.inclusion_tag("components/tabs.html", takes_context=True)
-def context_tabs(context: Context, here: str) -> dict[str, Any]:
-    """The tabs of the pages about an agent's prompts; `here` is the URL name of the page."""
-    slug, user = context["agent"].slug, context["request"].user
-    return {
-        "label": "Context",
-        "tabs": [
-            {"label": label, "url": reverse(page, args=[slug]), "active": page == here}
-            for label, page, right in CONTEXT_TABS
-            if not right or user.has_perm(right)
-        ],
-    }
 
 
 NOTICE_KINDS = {"success": ("ok", "Done."), "warning": ("warn", "Careful."), "error": ("error", "Not done.")}

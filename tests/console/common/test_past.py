@@ -19,7 +19,7 @@ from memory.services.episodes import episode_close, episode_open
 from memory.services.facts import fact_edit, fact_learn, fact_replace
 from memory.services.procedures import procedure_create, procedure_update
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.console.common.navigation import AGENT_PAGES, CONTEXT_TABS, MEMORY_PAGES
+from nousweb.console.common.areas import PLACES
 from nousweb.lib import clock
 from tests.factories import make_events, make_principal, make_run
 from tests.http import browser, markup
@@ -115,8 +115,12 @@ def test_past_of_each_page_is_what_was_known_then(eve: Agent, charlie: User) -> 
     assert "learned of this later, on 2026-05-01" in later.content.decode()
 
 
-PAGES = sorted({name for _, name, _ in (*AGENT_PAGES, *MEMORY_PAGES, *CONTEXT_TABS)} - {"agent_webhooks"})
-CHANGING = {"agent_imports", "agent_playground"}
+PAGES = sorted(
+    name
+    for name, (area, page) in PLACES.items()
+    if area.of_agent and page is not area.page and name != "agent_webhooks"
+)
+CHANGING = {"agent_imports", "agent_playground", "agent_settings", "agent_context_settings"}
 """Pages that are there to change something."""
 
 

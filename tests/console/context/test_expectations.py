@@ -137,8 +137,7 @@ def test_expectation_form_shows_each_of_its_fields(ada, console):
 def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, billing, reviewer, console):
     def badges(path):
         page = console.get(path)
-        counts = [item for group in page.context["nav"]["groups"] for item in group["items"]]
-        return {item["label"]: item["count"] for item in counts if item["count"]}, page
+        return {area["label"]: area["count"] for area in page.context["nav"]["rail"] if area["count"]}, page
 
     one = expectation_create(
         agent=ada, by=reviewer, request=request_of(QUESTION), requirement="present", target="text", text="MariaDB"
@@ -147,7 +146,7 @@ def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, bill
     expectations_verify(agent=ada, by=reviewer)
     with CaptureQueriesContext(connection) as asked:
         found, _ = badges("/agents/ada/identity/")
-    assert found == {"Home": 1, "Expectations": 1}
+    assert found == {"Home": 1, "Tests": 1}
     counting = [query["sql"] for query in asked if "memory_memoryreview" in query["sql"]]
     assert [sql.count("context_expectationresult") > 0 for sql in counting] == [True], "in the one statement of all"
     home = text_of(console.get("/"))

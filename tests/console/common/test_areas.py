@@ -1,0 +1,55 @@
+"""The rail and its areas: few links, and every page of the console behind them."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from identity.models import Agent
+from nousweb.console.common.areas import AREAS, PLACES
+from tests.http import browser
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    return User.objects.create_superuser("owner")
+
+
+def test_rail_has_nine_links_at_most_and_leads_to_every_page_in_two_steps(ada: Agent, owner: User, bob: User) -> None:
+    for person in (owner, bob):
+        client = browser(person)
+        rail = client.get("/").context["nav"]["rail"]
+        assert len(rail) <= 9
+        reached = set()
+        for area in rail:
+            page = client.get(area["url"], follow=True)
+            assert page.status_code == 200, area
+            assert [one["label"] for one in page.context["nav"]["rail"] if one["active"]] == [area["label"]]
+            reached |= {area["url"], *(tab["url"] for tab in page.context["nav"]["tabs"])}
+        # From the list of agents one comes to an agent's own pages.
+        reached |= {tab["url"] for tab in client.get(ada.get_absolute_url()).context["nav"]["tabs"]}
+        # The palette knows the same places: each has an area, or is a tab.
+        assert {place[2] for place in client.get("/").context["nav"]["places"]} <= reached | {ada.get_absolute_url()}
+    assert len(rail) < len(AREAS), "people without the right do not see People"
+
+
+def test_rail_and_switch_lead_to_the_agent_that_was_looked_at_last(ada: Agent, bruno: Agent, bob: User) -> None:
+    client = browser(bob)
+    runs = {"ada": reverse("agent_context_runs", args=["ada"]), "bruno": reverse("agent_context_runs", args=["bruno"])}
+
+    def prompts(path: str) -> str:
+        return next(area["url"] for area in client.get(path).context["nav"]["rail"] if area["label"] == "Prompts")
+
+    assert prompts("/inbox/") == runs["ada"]
+    client.cookies["agent"] = "bruno"
+    assert prompts("/inbox/") == runs["bruno"]
+    assert prompts("/agents/ada/facts/") == runs["ada"], "the agent of the page goes before"
+    client.cookies["agent"] = "nobody"
+    assert prompts("/inbox/") == runs["ada"]
+    switch = {one["slug"]: one["url"] for one in client.get("/agents/ada/facts/").context["nav"]["agents"]}
+    assert switch["bruno"] == "/agents/bruno/facts/"
+
+
+def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:
+    nav = browser(owner).get("/agents/ada/facts/?persona=subconscious").context["nav"]
+    assert {view["url"].partition("?")[2] for view in nav["views"]} == {"persona=subconscious"}
+    assert PLACES["agent_endings"][1].name == "agent_facts"
