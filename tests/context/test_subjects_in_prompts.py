@@ -1,4 +1,4 @@
-"""Prompts call things as the registry does, and the blast radius shows what an answer about subjects would change."""
+"""Prompts call things as the registry does, and the impact shows what an answer about subjects would change."""
 
 import pytest
 

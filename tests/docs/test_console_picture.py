@@ -15,9 +15,9 @@ from tests.docs.snippets import PROJECT
 FILE = os.environ.get("CONSOLE_PICTURE", "")
 MOST_BYTES = 300_000
 SHOWN = (
-    *("Home", "Agents", "Profiles", "Background work", "Audit trail", "Integrity"),
+    *("Home", "Agents", "Prompts", "Memory", "Tests", "Activity", "Settings"),
     *("Inbox: identity", "High risk", "Pending", "+1 line added", "Never let a page repeat without a note"),
-    *("Edit before approving", "Blast radius", "Approve", "Reject", "Assign", "Second opinion", "Guardrail"),
+    *("Edit before approving", "Impact", "Approve", "Reject", "Assign", "Second opinion", "Guardrail"),
 )
 """Texts of the picture, which the page must still have."""
 

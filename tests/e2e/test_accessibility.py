@@ -234,14 +234,14 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     ),
     "context, compare nothing": ("agent_context_compare", of_ada(), ""),
     "context, fingerprints": ("agent_context_fingerprints", of_ada(), ""),
-    "context, blast radius": ("agent_context_blast", of_ada(), "?pattern=tea&severity=block"),
-    "context, blast radius of one": (
+    "context, impact": ("agent_context_blast", of_ada(), "?pattern=tea&severity=block"),
+    "context, impact of one": (
         "agent_context_blast",
         of_ada(),
         lambda: f"?pattern=tea&run={ContextRun.objects.latest('created_at').pk}",
     ),
-    "context, blast radius of proposals": ("context_blast_proposals", none, _all_selected),
-    "context, blast radius of nothing": ("context_blast_questions", none, "?answer=same"),
+    "context, impact of proposals": ("context_blast_proposals", none, _all_selected),
+    "context, impact of nothing": ("context_blast_questions", none, "?answer=same"),
     "context, settings": ("agent_context_settings", of_ada(), ""),
     "expectations": ("agent_expectations", of_ada(), ""),
     "expectations, none in a state": ("agent_expectations", of_ada(), "?state=retired"),

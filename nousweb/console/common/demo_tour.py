@@ -64,7 +64,7 @@ def _decision_place(by: Principal, agent: Agent) -> str:
 TOUR_STEPS = (
     TourStep(
         "Approve a proposed change",
-        "The agent proposed an identity change. Read what would change and its blast radius, then press Approve.",
+        "The agent proposed an identity change. Read what would change and its impact, then press Approve.",
         REVIEW_PROPOSAL,
         ("proposal.approve",),
         _proposal_place,

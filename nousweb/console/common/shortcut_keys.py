@@ -39,7 +39,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "history": Shortcut("h", "History"),
     "inspect": Shortcut("o", "Open in the inspector"),
     "memory": Shortcut("w", "Go to the memory itself"),
-    "impact": Shortcut("b", "Show the blast radius"),
+    "impact": Shortcut("b", "Show the impact"),
     "try": Shortcut("t", "Try it"),
     "run": Shortcut("q", "Run it again now"),
     "compare": Shortcut("d", "Show the difference"),

@@ -215,7 +215,8 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
     if item.expired:
         badges.append({"kind": "removed", "text": "expired"})
     if item.shortfall:
-        text = f"not sent: {item.shortfall.tokens_left_out:,} of {item.shortfall.tokens_whole:,} tokens"
+        share = item.shortfall.tokens_left_out / item.shortfall.tokens_whole
+        text = f"{share:.0%} left out of prompts"
         title = "Prompts would leave out a part of the identity: see its page"
         badges.append({"kind": "warn", "text": text, "title": title})
     check = "Check carefully: the proposal's page shows where"

@@ -45,7 +45,7 @@ def impact_page(user, proposal):
 
 def test_identity_page_warns_of_what_is_not_sent(ada, alice, too_long):
     page = page_of(alice, reverse("agent_identity", args=["ada"]))
-    assert "Not sent:" in page
+    assert "Left out of prompts:" in page
     assert "A whole prompt may have 3,000 tokens here, so there is no room for the rest." in page
     assert "This is the smallest prompt for a request that names no size." in page
     assert "notice-warn not-sent" in page
@@ -62,7 +62,7 @@ def test_identity_page_says_what_a_prompt_leaves_out_to_the_token(ada, api, acto
 
 
 def test_identity_page_of_a_short_identity_does_not_warn(ada, alice):
-    assert "Not sent" not in page_of(alice, reverse("agent_identity", args=["ada"]))
+    assert "Left out of prompts" not in page_of(alice, reverse("agent_identity", args=["ada"]))
 
 
 def test_identity_page_warns_of_the_budgets_that_requests_ask_for(ada, api, actor_token, alice):
@@ -77,27 +77,27 @@ def test_proposal_and_queue_warn_before_the_approval(ada, bob, too_long, proposa
     page = page_of(bob, reverse("proposal", args=[proposal.pk]))
     assert "of the identity as it would be. A whole prompt may have 3,000 tokens here" in page
     assert "Preferences: none of its" in page
-    assert "not sent:" in page_of(bob, reverse("inbox") + "?view=identity")
+    assert "left out of prompts" in page_of(bob, reverse("inbox") + "?view=identity")
 
 
 def test_proposal_that_fits_does_not_warn(ada, bob, proposal):
-    assert "Not sent" not in page_of(bob, reverse("proposal", args=[proposal.pk]))
-    assert "not sent" not in page_of(bob, reverse("inbox") + "?view=identity")
+    assert "Left out of prompts" not in page_of(bob, reverse("proposal", args=[proposal.pk]))
+    assert "left out of prompts" not in page_of(bob, reverse("inbox") + "?view=identity")
 
 
 def test_preview_of_a_text_warns_while_it_is_typed(ada, bob):
     url = reverse("section_preview", args=["ada", "character"])
     answer = browser(bob).post(url, {"content": "Long story. " * 1_200, "base_version": "1"})
-    assert "Not sent:" in markup(answer)
-    assert "Not sent:" not in markup(browser(bob).post(url, {"content": "Short.", "base_version": "1"}))
+    assert "Left out of prompts:" in markup(answer)
+    assert "Left out of prompts:" not in markup(browser(bob).post(url, {"content": "Short.", "base_version": "1"}))
 
 
 def test_impact_of_an_approval_that_no_prompt_shows_is_not_sent(ada, api, actor_token, bob, too_long, proposal):
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
     assert "no effect" not in page
-    assert "not sent" in page
-    assert "Not sent:" in page
+    assert "left out" in page
+    assert "Left out of prompts:" in page
     assert "tokens of Identity" in page
 
 
@@ -105,7 +105,7 @@ def test_impact_of_an_approval_that_prompts_show_changes_them(ada, api, actor_to
     assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = impact_page(bob, proposal)
     assert "changes prompts" in page
-    assert "ot sent" not in page
+    assert "eft out of prompts" not in page
 
 
 def test_run_page_names_what_was_not_sent(ada, api, actor_token, alice, too_long):

@@ -185,7 +185,7 @@ SHOWN_COLUMNS = (
 )  # fmt: skip
 RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
 LIST = ListPage(
-    title="Context runs",
+    title="Runs",
     noun="run",
     empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
 )

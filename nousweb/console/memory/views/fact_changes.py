@@ -170,7 +170,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
 
 
 METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
-"""Selectors of the fields of a recategorisation that its blast radius uses."""
+"""Selectors of the fields of a recategorisation that its impact uses."""
 
 
 @memory_page("memory.view_fact", of=Fact, methods=FORM)
