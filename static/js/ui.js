@@ -158,9 +158,11 @@ function addCopyButtons(root) {
     button.className = "btn btn-sm copy-btn";
     button.textContent = "Copy";
     button.addEventListener("click", async () => {
-      const source = host.querySelector("pre, code, input, textarea");
+      // The sections of a prompt follow each other without anything between them.
+      const parts = $$("pre", host);
+      const field = host.querySelector("code, input, textarea");
       try {
-        await navigator.clipboard.writeText(source.value ?? source.textContent);
+        await navigator.clipboard.writeText(parts.map((part) => part.textContent).join("") || (field.value ?? field.textContent));
         button.textContent = "Copied";
       } catch {
         button.textContent = "Not copied";

@@ -36,7 +36,7 @@ def test_the_guided_demo_is_done_by_keyboard_and_follows_to_a_phone(
     go_on("Open the change", "Preferences of Ada")
     press_key(page, "a")
     expect(tour).to_contain_text("2 of 4.")
-    go_on("Open the prompt", "Context run")
+    go_on("Open the prompt", "Checkout is slow.")
     page.get_by_label("With the words").fill("Redis")
     press_key(page, "Enter")
     expect(tour).to_contain_text("3 of 4.")  # on the same page, without loading it again

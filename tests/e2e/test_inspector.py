@@ -66,7 +66,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     press_key(page, "o")
     page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
-    expect(page.get_by_role("row").filter(has_text="replica lagged").first).to_contain_text("pinned")
+    expect(page.locator("#memories")).to_contain_text("pinned")
 
 
 def test_inspector_candidates_are_filtered_ordered_and_paged(
@@ -84,6 +84,8 @@ def test_inspector_candidates_are_filtered_ordered_and_paged(
     page.get_by_label("Input").fill(EXPORT)
     considered = page.locator("#candidates")
     expect(considered.locator("tbody tr")).to_have_count(12)
+    expect(page.locator("#memories")).to_contain_text("full disk")
+    considered.get_by_role("button", name="All", exact=True).click()
     expect(considered.locator("tbody tr").first).to_contain_text("included")
     considered.get_by_role("button", name="Page 2").click()
     expect(considered).to_contain_text("13–")
@@ -95,7 +97,7 @@ def test_inspector_candidates_are_filtered_ordered_and_paged(
     expect(row).to_contain_text("Condition for inclusion: A date before")
     page.reload()
     expect(row).to_have_count(1)
-    considered.get_by_role("button", name="All").click()
+    considered.get_by_role("button", name="Left out").click()
     expect(row).to_have_count(12)
     considered.get_by_label("Order").select_option("recent")
     page.wait_for_url("**sort=recent*")

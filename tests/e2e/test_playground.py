@@ -33,7 +33,7 @@ def test_a_conversation_beside_its_memory(
         page.get_by_role("button", name="Send").click()
         talk = page.get_by_role("region", name="Conversation")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
-        expect(page.get_by_role("region", name="In the prompt")).to_contain_text(REPLICA)
+        expect(page.get_by_role("region", name="Memories in the prompt")).to_contain_text(REPLICA)
         expect(message).to_have_value("")
         expect(message).to_be_focused()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -52,5 +52,5 @@ def test_a_conversation_beside_its_memory(
         expect(talk).to_contain_text("Since one.")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
         page.get_by_role("link", name="the logged context").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Context run")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Since when?")
         assert Event.objects.count() == 2

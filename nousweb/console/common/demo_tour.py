@@ -73,7 +73,7 @@ TOUR_STEPS = (
     ),
     TourStep(
         "Ask why something was in a prompt",
-        "This prompt was sent to the agent. Under “Considered”, type Redis into “With the words”: each memory shows "
+        "This prompt was sent to the agent. Under “Left out”, type Redis into “With the words”: each memory shows "
         "why it was in the prompt, or why it was left out.",
         VIEW_RUN,
         ("demo_tour.look",),

@@ -19,8 +19,7 @@ from identity.models import Persona
 from memory.models import ItemType
 from memory.selectors.filters import MomentInput
 from nousweb.console.common import section_label
-from nousweb.console.context.labels import VERDICTS
-from nousweb.console.context.presentation import SORTS
+from nousweb.console.context.presentation import SORTS, VERDICT_FILTERS
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
@@ -128,7 +127,7 @@ class InspectorForm(forms.Form):
     verdict = forms.ChoiceField(
         required=False,
         label="Show",
-        choices=[("", "All verdicts"), *((code, word) for code, (_, word) in VERDICTS.items())],
+        choices=[("", "As usual"), *VERDICT_FILTERS.items()],
     )
     sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
 

@@ -21,6 +21,7 @@ from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
+from memory.types import MEMORY_TYPES
 from nousweb.console.common import kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     SCOPES,
@@ -110,6 +111,9 @@ COLUMNS = (
 )
 """The columns of the table of candidates: the sort order, the head, and the explanation of each."""
 A_PAGE = 12
+LEFT_OUT, ALL = "left_out", "all"
+"""What the candidates are filtered by beside a verdict."""
+VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word) in VERDICTS.items()}}
 SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
 
 
@@ -176,6 +180,29 @@ class PromptView:
             for place, section in enumerate(self.record.sections)
         ]
 
+    @cached_property
+    def memories(self) -> list[dict[str, Any]]:
+        """The memories in the prompt, in its order: the section of each (label), its page for actions (item_url), and
+        why it came, for those that were searched."""
+        reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
+        return [
+            {
+                **piece,
+                "label": row["label"],
+                "text": piece["text"].removeprefix("- "),
+                "item_url": item_url(self.slug, piece["type"], piece["id"]),
+                "reason": reasons.get((piece["type"], piece["id"]), ""),
+            }
+            for row in self.rows
+            for piece in row["pieces"]
+            if piece["type"] in MEMORY_TYPES
+        ]
+
+    @property
+    def left_out(self) -> int:
+        """The number of considered memories that are not in the prompt."""
+        return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)
+
     @property
     def not_sent(self) -> list[dict[str, Any]]:
         """The items that the always-on sections left out, those of an identity by name; `bounded` if the prompt had
@@ -233,9 +260,9 @@ class PromptView:
         counts = self.record.fingerprint.get("tier_counts") or {}
         return [(name, counts.get(name, 0)) for name in SCOPES]
 
-    def table(self, *, sort: str = "verdict", verdict: str = "", words: str = "") -> list[dict[str, Any]]:
-        """The candidates in the requested order, those with the verdict `verdict` if it is given, and with all `words`
-        in their text, type, label or reason.
+    def table(self, *, sort: str = "verdict", verdict: str = ALL, words: str = "") -> list[dict[str, Any]]:
+        """The candidates in the requested order, those that `verdict` of VERDICT_FILTERS names, and with all `words` in
+        their text, type, label or reason.
 
         The default order has the included ones first, then the highest score.
         """
@@ -243,7 +270,8 @@ class PromptView:
         found = [
             candidate
             for candidate in self.record.candidates
-            if (not verdict or candidate["verdict"] == verdict) and all(word in _searched(candidate) for word in asked)
+            if (verdict in (ALL, candidate["verdict"]) or (verdict == LEFT_OUT and candidate["verdict"] != "included"))
+            and all(word in _searched(candidate) for word in asked)
         ]
         key = {"recent": "happened_at", "verdict": "score"}.get(sort, sort if sort in SORTS else "score")
         found.sort(

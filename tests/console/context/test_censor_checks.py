@@ -77,7 +77,7 @@ def test_run_from_before_censors_were_checked_has_a_page(api, ada, actor_token, 
     run = asked(api, actor_token)
     ContextRun.objects.update(censors={})
     shown = page(alice, f"/agents/ada/context/{run}/")
-    assert "Not checked then" in shown
+    assert "not checked then" in shown
     assert "blocked" not in shown
 
 

@@ -98,12 +98,15 @@ def test_inspector_names_a_mistake_and_keeps_the_input(ada, alice, given, expect
 
 def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
     client = browser(alice)
-    codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT}).context["candidates"]]
+    page = client.get(URL, {"input": EXPORT})
+    assert [one["verdict"] for one in page.context["candidates"]] == ["below_threshold"], "what was left out"
+    assert "Left out <span class=\"muted\">1 of 2 considered" in text(page)
+    codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT, "verdict": "all"}).context["candidates"]]
     assert codes == ["included", "below_threshold"]
     only = client.get(URL, {"input": EXPORT, "verdict": "below_threshold"}).context["candidates"]
     assert [one["verdict"] for one in only] == ["below_threshold"]
-    for one in ("below_threshold", ""):
-        page = text(client.get(URL, {"input": EXPORT, "verdict": one}))
+    for one, given in (("below_threshold", "below_threshold"), ("left_out", ""), ("all", "all")):
+        page = text(client.get(URL, {"input": EXPORT, "verdict": given}))
         assert f'name="verdict" value="{one}" class="btn btn-sm is-on" aria-current="true"' in page
     for sort in ("score", "relevance", "cosine", "lexical", "tokens", "recent"):
         found = client.get(URL, {"input": EXPORT, "sort": sort}).context["candidates"]
@@ -114,7 +117,7 @@ def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger
 def test_inspector_candidates_are_paged_with_the_included_first(ada, ledger, system, actor, alice):
     make_facts(ada, [f"Export number {number} of the ledger failed at noon." for number in range(30)], system)
     client = browser(alice)
-    first, second = (client.get(URL, {"input": EXPORT, "page": page}) for page in ("1", "2"))
+    first, second = (client.get(URL, {"input": EXPORT, "verdict": "all", "page": page}) for page in "12")
     assert (first.context["candidates"].paginator.count, len(first.context["candidates"])) == (32, 12)
     codes = [one["verdict"] for one in first.context["candidates"]]
     assert codes == sorted(codes, key=lambda code: code != "included")
@@ -127,7 +130,7 @@ def test_inspector_candidates_are_paged_with_the_included_first(ada, ledger, sys
     live = client.post(URL, {"input": EXPORT, "page": "2"}, headers=HTMX)
     assert live["HX-Replace-Url"].endswith("&page=2")
     run = make_run(ada, actor)
-    logged = client.get(f"{URL}{run.pk}/", {"page": "2", "sort": "score"})
+    logged = client.get(f"{URL}{run.pk}/", {"page": "2", "sort": "score", "verdict": "all"})
     assert logged.context["candidates"].number == 2
     assert "sort=score&amp;page=1#candidates" in text(logged)
 
@@ -185,7 +188,7 @@ def test_inspector_live_part_follows_the_form(ada, ledger, alice):
 
 def test_inspector_escapes_markup_in_memories(ada, system, alice):
     make_fact(ada, "<script>ledger</script> export <b>fail</b>", system, subject="<i>x</i>")
-    page = text(browser(alice).get(URL, {"input": EXPORT}))
+    page = text(browser(alice).get(URL, {"input": EXPORT, "verdict": "all"}))
     assert "<script>ledger" not in page
     assert "&lt;script&gt;ledger" in page
 

@@ -86,7 +86,7 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
     assert record.after["tokens_in"] == 400
 
     assert "&lt;b&gt;It lagged.&lt;/b&gt; [more](https://example.org)" in page
-    assert REPLICA in page.split("In the prompt", 1)[1].split("Left out", 1)[0]
+    assert REPLICA in page.split("Memories in the prompt", 1)[1].split("Left out", 1)[0]
     assert "400 tokens in, 20 out" in page
     assert "0.0015 dollars" in page
     assert "/agents/ada/context/?input=Why+did+the+ledger" in page

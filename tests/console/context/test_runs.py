@@ -113,10 +113,13 @@ def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
     run = api.as_token(actor_token).post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
     url = f"/agents/ada/context/{run}/"
     assert "has not been reported" in text(browser(alice).get(url))
+    assert "the answer refers to" not in text(browser(alice).get(url))
     api.as_token(actor_token).post(f"/context/{run}/response", {"response": "The replica lagged."})
     page = browser(alice).get(url)
-    assert page.context["referenced"] == 1
-    assert "1 of 1 referenced" in text(page)
+    [memory] = page.context["turn"]["memories"]
+    assert (memory["id"], memory["use"].referenced, memory["number"]) == (str(ledger.pk), True, 1)
+    assert memory["reason"], "why it came"
+    assert "the answer refers to 1<" in text(page)
 
 
 def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
@@ -318,7 +321,7 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     for part in ('href="#use-1"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
     assert "&lt;b&gt;Sorry" in shown
-    assert "1 of 2 referenced" in shown
+    assert [one["number"] for one in page.context["turn"]["memories"]] == [1, None]
 
 
 def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):

@@ -24,7 +24,7 @@ from context.engine.context_record import ContextRecord
 from context.expectations.policy import ADD
 from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
-from context.feedback.reference_detector import REFERENCED_AT, references_of
+from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, session_place
 from context.services.context import context_outcome, memories_shown
@@ -50,8 +50,18 @@ from nousweb.console.common import (
     query_without,
     request_page,
 )
-from nousweb.console.context.labels import VERDICTS, memory_item_url
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, SORTS, PromptView, contested_links, prefix_words
+from nousweb.console.context.labels import item_url, memory_item_url
+from nousweb.console.context.presentation import (
+    A_PAGE,
+    ALL,
+    COLUMNS,
+    LEFT_OUT,
+    SORTS,
+    VERDICT_FILTERS,
+    PromptView,
+    contested_links,
+    prefix_words,
+)
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 from nousweb.lib.token_estimate import estimate_tokens
@@ -150,6 +160,23 @@ def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return joined
 
 
+def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]) -> list[dict[str, Any]]:
+    """The memories of a run as PromptView.memories has them, with those recalled in the turn: first those that the
+    answer refers to, with their numbers in it, in the order of `uses`."""
+    known = {(one["type"], one["id"]): one for one in shown.memories}
+    for label, item in memories_shown(run):
+        key = item["type"], item["id"]
+        one = {"type": key[0], "id": key[1], "text": item["text"].removeprefix("- "), "label": label}
+        urls = {"url": memory_item_url(shown.slug, *key), "item_url": item_url(shown.slug, *key)}
+        known.setdefault(key, {**one, **urls, "reason": "looked up in the turn"})
+    ranked = [
+        {**known.pop(key), "use": use, "number": number if use.referenced and run.response else None}
+        for number, use in enumerate(uses, 1)
+        if (key := (use.item_type, use.item_id)) in known
+    ]
+    return [*ranked, *known.values()]
+
+
 OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 
 
@@ -212,20 +239,16 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     record = ContextRecord.of_run(run)
     shown = PromptView(agent.slug, record, contested_links(record, agent, by))
     sort = request.GET.get("sort", "")
-    verdict = request.GET.get("verdict", "")
     sort = sort if sort in SORTS else "verdict"
     words = request.GET.get("q", "").strip()[:200]
+    verdict = request.GET.get("verdict", "")
+    verdict = verdict if verdict in VERDICT_FILTERS else ALL if words else LEFT_OUT
     place = session_place(run, by)
     prefix = prompt_prefix(run, place.previous, by)
-    uses = {(use.item_type, use.item_id): use for use in run.usages.all()}
-    texts = {(item["type"], item["id"]): item["text"].removeprefix("- ") for _, item in memories_shown(run)}
-    verdict = verdict if verdict in VERDICTS else ""
+    uses = sorted(run.usages.all(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
-    for candidate in candidates:
-        candidate["use"] = uses.get((candidate["type"], candidate["id"]))
-    ranked = sorted(uses.values(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     return render(
         request,
         "context/context_run.html",
@@ -249,12 +272,13 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "run": run.pk,
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
-            "answer": answer_pieces(run, [use for use in ranked if use.referenced]) if run.response else [],
-            "recalls": recall_rows(agent.slug, run),
-            "uses": [(use, texts.get((use.item_type, use.item_id), "")) for use in ranked],
+            "answer": answer_pieces(run, [use for use in uses if use.referenced]) if run.response else [],
+            "turn": {
+                "memories": run_memories(run, shown, uses),
+                "used": f"the answer refers to {sum(use.referenced for use in uses)}" if run.responded_at else "",
+                "recalls": recall_rows(agent.slug, run),
+            },
             "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
-            "referenced_at": REFERENCED_AT,
-            "referenced": sum(use.referenced for use in uses.values()),
             "may_report": by.may(REPORT),
             "may_assemble": by.may("context.assemble_context"),
         },

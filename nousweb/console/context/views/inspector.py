@@ -46,12 +46,12 @@ from nousweb.console.common import (
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
 from nousweb.console.context.labels import memory_item_url
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, PromptView, contested_links
+from nousweb.console.context.presentation import A_PAGE, COLUMNS, LEFT_OUT, PromptView, contested_links
 from nousweb.lib.errors import Conflict, Invalid, NotFound
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
-USUAL = (("session", "preview"), ("sort", "verdict"), ("page", "1"))
+USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"))
 """Default values, which addresses may omit."""
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
@@ -81,7 +81,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             "columns": COLUMNS,
             "sort": fields.get("sort") or "verdict",
             "sort_field": form["sort"],
-            "verdict": fields.get("verdict", ""),
+            "verdict": fields.get("verdict") or LEFT_OUT,
             "query": query,
             "back_query": f"?back={quote(query, safe='')}" if query else "",
             "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",

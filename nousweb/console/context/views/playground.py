@@ -16,10 +16,9 @@ from context.models import ContextProfile
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
-from memory.types import MEMORY_TYPES
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write
-from nousweb.console.context.presentation import PromptView, check_view, contested_links
+from nousweb.console.context.presentation import LEFT_OUT, PromptView, check_view, contested_links
 from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
@@ -106,23 +105,9 @@ class TurnView:
     inspector_url: str
 
     @property
-    def entered(self) -> list[dict[str, Any]]:
-        """The memories in the prompt, in its order, with the section of each."""
-        return [
-            {**piece, "label": row["label"], "text": piece["text"].removeprefix("- ")}
-            for row in self.shown.rows
-            for piece in row["pieces"]
-            if piece["type"] in MEMORY_TYPES
-        ]
-
-    @property
-    def left_out(self) -> list[dict[str, Any]]:
-        """The memories that were considered and are not in the prompt, the nearest to it first."""
-        return [one for one in self.shown.table() if one["verdict"] != "included"]
-
-    @property
     def nearest(self) -> list[dict[str, Any]]:
-        return self.left_out[:LEFT_OUT_SHOWN]
+        """The considered memories that are not in the prompt, the nearest to it first."""
+        return self.shown.table(verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]
 
     @property
     def answer_check(self) -> dict[str, Any] | None:
