@@ -66,7 +66,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     press_key(page, "o")
     page.wait_for_url("**/context/?input=Why+did*")
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
-    expect(page.locator("#memories")).to_contain_text("pinned")
+    expect(page.locator("#memories")).to_contain_text("Pinned by a person.")
 
 
 def test_inspector_candidates_are_filtered_ordered_and_paged(
