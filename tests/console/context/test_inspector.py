@@ -100,7 +100,7 @@ def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger
     client = browser(alice)
     page = client.get(URL, {"input": EXPORT})
     assert [one["verdict"] for one in page.context["candidates"]] == ["below_threshold"], "what was left out"
-    assert "Left out <span class=\"muted\">1 of 2 considered" in text(page)
+    assert 'Left out <span class="muted">1 of 2 considered' in text(page)
     codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT, "verdict": "all"}).context["candidates"]]
     assert codes == ["included", "below_threshold"]
     only = client.get(URL, {"input": EXPORT, "verdict": "below_threshold"}).context["candidates"]
