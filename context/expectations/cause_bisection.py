@@ -16,7 +16,7 @@ from uuid import UUID
 from context.expectations.check_runner import Check, check_as_of, expectations_check
 from context.expectations.evaluation import Outcome
 from context.expectations.policy import CAUSE_SECONDS
-from context.history.behaviour_bisect import (
+from context.history.change_events import (
     NOT_REBUILT,
     SAME_MOMENT,
     TRANSACTION,

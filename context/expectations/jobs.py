@@ -16,7 +16,7 @@ from context.expectations.policy import (
     VECTORS_RETRY,
     VECTORS_WAIT,
 )
-from context.history.behaviour_bisect import IGNORED_KINDS
+from context.history.change_events import IGNORED_KINDS
 from context.models import ContextProfileVersion, Expectation, ExpectationResult, ExpectationWatch
 from identity.models import Agent, Change
 from identity.models.changes import ChangeStream

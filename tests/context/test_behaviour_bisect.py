@@ -1,6 +1,7 @@
 """Behaviour bisect names the changes that made a prompt otherwise, and no others."""
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 
@@ -14,6 +15,7 @@ from memory.persona import ActorMemory
 from memory.services.facts import fact_supersede
 from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.working_memory import working_set
+from nousweb.console.context.views import behaviour_bisect as pages
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.factories import make_fact, make_principal, make_run
@@ -123,3 +125,31 @@ def test_bisect_page_names_each_change_with_its_page(ada, actor, bob, history):
     wrong = client.get(address, {"since": "yesterday"})
     assert wrong.status_code == 422
     assert client.get(address, {"since": "2026-01-02T00:00", "until": "2026-01-01T00:00"}).status_code == 422
+
+
+def test_bisect_page_shows_what_it_tried_while_it_searches_the_newest_first(
+    ada, actor, bob, alice, history, monkeypatch
+):
+    monkeypatch.setattr(pages, "STEP_SECONDS", 0)
+    run, client, htmx = make_run(ada, actor, ASKED), browser(bob), {"hx-request": "true"}
+    address = f"/agents/ada/context/{run.pk}/bisect/"
+    span = {"since": f"{ago(85):%Y-%m-%dT%H:%M}", "until": f"{ago(1):%Y-%m-%dT%H:%M}"}
+    parts, query = [], f"?{urlencode(span)}"
+    while query:
+        answer = client.get(address + query, headers=htmx)
+        assert answer.status_code == 200
+        parts.append(answer.content.decode())
+        query = answer.context["following"]
+    assert len(parts) > 5, "a request tries one span and shows it"
+    assert "looking closer" in parts[0]
+    assert all("<html" not in part for part in parts[1:])
+    places = [number for words in ("failed on Friday", "Identity changed", "Fact superseded")
+              for number, part in enumerate(parts[:-1]) if words in part]  # fmt: skip
+    assert len(set(places)) == len(places) == 3
+    assert places == sorted(places)
+    at_once = client.get(address, span).context["result"]
+    result = answer.context["result"]
+    assert result["found"] == at_once["found"] == 3
+    assert result["bisect"].changes == at_once["bisect"].changes
+    tampered = {**span, "search": "eyJzcGFucyI6W119:x:y"}
+    assert client.get(address, tampered, headers=htmx).status_code == 422

@@ -1,40 +1,28 @@
-"""Compare two runs, or one run then and now, or with another frame, profile or date; and find the changes
-that made the difference."""
+"""Compare two runs, or one run then and now, or with another frame, profile or date."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
 
 from context.engine.analysis.frames import FRAMES
 from context.engine.context_record import ContextRecord
-from context.history.behaviour_bisect import (
-    PROFILE_KIND,
-    BehaviourBisect,
-    Difference,
-    Event,
-    context_bisect,
-)
 from context.models import ASSEMBLE, VIEW_RUN, ContextProfile, ContextRun
 from context.selectors import run_get
 from context.services.context import context_replay
-from identity.models import Agent, ChangeProposal
+from identity.models import Agent
 from identity.principal import Principal
-from identity.services.change_feed import kinds_of
 from memory.selectors.filters import MomentInput
-from nousweb.console.common import agent_page, kind_title, layout_of, object_url, refused_on, uuid_of
+from nousweb.console.common import agent_page, layout_of, uuid_of
 from nousweb.console.context.labels import VERDICTS, memory_item_url
 from nousweb.console.context.presentation import PromptView
-from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
@@ -258,88 +246,3 @@ def _side(run: ContextRun, by: Principal, form: SideForm, now: bool) -> dict[str
 
 def _moment(moment: datetime) -> str:
     return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M %Z")
-
-
-CHANGE_BADGES = {"added": ("added", "came"), "removed": ("removed", "went"), "text": ("accent", "reads differently")}
-
-
-class SpanForm(forms.Form):
-    since = forms.DateTimeField(label="From (UTC)", widget=MomentInput())
-    until = forms.DateTimeField(label="To (UTC)", required=False, widget=MomentInput(), help_text="Empty means now.")
-
-
-@agent_page(VIEW_RUN, ASSEMBLE)
-def agent_context_bisect(request: HttpRequest, by: Principal, agent: Agent, pk: UUID) -> HttpResponse:
-    """The changes between ?since= and ?until= that made a difference to this run's prompt. Leaves no trace."""
-    run = run_get(agent, by, pk)
-    asked = "since" in request.GET
-    initial = {"since": run.created_at - timedelta(days=7), "until": None}
-    form = SpanForm(request.GET if asked else None, initial=initial)
-    context: dict[str, Any] = {"agent": agent, "run": run, "form": form}
-    if asked and form.is_valid():
-        since, until = form.cleaned_data["since"], form.cleaned_data["until"] or clock.now()
-        with refused_on(form):
-            bisect = context_bisect(run=run, by=by, since=since, until=until)
-            context |= {
-                "bisect": bisect,
-                "differences": [
-                    _difference(difference, bisect, agent, by, run.pk) for difference in bisect.differences
-                ],
-                "items": _items(bisect.items, agent.slug),
-            }
-    status = 422 if asked and form.errors else 200
-    return render(request, "context/behaviour_bisect.html", context, status=status)
-
-
-def _difference(
-    difference: Difference, bisect: BehaviourBisect, agent: Agent, by: Principal, run: UUID
-) -> dict[str, Any]:
-    """One difference with its changes in words and its items."""
-    known = kinds_of(by)
-    sides = {"a": run, "b": run, "a_as_of": _given_moment(difference.since), "b_as_of": _given_moment(difference.until)}
-    return {
-        "difference": difference,
-        "events": [_event(event, by, known) for event in difference.events],
-        "items": _items(difference.items, agent.slug),
-        "is_forgotten": difference.since < bisect.known_since,
-        "compare_url": f"{reverse('agent_context_compare', args=[agent.slug])}?{urlencode(sides)}",
-    }
-
-
-def _event(event: Event, by: Principal, known: frozenset[str]) -> dict[str, Any]:
-    """The view of a change; only its existence if this person may not see it."""
-    shown = {"words": kind_title(event.kind), "url": _page(event, by), "by": event.author_name, "at": event.at}
-    if event.kind == PROFILE_KIND:
-        return shown | {"words": "Profile updated"}
-    if event.kind not in known:
-        return {"words": "A change that you cannot view", "at": event.at}
-    if event.object_type == "identityversion":
-        proposal = ChangeProposal.objects.visible_to(by).filter(version=UUID(event.object_id)).first()
-        if proposal and proposal.reviewer_name != event.author_name:
-            shown["approved_by"] = proposal.reviewer_name
-    return shown
-
-
-def _page(event: Event, by: Principal) -> str:
-    if event.kind == PROFILE_KIND:
-        return reverse("context_profile_history", args=[event.object_id])
-    return object_url(event.object_type, event.object_id, by) or ""
-
-
-def _items(items: Any, slug: str) -> list[dict[str, Any]]:
-    """The items that differ, each with its badge and its page; `text` is that of one that came or went."""
-    return [
-        {
-            "item": item,
-            "kind": CHANGE_BADGES[item.change][0],
-            "word": CHANGE_BADGES[item.change][1],
-            "url": memory_item_url(slug, item.type, item.id),
-            "diff": diff_texts(item.before, item.after) if item.change == "text" else None,
-            "text": item.after or item.before,
-        }
-        for item in items
-    ]
-
-
-def _given_moment(moment: datetime) -> str:
-    return timezone.localtime(moment).strftime("%Y-%m-%dT%H:%M:%S.%f")
