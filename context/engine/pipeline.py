@@ -87,8 +87,11 @@ class ContextInputs:
     contested: Sequence[ContestedCandidate] = ()
 
 
-def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord:
-    """Assemble the prompt for a request from the memories that `view` may read.
+def context_build(
+    view: PersonaMemory, request: ContextRequest, identity: Mapping[str, str] | None = None
+) -> ContextRecord:
+    """Assemble the prompt for a request from the memories that `view` may read, with other texts of `identity` sections
+    if they are given.
 
     1. Frame, intent and plan from the words of the input; profile and budget, in which the operator's settings win.
     2. Fixed sections, each of which may fail alone.
@@ -101,7 +104,7 @@ def context_build(view: PersonaMemory, request: ContextRequest) -> ContextRecord
     with watch.stage("plan"):
         resolved = request_resolve(view, request)
     inputs = context_inputs_load(view, resolved)
-    record = build_record(inputs)
+    record = build_record(inputs, Overrides(identity=identity) if identity else None)
     with check.stage("censors"):
         checked = request.censors == "check"
         found = censors_check(request.input, inputs.censors) if checked else check_skipped()

@@ -255,28 +255,34 @@ UNHELD_TRIES = 3
 
 
 def context_assemble(
-    request: ContextRequest, *, agent: Agent, by: Principal, persona: str | None = None
+    request: ContextRequest,
+    *,
+    agent: Agent,
+    by: Principal,
+    persona: str | None = None,
+    identity: Mapping[str, str] | None = None,
 ) -> ContextRecord:
     """Assemble the prompt for a request from the memory that `by` may read.
 
     The run is stored for CONTEXT_RETENTION_DAYS and logged as `context_assembled`, and the triggers of the input are
     counted with it, once; a dry run leaves no trace. If something of the agent is erased meanwhile, the prompt is
     neither stored nor returned, but assembled again. People with the permission may request the subconscious `persona`;
-    a token's own cannot be changed.
+    a token's own cannot be changed. A dry run may have other texts of `identity` sections.
     """
     by.require(ASSEMBLE, agent)
     scope_check(request.scope, by)
     about = {"gen_ai.agent.id": agent.slug, "gen_ai.conversation.id": request.session_id}
     with span("context", about) as within:
-        record = _assembled(request, agent, by, persona)
+        if request.dry_run:
+            record = context_build(persona_memory(agent, by, persona), request, identity)
+        else:
+            record = _assembled(request, agent, by, persona)
         if traced():
             within.set_attributes(_figures(record))
     return record
 
 
 def _assembled(request: ContextRequest, agent: Agent, by: Principal, persona: str | None) -> ContextRecord:
-    if request.dry_run:
-        return context_build(persona_memory(agent, by, persona), request)
     for _ in range(UNHELD_TRIES):
         record = context_build(persona_memory(agent, by, persona), request)
         if run_id := _log(agent, record, by):

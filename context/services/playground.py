@@ -4,7 +4,7 @@ A turn leaves no trace unless it is stored. It is assembled as a dry run, which 
 memory: the same as the agent's own client would, in the name of the playground.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from identity.services.audit import audit_record
 from memory.models import Trust
 from memory.persona import persona_memory
 from memory.services.events import events_record
-from memory.services.model_chat import ChatAnswer, ChatFailed, chat_ask, chat_model
+from memory.services.model_chat import Chat, ChatAnswer, ChatFailed, chat_ask, chat_model, chat_model_place
 from memory.services.quarantine.memories import scan_agent_text
 from nousweb.lib import DomainError, existing
 
@@ -34,13 +34,15 @@ class PlaygroundTurn:
     """The result of one message. `record` is the prompt with all decisions behind it, with the id of its run if it is
     stored.
 
-    `answer` is None if no model was called or it failed, as `failure` explains; `failure` also explains why an answer
-    could not be stored. `answer_check` is the check of the answer (`censors_check`). `quarantined` names the texts that
-    the screening would quarantine, or has quarantined: "message", "answer".
+    `is_asked`: whether the model was called. `answer` is None if it was not or it failed, as `failure` explains;
+    `failure` also explains why an answer could not be stored. `answer_check` is the check of the answer
+    (`censors_check`). `quarantined` names the texts that the screening would quarantine, or has quarantined: "message",
+    "answer".
     """
 
     record: ContextRecord
     kept: bool
+    is_asked: bool = False
     answer: ChatAnswer | None = None
     failure: str = ""
     answer_check: Mapping[str, Any] | None = None
@@ -59,6 +61,11 @@ def playground_model() -> str:
     return chat_model()
 
 
+def playground_place() -> str:
+    """Where that model answers, for people to recognise: its host."""
+    return chat_model_place()
+
+
 def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Principal) -> PlaygroundTurn:
     """Assemble the context of the actor for a message, and ask the model where the settings name one.
 
@@ -71,39 +78,64 @@ def playground_turn(*, agent: Agent, request: ContextRequest, keep: bool, by: Pr
     writer = _writer(by)
     wanted = replace(request, dry_run=not keep, explain=not keep)
     record = context_assemble(agent=agent, request=wanted, by=writer if keep else by)
-    turn = PlaygroundTurn(record, keep)
-    if turn.blocked or not chat_model():
-        if keep:
-            _audit(agent, turn, by)
-        return turn
-    try:
-        turn = replace(turn, answer=_asked(agent, request, record))
-    except ChatFailed as failed:
-        turn = replace(turn, failure=str(failed))
-    if turn.answer is not None:
-        answer = turn.answer.text
-        quarantined = [
-            name for name, text in (("message", request.input), ("answer", answer)) if _is_quarantined(agent, text)
-        ]
-        turn = replace(turn, answer_check=_checked(agent, answer, by), quarantined=tuple(quarantined))
+    [turn] = _answered(agent, [(request, PlaygroundTurn(record, keep))], by)
+    if turn.answer is not None and keep:
         try:
-            if keep:
-                turn = replace(turn, answer_check=_keep(agent, request, record, answer, writer))
+            turn = replace(turn, answer_check=_keep(agent, request, record, turn.answer.text, writer))
         except DomainError as refused:
             turn = replace(turn, failure=f"The answer could not be stored. {refused.detail}")
-    _audit(agent, turn, by)
+    if turn.is_asked or keep:
+        _audit(agent, turn, by)
     return turn
+
+
+def playground_compare(
+    *, agent: Agent, sides: Sequence[tuple[ContextRequest, Mapping[str, str]]], by: Principal
+) -> list[PlaygroundTurn]:
+    """A turn for each side, a message with other texts of identity sections, at the same time. Nothing is kept but the
+    audit records. Raises and waits as `playground_turn` does."""
+    by.require(TALK, agent)
+    tried = [(replace(request, dry_run=True, explain=True), identity) for request, identity in sides]
+    records = [context_assemble(agent=agent, request=wanted, by=by, identity=identity) for wanted, identity in tried]
+    blank = [(request, PlaygroundTurn(record, False)) for (request, _), record in zip(sides, records, strict=True)]
+    turns = _answered(agent, blank, by)
+    for turn in turns:
+        if turn.is_asked:
+            _audit(agent, turn, by)
+    return turns
+
+
+def _answered(
+    agent: Agent, turns: Sequence[tuple[ContextRequest, PlaygroundTurn]], by: Principal
+) -> list[PlaygroundTurn]:
+    """The turns with the model's answers, those that may be sent to it."""
+    done = [turn for _, turn in turns]
+    asked = [place for place, turn in enumerate(done) if chat_model() and not turn.blocked]
+    chats = []
+    for place in asked:
+        request, turn = turns[place]
+        messages = [*((message.role, message.content) for message in request.conversation), ("user", request.input)]
+        chats.append(Chat(turn.record.system_prompt, messages))
+    results = chat_ask(agent=agent, persona=Persona.ACTOR, chats=chats) if chats else []
+    for place, result in zip(asked, results, strict=True):
+        if isinstance(result, ChatFailed):
+            done[place] = replace(done[place], is_asked=True, failure=str(result))
+            continue
+        said = (("message", turns[place][0].input), ("answer", result.text))
+        done[place] = replace(
+            done[place],
+            is_asked=True,
+            answer=result,
+            answer_check=_checked(agent, result.text, by),
+            quarantined=tuple(name for name, text in said if _is_quarantined(agent, text)),
+        )
+    return done
 
 
 def _writer(by: Principal) -> Principal:
     """The principal that stores a turn. It is no person: the texts have the trust of an agent's words, and so they are
     screened."""
     return Principal("system", "playground", f"{by.name} in the playground", by.request_id, channel=by.channel)
-
-
-def _asked(agent: Agent, request: ContextRequest, record: ContextRecord) -> ChatAnswer:
-    messages = [*((message.role, message.content) for message in request.conversation), ("user", request.input)]
-    return chat_ask(agent=agent, persona=Persona.ACTOR, system=record.system_prompt, messages=messages)
 
 
 def _checked(agent: Agent, answer: str, by: Principal) -> Mapping[str, Any]:

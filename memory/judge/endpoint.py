@@ -50,9 +50,17 @@ def errors_translated(sdk: Any) -> Iterator[None]:
         raise EndpointUnreachable from error
     except sdk.APIStatusError as error:
         retry_after = _retry_after_seconds(error.response.headers.get("retry-after"))
-        raise EndpointRefused(error.status_code, retry_after=retry_after, said=str(error)) from error
+        raise EndpointRefused(error.status_code, retry_after=retry_after, said=_message_of(error)) from error
     except (sdk.APIError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise EndpointGarbled from error
+
+
+def _message_of(error: Any) -> str:
+    """What the server says in an error: its message where it has one, at whatever depth the SDK leaves it."""
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    message = inner.get("message") if isinstance(inner, dict) else inner
+    return message if isinstance(message, str) and message else str(error)
 
 
 def _retry_after_seconds(retry_after: str | None) -> float | None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -60,6 +61,28 @@ def json_in_text(text: str) -> dict[str, Any] | None:
 
 def _refused(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def streamed_completion(text: str) -> Any:
+    """The completion of a server that streams its answer though it was asked not to; None if `text` is no stream."""
+    chunks = []
+    for line in text.splitlines():
+        name, _, data = line.partition(":")
+        if name == "data" and data.strip() != "[DONE]" and not json_is_deep(data.encode("utf-8", "replace")):
+            chunks.append(json.loads(data, object_hook=lambda values: SimpleNamespace(**values)))
+    firsts = [chunk.choices[0] for chunk in chunks if getattr(chunk, "choices", None)]
+    if not firsts:
+        return None
+    said = "".join(str(getattr(first.delta, "content", None) or "") for first in firsts)
+    stops = [first.finish_reason for first in firsts if getattr(first, "finish_reason", None)]
+    choice = SimpleNamespace(message=SimpleNamespace(content=said), finish_reason=stops[-1] if stops else "")
+    usages = [chunk.usage for chunk in chunks if getattr(chunk, "usage", None)]
+    return SimpleNamespace(
+        id=getattr(chunks[0], "id", ""),
+        model=getattr(chunks[0], "model", ""),
+        choices=[choice],
+        usage=usages[-1] if usages else None,
+    )
 
 
 STOPS = {"content_filter": Stop.REFUSED, "length": Stop.CUT}
@@ -123,6 +146,9 @@ class OpenAIEndpoint:
                 max_completion_tokens=request.max_tokens * REASONING_ROOM if limit == NEWER_LIMIT else openai.omit,
                 timeout=timeout,
             )
+            # So the SDK returns an answer that is no JSON.
+            if isinstance(completion, str):
+                completion = streamed_completion(completion)
         # A compatible server may answer anything; the SDK does not check it.
         choices = getattr(completion, "choices", None)
         choice = choices[0] if isinstance(choices, list) and choices else None

@@ -259,6 +259,8 @@ POST   agent_context                  login in    in    in    login
 POST   agent_context_tokens           login in    in    in    login
 GET    agent_playground               login no    in    in    login
 POST   agent_playground               login no    in    in    login
+GET    agent_playground_compare       login no    in    in    login
+POST   agent_playground_compare       login no    in    in    login
 GET    agent_context_run              login in    in    in    login
 GET    agent_context_runs             login in    in    in    login
 GET    agent_context_compare          login in    in    in    login

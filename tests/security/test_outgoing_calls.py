@@ -20,7 +20,7 @@ from memory.embedding.openai import OpenAIEmbedder
 from memory.judge import JudgeFailed, configured_judge
 from memory.judge.endpoint import MAX_TOKENS_COUNTED
 from memory.models import JudgeCall
-from memory.services.model_chat import ChatFailed, chat_ask
+from memory.services.model_chat import Chat, ChatFailed, chat_ask
 from nousweb.access.provider_login import NONCE, ProviderAdapter
 from nousweb.lib.http_exchange import BadAnswer, http_exchange, json_is_deep
 from tests.hostile_server import DEEP, HostileServer, answer
@@ -74,7 +74,10 @@ def judge(ada, server):
 
 
 def chat(ada, server):
-    return chat_ask(agent=ada, persona="actor", system="", messages=[("user", "Well?")]).text
+    [answer] = chat_ask(agent=ada, persona="actor", chats=[Chat("", [("user", "Well?")])])
+    if isinstance(answer, ChatFailed):
+        raise answer
+    return answer.text
 
 
 def completion(text, tokens=20):

@@ -158,6 +158,7 @@ PARENT_PAGES = {
     "agent_context_run": "agent_context_runs",
     "agent_expectation": "agent_expectations",
     "agent_context_bisect": "agent_context_runs",
+    "agent_playground_compare": "agent_playground",
     "agent_context_session": "agent_context_runs",
     "agent_context_blast": "agent_context",
     "agent_health_list": "agent_health",

@@ -11,6 +11,7 @@ from nousweb.console.context.views import (
     impact,
     inspector,
     playground,
+    playground_compare,
     profiles,
 )
 
@@ -21,6 +22,7 @@ urlpatterns = [
     path(AGENT, inspector.agent_context, name="agent_context"),
     path(f"{AGENT}tokens/", inspector.agent_context_tokens, name="agent_context_tokens"),
     path(f"{AGENT}playground/", playground.agent_playground, name="agent_playground"),
+    path(f"{AGENT}playground/compare/", playground_compare.agent_playground_compare, name="agent_playground_compare"),
     path(f"{AGENT}settings/", agent_settings.agent_context_settings, name="agent_context_settings"),
     path(
         f"{AGENT}settings/restore/<int:version>/",

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 
 from context.models import ContextRun, MemoryUsage
 from context.services.prompt_token_counts import context_runs_count
@@ -16,7 +17,7 @@ from identity.principal import Principal
 from identity.services.people import person_agents_set
 from memory.models import Event, JudgeCall
 from memory.services.censors import censor_create
-from tests.factories import make_fact
+from tests.factories import make_fact, make_proposal
 from tests.http import browser
 from tests.judge_server import JudgeServer, Reply
 
@@ -144,7 +145,10 @@ def test_what_censors_block_is_shown_and_not_sent(ledger: Agent, bob: User, mode
     ("failure", "said"),
     [
         ("hang", "The model did not answer within 1 seconds."),
-        (529, "The model is busy or unavailable (status 529)."),
+        (
+            529,
+            "The model is busy or unavailable (status 529). Send it again in a moment. The server says: An",
+        ),
         (401, "The model rejected the key (status 401)"),
         ("spent", "Today&#x27;s token budget is used up"),
     ],
@@ -188,11 +192,75 @@ def test_a_model_on_this_machine_answers_without_a_key_and_without_counts(ledger
         assert server.counts == []
 
 
+STREAMED = b"""data: {"id": "1", "model": "small", "choices": [{"delta": {"role": "assistant", "content": "It "}}]}
+
+data: {"id": "1", "choices": [{"delta": {"content": "lagged."}, "finish_reason": "stop"}]}
+
+data: {"id": "1", "choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 3}}
+
+data: [DONE]
+
+"""
+
+
+def test_a_model_that_streams_its_answer_anyway_is_understood_and_named(ledger: Agent, bob: User) -> None:
+    with JudgeServer("openai") as server, server.configured(OPENAI_API_KEY="", CHAT_MODEL="small"):
+        events = {"content-type": "text/event-stream"}
+        server.queue(Reply(raw=STREAMED, headers=events), Reply(raw=b"data: nothing\n\n", headers=events))
+        page = send(browser(bob))
+        assert "It lagged." in page
+        assert "90 tokens in, 3 out" in page
+        assert f"small at {server.url.removeprefix('http://')} answers" in page
+        assert "The model&#x27;s response is not a message." in send(browser(bob))
+        gone = server.url.removeprefix("http://")
+    with JudgeServer("openai") as server, server.configured(OPENAI_API_KEY="", JUDGE_BASE_URL=f"http://{gone}/v1"):
+        assert f"The model at {gone} cannot be reached." in send(browser(bob))
+
+
+COMPARE = f"{URL}compare/"
+
+
+def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
+    ledger: Agent, actor: Principal, bob: User, model: JudgeServer
+) -> None:
+    proposal = make_proposal(ledger, actor, "values", "Answer in one word.")
+    client = browser(bob)
+    page = client.get(reverse("proposal", args=[proposal.pk])).content.decode()
+    assert f"{COMPARE}?a=now&amp;b={proposal.pk}" in page
+    form = client.get(COMPARE, {"b": str(proposal.pk)}).context["form"]
+    assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk))
+
+    model.always(says("Lag."))
+    before = rows()
+    given = {"a": "now", "b": str(proposal.pk), "session": "tried", "input": ASKED}
+    answer = client.post(COMPARE, given)
+    assert answer.status_code == 200
+    changed = {table for table, digest in rows().items() if digest != before.get(table)}
+    assert changed == {"identity_auditevent", "memory_judgecall"}
+    assert sorted("one word" in system for system in model.systems) == [False, True]
+    assert JudgeCall.objects.filter(task="chat").count() == 2
+    diff = answer.context["diff"]
+    assert diff.added
+    assert answer.content.decode().count("Lag.") >= 2
+
+    form = answer.context["form"]
+    again = {name: form[name].value() for name in ("a", "b", "session", "conversation", "conversation_b")}
+    assert client.post(COMPARE, {**again, "input": "Since when?"}).status_code == 200
+    assert [len(said(request)) for request in model.requests] == [1, 1, 3, 3]
+    model.queue(says("Fine."))
+    model.fail(529)
+    broken = client.post(COMPARE, {**again, "input": "And now?"})
+    assert "The model is busy" in broken.content.decode()
+    assert broken.context["form"]["conversation_b"].value() == again["conversation_b"], "nothing typed is lost"
+    assert client.post(COMPARE, {**given, "b": "00000000-0000-4000-8000-000000000000"}).status_code == 422
+    assert client.post(COMPARE, {**given, "conversation_b": "no json"}).status_code == 422
+
+
 def test_without_a_key_the_prompt_alone_is_shown(ledger: Agent, bob: User) -> None:
     client = browser(bob)
     before = rows()
     page = send(client)
-    assert "No model is set up." in page
+    assert "No model is set up, so the prompt is shown without an answer." in page
     assert REPLICA in page
     assert rows() == before
 

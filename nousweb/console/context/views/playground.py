@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
 from context.models import ContextProfile
-from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_turn
+from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common import FORM, agent_page, form_refuse
@@ -56,9 +56,12 @@ class PlaygroundForm(forms.Form):
         )
 
     def clean_conversation(self) -> tuple[Message, ...]:
-        """Validate the conversation. It comes from the browser, so nothing of it is trusted."""
+        return self.read("conversation")
+
+    def read(self, name: str) -> tuple[Message, ...]:
+        """Validate a conversation. It comes from the browser, so nothing of it is trusted."""
         try:
-            fields = json.loads(self.cleaned_data["conversation"] or "[]")
+            fields = json.loads(self.cleaned_data[name] or "[]")
             messages = tuple(Message(str(field["role"]), str(field["content"])) for field in fields)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise forms.ValidationError("The conversation cannot be read. Send again to begin a new one.") from error
@@ -141,7 +144,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     context = {
         "agent": agent,
         "form": form,
-        "talk": {"said": said, "last": last, "model": playground_model()},
+        "talk": {"said": said, "last": last, "model": playground_model(), "place": playground_place()},
     }
     whole = "context/playground.html"
     part = "context/_playground.html"
@@ -157,6 +160,11 @@ def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
     except Invalid as error:
         form_refuse(form, error, session_id="session")
         return None
+    return turn_view(form, turn, agent, by)
+
+
+def turn_view(form: PlaygroundForm, turn: PlaygroundTurn, agent: Agent, by: Principal) -> TurnView:
+    """The view of a turn of a valid form."""
     shown = PromptView(agent.slug, turn.record, contested_links(turn.record, agent, by))
     query = form.inspector_query(MAX_ADDRESS_CHARACTERS)
     return TurnView(turn, shown, f"{reverse('agent_context', args=[agent.slug])}?{query}")
@@ -165,7 +173,12 @@ def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
 def _next(form: PlaygroundForm, answer: str) -> PlaygroundForm:
     """The form for the next message, with this one and its answer in the conversation."""
     given = form.cleaned_data
-    said = (*given["conversation"], Message("user", given["input"]), Message("assistant", answer))
     kept = {name: given[name] for name in ("profile", "project", "session", "keep")}
-    conversation = json.dumps([{"role": message.role, "content": message.content} for message in said])
+    conversation = conversation_with(given["conversation"], given["input"], answer)
     return PlaygroundForm(initial={**kept, "conversation": conversation})
+
+
+def conversation_with(said: tuple[Message, ...], asked: str, answer: str) -> str:
+    """A conversation and its next two messages, as the form carries it."""
+    messages = (*said, Message("user", asked), Message("assistant", answer))
+    return json.dumps([{"role": message.role, "content": message.content} for message in messages])

@@ -1,0 +1,127 @@
+"""The playground with two identities side by side: a proposal is tried before it is approved. Nothing is kept."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from context.engine.analysis.request import Message
+from context.services.playground import TALK, playground_compare, playground_model, playground_place
+from identity.models import Agent, ChangeProposal, IdentityVersion
+from identity.principal import Principal
+from nousweb.console.common import FORM, agent_page, form_refuse
+from nousweb.console.context.views.playground import (
+    MAX_TALK_CHARACTERS,
+    PlaygroundForm,
+    TurnView,
+    conversation_with,
+    turn_view,
+)
+from nousweb.lib.errors import Invalid
+from nousweb.lib.textdiff import diff_texts
+
+NOW = "now"
+MAX_CHOICES = 50
+SIDES = (("a", "conversation"), ("b", "conversation_b"))
+"""The fields of each side: its identity and its conversation."""
+Identities = Mapping[str, ChangeProposal | IdentityVersion]
+
+
+def _identities(agent: Agent, by: Principal) -> Identities:
+    """Pending proposals and earlier versions, the latest first, by their names in an address."""
+    proposals = ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).order_by("-created_at")
+    versions = IdentityVersion.objects.filter(agent=agent, is_current=False).order_by("-created_at")
+    return {
+        **{str(proposal.pk): proposal for proposal in proposals.defer("content")[:MAX_CHOICES]},
+        **{str(version.pk): version for version in versions.defer("content")[:MAX_CHOICES]},
+    }
+
+
+def _label(one: ChangeProposal | IdentityVersion) -> str:
+    if isinstance(one, ChangeProposal):
+        return f"Proposed: {one.get_section_display()} by {one.author_name}, {one.created_at:%Y-%m-%d}"
+    return f"{one}, {one.created_at:%Y-%m-%d}"
+
+
+class CompareForm(PlaygroundForm):
+    """A message to an agent with two identities."""
+
+    a = forms.ChoiceField(label="Left")
+    b = forms.ChoiceField(label="Right")
+    conversation_b = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, identities: Identities, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        del self.fields["keep"]
+        choices = [(NOW, "As it is now"), *((key, _label(one)) for key, one in identities.items())]
+        for name, _ in SIDES:
+            self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def clean_conversation_b(self) -> tuple[Message, ...]:
+        return self.read("conversation_b")
+
+
+@agent_page(TALK, "identity.view_identityversion", methods=FORM, fresh=True)
+def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
+    """The same messages to the identities that ?a= and ?b= name, with the difference of their prompts."""
+    identities = _identities(agent, by)
+    last: list[TurnView] = []
+    said: list[tuple[Message, ...]] = [(), ()]
+    if request.method == "POST":
+        form = CompareForm(request.POST, identities=identities)
+        if form.is_valid():
+            said = [form.cleaned_data[conversation] for _, conversation in SIDES]
+            last = _turns(form, identities, agent, by)
+            if last and all(one.turn.answer is not None and not one.turn.blocked for one in last):
+                form = _next(form, last, identities)
+    else:
+        given = {name: request.GET.get(name, "") for name, _ in SIDES}
+        initial = {name: key if key in identities else NOW for name, key in given.items()}
+        session = f"playground-{secrets.token_hex(4)}"
+        form = CompareForm(initial={**initial, "session": session}, identities=identities)
+    names = dict(form.fields["a"].choices)  # type: ignore[attr-defined]
+    sides = [
+        {"label": names.get(form[name].value(), ""), "said": said[place], "last": last[place] if last else None}
+        for place, (name, _) in enumerate(SIDES)
+    ]
+    prompts = [one.turn.record.system_prompt for one in last]
+    context = {
+        "agent": agent,
+        "form": form,
+        "sides": sides,
+        "model": playground_model(),
+        "place": playground_place(),
+        "diff": diff_texts(*prompts) if prompts else None,
+    }
+    return render(request, "context/playground_compare.html", context, status=422 if form.errors else 200)
+
+
+def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principal) -> list[TurnView]:
+    """A turn for each side; none if the form has an error, which it then shows."""
+    given = form.cleaned_data
+    try:
+        wanted = form.as_request()
+        sides = []
+        for name, conversation in SIDES:
+            one = identities.get(given[name])
+            texts = {one.section: one.content} if one else {}
+            sides.append((replace(wanted, conversation=given[conversation]), texts))
+        turns = playground_compare(agent=agent, sides=sides, by=by)
+    except Invalid as error:
+        form_refuse(form, error, session_id="session")
+        return []
+    return [turn_view(form, turn, agent, by) for turn in turns]
+
+
+def _next(form: CompareForm, last: list[TurnView], identities: Identities) -> CompareForm:
+    """The form for the next message, with this one and its answers in the conversations."""
+    given = form.cleaned_data
+    kept = {name: given[name] for name in ("a", "b", "profile", "project", "session")}
+    for view, (_, conversation) in zip(last, SIDES, strict=True):
+        answer = view.turn.answer.text if view.turn.answer else ""
+        kept[conversation] = conversation_with(given[conversation], given["input"], answer)
+    return CompareForm(initial=kept, identities=identities)
