@@ -44,6 +44,7 @@ def test_inspector_preview_follows_the_typing_and_writes_nothing(
     page.reload()
     expect(page.get_by_label("Frame")).to_have_value("decision")
     expect(prompt).to_contain_text(REPLICA)
+    page.locator("#inspector summary").get_by_text("More", exact=True).click()
     page.get_by_label("Conversation so far").fill("no speaker")
     page.get_by_label("Total budget").fill("0")
     expect(page.get_by_role("alert").filter(has_text="Line 1 has no speaker")).to_be_visible()

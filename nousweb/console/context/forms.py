@@ -74,7 +74,7 @@ class InspectorForm(forms.Form):
 
     input = forms.CharField(
         max_length=MAX_INPUT_CHARACTERS,
-        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "A message to the agent"}),
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "A message to the agent"}),
         label="Input",
     )
     conversation = forms.CharField(
@@ -104,7 +104,7 @@ class InspectorForm(forms.Form):
         min_value=1,
         max_value=MAX_TOTAL,
         label="Total budget",
-        widget=forms.NumberInput(attrs={"placeholder": "set by the frame", "step": 1}),
+        widget=forms.NumberInput(attrs={"placeholder": "automatic", "step": 1}),
     )
     fill = forms.BooleanField(
         required=False, label="Fill the budget", help_text="Less certain memories may use the rest of it."
@@ -137,6 +137,13 @@ class InspectorForm(forms.Form):
         self.fields["profile"].choices = [("", "As assigned"), *profiles]  # type: ignore[attr-defined]
         if not subconscious:
             del self.fields["persona"]
+
+    @property
+    def uses_more(self) -> bool:
+        """Whether a field that is folded away has a value of its own, or an error."""
+        first = ("input", "persona", "frame", "budget", "verdict", "sort")
+        others = [self[name] for name in self.fields if name not in first]
+        return any(field.errors or field.value() not in (None, "", False, "preview") for field in others)
 
     def clean_profile_override(self) -> dict[str, Any]:
         given = self.cleaned_data["profile_override"]

@@ -182,10 +182,10 @@ class PromptView:
 
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
-        """The memories in the prompt, in its order: the section of each (label), its page for actions (item_url), and
-        why it came, for those that were searched."""
+        """The memories in the prompt, those that were searched before those that are always included, each in the
+        prompt's order: its section (label), its page for actions (item_url), and why it came, if it was searched."""
         reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
-        return [
+        found = [
             {
                 **piece,
                 "label": row["label"],
@@ -197,6 +197,7 @@ class PromptView:
             for piece in row["pieces"]
             if piece["type"] in MEMORY_TYPES
         ]
+        return sorted(found, key=lambda one: not one["reason"])
 
     @property
     def left_out(self) -> int:
