@@ -53,26 +53,32 @@ def ranks_by(scores: np.ndarray, answers: Sequence[int]) -> Ranks:
     return [order.index(one) + 1 if scores[one] > 0 else None for one in answers]
 
 
-def by_words(code: str, read: Callable[[str], list[str]]) -> dict[str, float]:
-    """BM25 over the words that `read` gives of a text."""
-    memories, asked, _ = texts_of(code)
-    held = [Counter(read(text)) for text in memories]
+def bm25(texts: Sequence[str], read: Callable[[str], list[str]]) -> Callable[[str], np.ndarray]:
+    """The BM25 scores of `texts` for a query, over the words that `read` gives of a text."""
+    held = [Counter(read(text)) for text in texts]
     mean = statistics.fmean(words.total() for words in held)
     df = Counter(word for words in held for word in words)
     idf = {word: math.log(1 + (len(held) - n + 0.5) / (n + 0.5)) for word, n in df.items()}
-    ranks = []
-    for answers, question in asked:
-        wanted = set(read(question)) & idf.keys()
-        scores = [
+
+    def scores(query: str) -> np.ndarray:
+        wanted = set(read(query)) & idf.keys()
+        return np.array([
             sum(
                 idf[word] * words[word] * (K1 + 1) / (words[word] + K1 * (1 - B + B * words.total() / mean))
                 for word in wanted
                 if word in words
             )
             for words in held
-        ]
-        ranks.append(ranks_by(np.array(scores), answers))
-    return summary(ranks)
+        ])  # fmt: skip
+
+    return scores
+
+
+def by_words(code: str, read: Callable[[str], list[str]]) -> dict[str, float]:
+    """Summary of words alone."""
+    memories, asked, _ = texts_of(code)
+    scores = bm25(memories, read)
+    return summary([ranks_by(scores(question), answers) for answers, question in asked])
 
 
 def by_vectors(code: str, embedder: Any) -> dict[str, float]:

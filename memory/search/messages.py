@@ -6,7 +6,6 @@ therefore taken off: the query's vector is moved away from the mean vector of th
 subtracting from each cosine the item's own mean cosine, and lets the vector index be used as it is.
 """
 
-import re
 from functools import lru_cache
 
 import numpy as np
@@ -24,38 +23,6 @@ USUAL_ITEMS = 200
 """The latest so many items are the usual ones; 50 and 1,000 give the same."""
 KEPT = 1_024
 """Mean vectors that a process keeps."""
-MIN_WORDS = 5
-MAX_READ = 4_000
-"""Characters of a text that are looked at."""
-_FIRST_PERSON = re.compile(
-    r"(?<!\w)(?:i|i['’]\w+|me|my|mine|myself|we|we['’]\w+|us|our|ours|ich|mich|mir|mein\w*|wir|uns\w*"
-    r"|je|j['’]\w+|moi|mon|ma|mes|nous|notre|nos|yo|mi|mis|m[ií]|nosotr[oa]s|nuestr[oa]s?)(?!\w)",
-    re.IGNORECASE,
-)
-_REQUEST = re.compile(
-    r"^\W*(?:please|tell|show|give|list|find|search|remind|recall|summari[sz]e|explain|describe|compare|what|when"
-    r"|where|who|whom|whose|which|why|how|can|could|would|will|do|does|did|is|are|was|were|has|have|had|should"
-    r"|bitte|nenne|zeige?|erkläre?|fasse|was|wann|wo|wer|welche\w*|warum|wie|kannst|könntest"
-    r"|quel\w*|quand|où|qui|pourquoi|comment|dis|montre\w*|explique\w*|qué|cuándo|dónde|quién|cuál\w*|cómo|dime)\b",
-    re.IGNORECASE,
-)
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
-
-
-def is_message(text: str) -> bool:
-    """Whether `text` says something about its speaker, and its last sentence neither asks nor requests anything.
-
-    What follows a dash ("I bought a lamp—who am I?") is no question that waits for an answer.
-    """
-    text = text[:MAX_READ].strip()
-    last = _SENTENCE_END.split(text)[-1].partition("—")[0]
-    return (
-        "?" not in last
-        and not _REQUEST.match(text)
-        and not _REQUEST.match(last)
-        and len(text.split()) >= MIN_WORDS
-        and _FIRST_PERSON.search(text) is not None
-    )
 
 
 def moved_query(view: PersonaMemory, counts: Counts, vector: Vectors) -> Vectors | None:

@@ -20,6 +20,7 @@ from memory.search.fusion import (
     own_relevance,
     relevance,
 )
+from memory.search.input_kinds import KINDS, InputKind, Told
 from memory.search.ranking_features import CUTOFF_FEATURES, Matrix, Ranker, ranker, ranking_features
 
 MAX_RELEVANT = 40
@@ -67,12 +68,24 @@ def relevance_cutoff(learned: Ranker, ranks: Values, closeness: Values, log_odds
     return max(float(ranks[0] - (ranks[last] + ranks[last + 1]) / 2), MIN_CUTOFF)
 
 
-MESSAGE_SHARES = (3, 1)
-"""Of the order by meaning, moved away from the usual items, and of the ranker's, in the first items for a message. The
-ranker was fitted on questions."""
+MATTERS = {"bias": -5.26, "closest": 4.7, "ahead": 6.0, "coverage": 3.2}
+"""The weights of the log-odds that an item matters to a message (benchmarks.kinds_of_input): its closeness, how far it
+is ahead of the usual best, and the share of the message's words. Less than even odds are less than RELEVANT."""
+USUAL_BEST = 5
+"""What is ahead of this many others stands out."""
+NO_OTHERS = 0.1
+"""The closeness of what has nothing to do with a message, for small collections."""
 
 
-def orders_merged(orders: Sequence[Places], shares: Sequence[int] = MESSAGE_SHARES) -> Places:
+def matter_relevance(closest: Values, coverage: Values) -> Values:
+    """Relevance in [0, 1] of each candidate for a message: RELEVANT if it matters as likely as not."""
+    ahead = closest - (np.sort(closest)[-USUAL_BEST - 1] if len(closest) > USUAL_BEST else NO_OTHERS)
+    w = MATTERS
+    log_odds = w["bias"] + w["closest"] * closest + w["ahead"] * ahead + w["coverage"] * np.minimum(coverage, 1.0)
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
+
+
+def orders_merged(orders: Sequence[Places], shares: Sequence[int]) -> Places:
     """Several orders of the same candidates as one: in turn, the next `shares` of each that are not there yet."""
     rounds = [np.arange(len(order)) // share for order, share in zip(orders, shares, strict=True)]
     turns = np.concatenate([taken * len(orders) + number for number, taken in enumerate(rounds)])
@@ -89,12 +102,14 @@ def candidates_rank(
     *,
     wanted: Flags | None = None,
     uniform_decay: bool = False,
+    kind: InputKind = KINDS["question"],
 ) -> Ranking:
     """Rank and score all candidates, relative to the best of those that are `wanted` (all if it is None).
 
     With `uniform_decay`, as for prompts, the relevance falls with the distance at the same rate for every query, and a
     candidate whose own evidence is below the bar gets no more than that and stands behind the others; else it is
-    RELEVANT at the query's own cutoff. Deterministic: ties are ordered by closeness, then by input order.
+    RELEVANT at the query's own cutoff. For a message it is that of `matter_relevance`. Deterministic: ties are ordered
+    by closeness, then by input order.
     """
     if not len(rows):
         return Ranking(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
@@ -111,12 +126,15 @@ def candidates_rank(
     )
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
     value = relevance(behind, log_odds, learned.half_gap, cutoff)
+    matters = bool(len(rows.moved)) and kind.told == Told.MATTERS
     if len(rows.moved):
-        # What is said to be relevant is as much as for a question; which items it is, the signals decide in turn.
-        falling = np.sort(value)[::-1]
-        order = orders_merged([np.argsort(-rows.moved, kind="stable"), order])
-        value[order] = falling
-    if uniform_decay:
+        order = orders_merged([np.argsort(-rows.moved, kind="stable"), order], kind.shares)
+        if matters:
+            # What matters by itself comes first.
+            value = matter_relevance(f.closest, f.coverage)
+            order = order[np.argsort(-np.where(value < RELEVANT, 0.0, value)[order], kind="stable")]
+        value[order] = np.sort(value)[::-1]
+    if uniform_decay and not matters:
         own = own_relevance(f, weights)
         value = np.where(own < RELEVANT, np.minimum(value, own), value)
         order = order[np.argsort(-value[order], kind="stable")]

@@ -20,9 +20,10 @@ from memory.search.as_of import historical_rows
 from memory.search.codes import exact_first, symbols_fetch, symbols_first, symbols_of
 from memory.search.fusion import Counts, QueryContext, Ranking, Values, rarest_lexemes
 from memory.search.index_tables import agent_unindexed, source_of
+from memory.search.input_kinds import Told, input_kind
 from memory.search.languages import dictionary_sql
 from memory.search.memory_loader import hits_load
-from memory.search.messages import is_message, moved_query
+from memory.search.messages import moved_query
 from memory.search.period import period_fetch, period_first
 from memory.search.query_word_counts import counts_read
 from memory.search.ranking import candidates_rank
@@ -158,10 +159,12 @@ def search(view: PersonaMemory, request: SearchRequest, embedding: PrefetchedEmb
     4. Score the candidates and drop those below the threshold.
     5. Load the best from their own tables, through the view.
 
-    With `request.as_of`, memories that changed later are searched as they were then (`memory.search.as_of`).
+    Small talk finds nothing. With `request.as_of`, memories that changed later are searched as they were then
+    (`memory.search.as_of`).
     """
     embedding = embedding or PrefetchedEmbedding(request.query, (view.agent.pk, view.persona))
-    if not embedding.text:
+    small_talk = input_kind(embedding.text).told == Told.NOTHING and request.min_score != 0 and not request.min_results
+    if not embedding.text or small_talk:
         return SearchResult([], request.min_score or 0.0)
     about = {"gen_ai.operation.name": "search_memory", "gen_ai.memory.store.id": view.agent.slug}
     with span("search_memory", about) as within:
@@ -193,7 +196,8 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     of_period = period_fetch(view, request, counts.model, vector)
     lexical = [*dict.fromkeys([*of_period, *lexical])]
     with watch.stage("candidates"), statement_settings("search", TUNING):
-        moved = moved_query(view, counts, vector) if vector is not None and is_message(text) else None
+        kind = input_kind(text)
+        moved = moved_query(view, counts, vector) if vector is not None and kind.shares[0] else None
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector, moved=moved)
         if historical is not None:
             candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)
@@ -209,7 +213,12 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             second=calibrated(rows.second, thresholds),
         )
         ranking = candidates_rank(
-            query, alike, counts.statistics, wanted=candidate_set.wanted, uniform_decay=request.uniform_decay
+            query,
+            alike,
+            counts.statistics,
+            wanted=candidate_set.wanted,
+            uniform_decay=request.uniform_decay,
+            kind=kind,
         )
         if symbols:
             ranking = symbols_first(candidate_set, ranking, symbol_shares)

@@ -8,10 +8,12 @@ from identity.principal import Principal
 from memory.models import GLOBAL
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
-from memory.search.messages import is_message
+from memory.search.input_kinds import KINDS, input_kind
 from memory.search.ranking import orders_merged
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.console.context.labels import intent_words
 from tests.factories import make_events
+from tests.http import ApiClient
 
 CHAT = (
     "I feel silly about it, honestly.",
@@ -46,38 +48,75 @@ REMARKS = {
         "I promised Lea that I would be home for dinner on weekdays.",
 }  # fmt: skip
 """By message, the remark that matters to it. Their cosines are lower than those of up to eleven remarks of CHAT."""
-SAID = (
-    "I spent the whole evening on the sofa and I am still tired.",
-    "My sister moved out last week. The flat is very quiet now.",
-    "I bought a lamp instead of a phone—who am I?",
-    "Seit dem Umzug schlafe ich endlich wieder durch.",
-    "Depuis ce matin je n'arrive plus à me concentrer.",
-    "Hoy por fin terminé mi novela y no sé qué hacer.",
+KIND_OF = {
+    "I spent the whole evening on the sofa and I am still tired.": "message",
+    "My sister moved out last week. The flat is very quiet now.": "message",
+    "I bought a lamp instead of a phone—who am I?": "message",
+    "Seit dem Umzug schlafe ich endlich wieder durch und meine Frau auch.": "message",
+    "Depuis ce matin je n'arrive plus à me concentrer.": "message",
+    "Hoy por fin terminé mi novela y no sé qué hacer.": "message",
+    "They moved the weekly call to half past four.": "statement",
+    "The hotel has lovely big windows and no curtains": "statement",
+    "My sister moved out last week. How far is her new flat from mine?": "told_question",
+    "I ended up with that project again. Any advice?": "told_question",
+    "What did I say about the sofa?": "question",
+    "so what do you think": "question",
+    "Please tell me more of the lamps that I bought.": "question",
+    "Deploy my app to staging with the new cache.": "question",
+    "Was habe ich über den Umzug gesagt?": "question",
+    "When did I buy the lamp?": "time",
+    "Can you summarise what I said about lamps?": "list",
+    "Which lamp is better than the old one?": "comparison",
+    "voucher policy of the mail failover": "words",
+    "RX-44817": "words",
+    "": "words",
+    "Thanks, that helps.": "small_talk",
+    "Perfect, that is exactly what I needed!": "small_talk",
+    "Good morning, how are you?": "small_talk",
+    "Alles klar, bis morgen.": "small_talk",
+    "Merci beaucoup, c'est parfait.": "small_talk",
+    "Vale, perfecto, hasta luego.": "small_talk",
+    "Thanks, and what about the lamp?": "question",
+}
+MEMORIES = (
+    "The team agreed that nobody merges on Fridays after three.",
+    "The user is vegetarian and avoids mushrooms.",
+    "The staging database is reset every night at two.",
+    "The user's dog Bruno is afraid of fireworks.",
+    "Customers in Norway must get invoices in kroner.",
+    "The printer on the second floor only takes recycled paper.",
+    "The contract with the hosting company ends in November.",
+    "The user's flat has a lease until the end of August.",
 )
-ASKED = (
-    "What did I say about the sofa?",
-    "My sister moved out last week. How far is her new flat from mine?",
-    "Please list the lamps that I bought last year.",
-    "Can you tell me about my flat? Mention only three things.",
-    "Thanks, that helps.",
-    "voucher policy of the mail failover",
-    "Was habe ich über den Umzug gesagt?",
-    "",
-)
+MATTERS = {
+    "I have a big merge planned for Friday afternoon.": [MEMORIES[0]],
+    "My aunt is cooking mushroom risotto for us on Saturday.": [MEMORIES[1]],
+    "I set the invoices for Norway to euros.": [MEMORIES[4]],
+    "I saw two swans in the harbour.": [],
+    "The museum has a new dinosaur.": [],
+    "Thank you so much for your help!": [],
+}
 
 
-@pytest.mark.parametrize("text", SAID)
-def test_first_person_statement_is_a_message(text: str) -> None:
-    assert is_message(text)
+@pytest.mark.parametrize(("text", "kind"), KIND_OF.items())
+def test_kind_of_an_input_is_read_from_its_words(text: str, kind: str) -> None:
+    assert input_kind(text).name == kind
+    assert [*intent_words({"kind": kind, "is_greeting": kind == "small_talk"})]
 
 
-@pytest.mark.parametrize("text", ASKED)
-def test_question_request_or_thanks_is_none(text: str) -> None:
-    assert not is_message(text)
+@pytest.mark.parametrize(("message", "matters"), MATTERS.items())
+@pytest.mark.django_db
+def test_message_is_told_what_matters_more_likely_than_not(
+    ada: Agent, actor: Principal, api: ApiClient, actor_token: str, message: str, matters: list[str]
+) -> None:
+    make_events(ada, actor, *MEMORIES)
+    embed_pending_rows()
+    found = api.as_token(actor_token).get("/recall", {"q": message}).json()["items"]
+    assert [item["content"] for item in found] == matters
 
 
 def test_merged_order_takes_turns_and_holds_each_once() -> None:
-    merged = orders_merged([np.array([4, 3, 2, 1, 0]), np.array([0, 4, 1, 2, 3])], (3, 1))
+    merged = orders_merged([np.array([4, 3, 2, 1, 0]), np.array([0, 4, 1, 2, 3])], KINDS["message"].shares)
     assert merged.tolist() == [4, 3, 2, 0, 1]
     for k in range(1, 6):
         # The first k hold at least so many of the first of each.

@@ -273,7 +273,7 @@ def plan_retrieval(signals: IntentSignals, text: str, *, frame_is_sure: bool = T
         return RetrievalPlan(
             skip_types=frozenset(PLANNED_TYPES),
             budget_overrides={MEMORY_SECTIONS[memory_type].key: 0 for memory_type in PLANNED_TYPES},
-            reason="A greeting needs no memories.",
+            reason="A greeting or thanks needs no memories.",
         )
     dominant, period = signals.dominant_type, signals.time.period
     most = PERIOD_LIMIT if period and period.alone else DOMINANT_LIMIT

@@ -10,6 +10,7 @@ from context.engine.analysis.time_questions import NO_TIME, TimeReading
 from context.engine.section_budgets import MEMORY_SECTIONS, PLANNED_TYPES
 from memory.comparison import lexicon as w
 from memory.comparison.tokenizer import DATES, VERB_FORMS
+from memory.search.input_kinds import KINDS, InputKind, input_kind
 
 _FILE = re.compile(
     r"(?<![\w@/.-])(?:\./)?(?P<path>(?P<folder>(?:(?:\.\.)?/)?(?:\.?[\w-][\w.-]*/)*)"
@@ -125,11 +126,12 @@ MAX_KEYWORDS = 10
 
 @dataclass(frozen=True, slots=True)
 class IntentSignals:
-    """`time` is what is said about a time; `hints` a weight for each memory type that is asked for; keywords and paths
-    of files in reading order."""
+    """`kind` is what the search goes by; `time` is what is said about a time; `hints` a weight for each memory type
+    that is asked for; keywords and paths of files in reading order."""
 
     frame_id: str
     time: TimeReading = NO_TIME
+    kind: InputKind = KINDS["question"]
     hints: tuple[tuple[str, float], ...] = ()
     is_question: bool = False
     is_greeting: bool = False
@@ -156,12 +158,14 @@ def intent_read(text: str, frame_id: str, time: TimeReading = NO_TIME) -> Intent
     )
     keywords = dict.fromkeys(word.lower() for word in _KEYWORD.findall(stripped))
     topics = [word for word in keywords if word not in _QUESTION_WORDS]
+    kind = input_kind(stripped)
     return IntentSignals(
         frame_id=frame_id,
         time=time,
+        kind=kind,
         hints=hints,
         is_question=is_question(stripped),
-        is_greeting=_is_greeting(stripped),
+        is_greeting=kind.name == "small_talk" or _is_greeting(stripped),
         entities=mentioned_entities(stripped),
         topic_keywords=tuple(topics[:MAX_KEYWORDS]),
         files=mentioned_files(text),

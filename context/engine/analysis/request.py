@@ -252,6 +252,7 @@ class ResolvedRequest:
                 "recency": intent.time.recency,
                 "time": self._time_as_json(),
                 "hints": dict(intent.hints),
+                "kind": intent.kind.name,
                 "is_question": intent.is_question,
                 "is_greeting": intent.is_greeting,
                 "entities": list(intent.entities),

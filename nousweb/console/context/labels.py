@@ -8,6 +8,7 @@ from django.urls import NoReverseMatch, reverse
 
 from identity.policy.sections import Section
 from memory.models import ItemType
+from memory.search.input_kinds import KINDS
 from nousweb.console.common import TYPE_PAGES
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
 
@@ -115,7 +116,9 @@ def period_words(time: Mapping[str, Any]) -> str:
 def intent_words(intent: Mapping[str, Any]) -> Iterator[str]:
     """The detected intent of the input, a sentence each."""
     if intent.get("is_greeting"):
-        yield "A greeting only."
+        yield "A greeting or thanks only: nothing is looked for."
+    elif kind := KINDS.get(intent.get("kind", "")):
+        yield kind.sentence
     elif intent.get("is_question"):
         yield "A question."
     else:

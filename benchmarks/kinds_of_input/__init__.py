@@ -1,0 +1,1 @@
+"""Search for each kind of input, beside meaning alone and words alone."""

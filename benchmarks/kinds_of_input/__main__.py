@@ -1,0 +1,246 @@
+"""Search for each kind of input, over HTTP: python -m benchmarks.kinds_of_input [--held-back] [--vectors FILE]
+
+The kinds: questions (LoCoMo, BEAM), messages (LoCoMo-Plus; `pairs.tsv`), codes and paths (`codes.tsv`), questions in
+other languages (benchmarks/languages). Beside the search stand meaning alone, the cosine of the same model, and words
+alone, BM25 over the words as the index reads them. recall@k is the share of the memories that answer, or matter, among
+the first k; "told" are the items above the threshold, at most twenty.
+
+`pairs.tsv` has a domain, a remark, a message for which it matters and, in some lines, a near miss: a remark that is
+nearer in words and does not matter. Every second line is held back: `--held-back` measures these. `ordinary.tsv` has
+messages of ordinary conversation: those of "nothing" need no memory, the others the memories with their numbers.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import beam, locomo
+from benchmarks.languages.__main__ import bm25, lexemes, texts_of
+from benchmarks.system import Client, System, system
+from benchmarks.vector_cache import vectors_keep
+
+FOLDER = Path(__file__).parent
+AT = (5, 10, 20)
+NO_RANK = 1_000
+PER_POST = 200
+PAIRS_PER_STORE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The events of one agent, and what is asked of it: inputs with the places of the events that they need."""
+
+    events: list[dict[str, Any]]
+    asked: list[tuple[str, list[int]]]
+    language: str = "en"
+
+
+@dataclass(slots=True)
+class Found:
+    """For each input the ranks of what it needs, by each way of searching, and what was told."""
+
+    ranks: dict[str, list[list[int]]] = field(default_factory=lambda: {name: [] for name in WAYS})
+    told: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+WAYS = ("search", "meaning alone", "words alone")
+
+
+def rows_of(name: str) -> list[list[str]]:
+    """The lines of a data file, in fields."""
+    return [line.split("\t") for line in (FOLDER / f"{name}.tsv").read_text().splitlines()]
+
+
+def locomo_stores(file: Path) -> list[Store]:
+    stores = []
+    for sample in json.loads(file.read_text()):
+        events = locomo.turns_of(sample["conversation"], "prefix")
+        place = {event["metadata"]["dia_id"]: number for number, event in enumerate(events)}
+        asked = locomo.questions_of(sample, set(place))
+        stores.append(Store(events, [(one["question"], [place[key] for key in one["evidence"]]) for one in asked]))
+    return stores
+
+
+def beam_stores(folder: Path) -> list[Store]:
+    stores = []
+    for chat in beam.chats_of(folder):
+        events = beam.messages_of(chat)
+        place = {event["metadata"]["message"]: number for number, event in enumerate(events)}
+        asked = [one for one in beam.questions_of(chat, set(place)) if one["evidence"]]
+        stores.append(Store(events, [(one["question"], [place[key] for key in one["evidence"]]) for one in asked]))
+    return stores
+
+
+def remark_stores(file: Path, pairs: Sequence[tuple[str, str, str]]) -> list[Store]:
+    """The turns of each LoCoMo conversation and, spread among them, the remarks and near misses of some pairs."""
+    samples = json.loads(file.read_text())
+    stores = []
+    for begin in range(0, len(pairs), PAIRS_PER_STORE):
+        own = pairs[begin : begin + PAIRS_PER_STORE]
+        events = locomo.turns_of(samples[begin // PAIRS_PER_STORE % len(samples)]["conversation"], "plain")
+        turns, asked = len(events), []
+        for number, (remark, message, near) in enumerate(own):
+            for text in filter(None, (remark, near)):
+                loop, ts = f"remark-{len(events)}", events[turns * number // len(own)]["ts"]
+                events.append({"kind": "user_input", "content": text, "loop_id": loop, "ts": ts})
+            asked.append((message, [len(events) - 1 - bool(near)]))
+        stores.append(Store(events, asked))
+    return stores
+
+
+def plus_pairs(file: Path) -> list[tuple[str, str, str]]:
+    """Pairs of LoCoMo-Plus: what the first speaker said, without the letter before it; five stores of every fifth."""
+
+    def said(text: str) -> str:
+        return text.split("\n")[0].removeprefix("A:").removeprefix("B:").strip()
+
+    pairs = [(said(pair["cue"]), said(pair["trigger"]), "") for pair in json.loads(file.read_text())]
+    return [pair for begin in range(5) for pair in pairs[begin::5]]
+
+
+def own_pairs(*, held_back: bool) -> list[tuple[str, str, str]]:
+    """Every second line, of all domains in turn."""
+    rows = rows_of("pairs")[held_back::2]
+    stores = -(-len(rows) // PAIRS_PER_STORE)
+    chosen = [row for begin in range(stores) for row in rows[begin::stores]]
+    return [(remark, message, near[0] if near else "") for _, remark, message, *near in chosen]
+
+
+def plain_store(memories: Sequence[str], asked: Sequence[tuple[str, list[int]]], language: str = "en") -> Store:
+    events = [
+        {"kind": "user_input", "content": text, "loop_id": f"loop-{number}"} for number, text in enumerate(memories)
+    ]
+    return Store(events, list(asked), language)
+
+
+def code_store() -> Store:
+    rows = rows_of("codes")
+    return plain_store([text for text, *_ in rows], [(row[1], [place]) for place, row in enumerate(rows) if row[1:]])
+
+
+def language_stores() -> list[Store]:
+    stores = []
+    for code in ("de", "es", "ja", "ar"):
+        memories, asked, _ = texts_of(code)
+        stores.append(plain_store(memories, [(question, places) for places, question in asked], code))
+    return stores
+
+
+def ordinary_stores() -> tuple[list[Store], list[Store]]:
+    """Stores of the ordinary messages: those that need nothing, and those that need something."""
+    rows = rows_of("ordinary")
+    memories = [text for kind, _, text in rows if kind == "memory"]
+    needing = [(text, [int(one) - 1 for one in keys.split(",")]) for kind, keys, text in rows if kind == "message"]
+    nothing: list[tuple[str, list[int]]] = [(text, []) for kind, _, text in rows if kind == "nothing"]
+    return [plain_store(memories, nothing)], [plain_store(memories, needing)]
+
+
+def filled(running: System, slug: str, store: Store) -> Client:
+    """An agent with the events of a store."""
+    from context.services.agent_settings import settings_update
+    from identity.models import Agent
+    from identity.principal import Principal
+
+    client = running.agent(slug)
+    if store.language != "en":
+        by = Principal.of_system("benchmark")
+        settings_update(agent=Agent.objects.get(slug=slug), language=store.language, by=by)
+    events = [
+        event | {"metadata": {**event.get("metadata", {}), "place": place}} for place, event in enumerate(store.events)
+    ]
+    for begin in range(0, len(events), PER_POST):
+        client.post("/events", {"events": events[begin : begin + PER_POST]})
+    return client
+
+
+def ranks_of(scores: np.ndarray, needed: Sequence[int]) -> list[int]:
+    """Places by `scores`, from 1; nothing is found whose score is 0."""
+    order = np.argsort(-scores, kind="stable").tolist()
+    return [order.index(one) + 1 if scores[one] > 0 else NO_RANK for one in needed]
+
+
+def measure(sets: dict[str, list[Store]], vectors: Path | None) -> dict[str, Found]:
+    """What each kind of input finds."""
+    found = {name: Found() for name in sets}
+    with system() as running:
+        from memory.embedding.registry import configured_name, embedder_named
+        from memory.search.languages import LANGUAGES
+
+        if vectors:
+            vectors_keep(vectors)
+        clients = {
+            (name, number): filled(running, f"{name.replace(' ', '-').lower()}-{number}", store)
+            for name, stores in sets.items()
+            for number, store in enumerate(stores)
+        }
+        running.embed_all()
+        embedder = embedder_named(configured_name())
+        for (name, number), client in clients.items():
+            store, ranks = sets[name][number], found[name].ranks
+            texts = [event["content"] for event in store.events]
+            stored = np.asarray(embedder.embed_documents(texts), float)
+            words = bm25(texts, lexemes(f"nous_terms('{LANGUAGES[store.language].dictionary}', %s)"))
+            for text, needed in store.asked:
+                items = locomo.ask(client, text, limit=100, min_score=0)
+                places = [item["metadata"]["place"] for item in items]
+                ranks["search"].append([places.index(one) + 1 if one in places else NO_RANK for one in needed])
+                cosines = stored @ np.asarray(embedder.embed_query(text), float)
+                ranks["meaning alone"].append(ranks_of(cosines + 1, needed))
+                ranks["words alone"].append(ranks_of(words(text), needed))
+                told = {item["metadata"]["place"] for item in locomo.ask(client, text, limit=20)}
+                found[name].told.append((len(told), len(told & set(needed)), len(needed)))
+    return found
+
+
+def lines_of(found: Found) -> list[str]:
+    """The table of one kind of input."""
+    lines = []
+    for way, ranks in found.ranks.items():
+        shares = [np.mean([np.mean(np.array(one) <= k) for one in ranks if one] or [0.0]) for k in AT]
+        lines.append(f"  {way:<14}" + "".join(f"  @{k} {share:.3f}" for k, share in zip(AT, shares, strict=True)))
+    told, right, needed = np.array(found.told).T
+    precision = right.sum() / told.sum() if told.sum() else float("nan")
+    recall = right.sum() / needed.sum() if needed.sum() else float("nan")
+    lines.append(
+        f"  told: {told.mean():.2f} items, precision {precision:.3f}, recall {recall:.3f},"
+        f" none {np.mean(told == 0):.3f}"
+    )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--locomo", type=Path, default=locomo.DEFAULT_FILE, help="in LoCoMo's own format")
+    parser.add_argument("--beam", type=Path, default=beam.DEFAULT_FOLDER, help="chats in BEAM's own format")
+    parser.add_argument("--plus", type=Path, default=locomo.DEFAULT_FILE.with_name("locomo-plus-dev.json"))
+    parser.add_argument("--held-back", action="store_true", help="the half of the own pairs that is held back")
+    parser.add_argument("--only", nargs="*", help="only these kinds")
+    parser.add_argument("--vectors", type=Path, help="keep vectors here")
+    given = parser.parse_args()
+    for name, found in measure(sets_of(given), given.vectors).items():
+        print(name, *lines_of(found), sep="\n", flush=True)
+
+
+def sets_of(given: argparse.Namespace) -> dict[str, list[Store]]:
+    """The stores of each kind of input."""
+    nothing, needing = ordinary_stores()
+    sets = {
+        "LoCoMo questions": locomo_stores(given.locomo),
+        "BEAM questions": beam_stores(given.beam),
+        "LoCoMo-Plus messages": remark_stores(given.locomo, plus_pairs(given.plus)),
+        "own messages": remark_stores(given.locomo, own_pairs(held_back=given.held_back)),
+        "codes and paths": [code_store()],
+        "other languages": language_stores(),
+        "ordinary messages": needing,
+        "messages that need nothing": nothing,
+    }
+    return {name: stores for name, stores in sets.items() if not given.only or name in given.only}
+
+
+if __name__ == "__main__":
+    main()
