@@ -15,6 +15,7 @@ from identity.services.proposals import identity_propose
 from memory.models import Censor, Fact, MemoryReview
 from memory.services.censors import censor_create
 from memory.services.facts import fact_learn, fact_supersede
+from nousweb.console.context.views import behaviour_bisect
 from tests.e2e.conftest import press_key
 from tests.factories import EXPORT, make_fact, make_facts, make_run, pair_review
 
@@ -129,6 +130,37 @@ def test_inspector_compares_with_today_and_as_of_a_date(
     page.get_by_label("As of").fill("2020-01-01T00:00")
     expect(page.locator("#result")).to_contain_text("Reconstructed from the memories")
     expect(prompt).not_to_contain_text(REPLICA)
+
+
+def test_changes_that_made_a_difference_are_found_step_by_step(
+    ada: Agent,
+    actor: Principal,
+    system: Principal,
+    charlie: User,
+    log_in: Callable[..., Page],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(behaviour_bisect, "STEP_SECONDS", 0)
+    run = make_run(ada, actor)
+    page = log_in(charlie, width=390, height=844)
+    page.goto(reverse("agent_context_run", args=["ada", run.pk]))
+    make_fact(ada, REPLICA, system)
+    page.get_by_role("link", name="Find the changes").click()
+    button = page.get_by_role("button", name="Find the changes")
+    held: list[Route] = []
+    page.route(lambda url: "search=" in url, lambda route: held.append(route))
+    with page.expect_request(lambda request: "search=" in request.url):
+        button.click()
+    expect(page.get_by_text("looking closer")).to_have_count(1)
+    page.get_by_role("button", name="Stop").click()
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(page.locator(".bisect-steps > *")).to_have_count(1)
+    page.unroute_all(behavior="ignoreErrors")
+    button.click()
+    expect(page.get_by_text("prompts were rebuilt")).to_be_visible()
+    expect(page.locator(".bisect-difference").first).to_contain_text(REPLICA)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_impact_on_the_review_page(ada: Agent, actor: Principal, charlie: User, log_in: Callable[..., Page]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from context.models import ContextRun
@@ -11,7 +12,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Event
 from tests.e2e.conftest import assert_accessible
-from tests.factories import EXPORT, make_fact
+from tests.factories import EXPORT, make_fact, make_proposal
 from tests.judge_server import JudgeServer, Reply
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -54,3 +55,22 @@ def test_a_conversation_beside_its_memory(
         page.get_by_role("link", name="the logged context").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Since when?")
         assert Event.objects.count() == 2
+
+
+def test_a_proposal_is_tried_from_its_page(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    proposal = make_proposal(ada, actor, "values", "Answer in one word.")
+    page = log_in(bob)
+    with JudgeServer("openai") as model, model.configured(CHAT_MODEL="small"):
+        model.always(Reply(content=[{"type": "text", "text": "Lag."}], stop_reason="end_turn"))
+        page.goto(reverse("proposal", args=[proposal.pk]))
+        page.get_by_role("link", name="Try it").click()
+        page.get_by_label("Message").fill(EXPORT)
+        page.get_by_label("Message").press("Control+Enter")
+        for name in ("As it is now", "Proposed: Values by"):
+            expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
+        expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
+        expect(page.get_by_label("Message")).to_have_value("")
+        assert_accessible(page)
+    assert not ContextRun.objects.exists()
