@@ -111,10 +111,10 @@ AXE = (
 })();"""
 )
 """axe, which reads each colour of a page once: else it reads the same twenty for every word, a third of its time."""
-# A third of the rules find nothing graver than "moderate", and of other results than violations thousands of elements
-# would come back. The grade of a rule is its own or that of its checks, as axe has it.
+# Rules that find nothing graver than "minor" are off, and of other results than violations thousands of elements would
+# come back. The grade of a rule is its own or that of its checks, as axe has it.
 AXE_RUN = """([tags, left_out]) => {
-    const mild = (of) => of.impact === "minor" || of.impact === "moderate";
+    const mild = (of) => of.impact === "minor";
     const checks = (rule) => [...rule.any, ...rule.all, ...rule.none].map((one) => axe._audit.checks[one.id || one]);
     const spared = (rule) => rule.impact ? mild(rule) : checks(rule).every(mild);
     const asked = (rule) => tags.length === 0 || rule.tags.some((tag) => tags.includes(tag));
@@ -126,20 +126,20 @@ AXE_RUN = """([tags, left_out]) => {
 
 
 def assert_accessible(page: Page, *tags: str, left_out: str = "") -> None:
-    """Fails, naming rule and element, when axe finds a serious or critical violation.
+    """Fails, naming rule and element, when axe finds a violation that is graver than minor.
 
     `tags` are those of the rules to check (all), `left_out` selects a part that is not looked at.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     found = page.evaluate(AXE_RUN, [tags, left_out])
-    serious = [
+    grave = [
         f"{violation['id']}: {node['target']} {node.get('failureSummary', '')}"
         for violation in found
-        if violation["impact"] in ("serious", "critical")
+        if violation["impact"] != "minor"
         for node in violation["nodes"]
     ]
-    assert serious == []
+    assert grave == []
 
 
 KEYS = """() => {
@@ -148,9 +148,39 @@ KEYS = """() => {
     const shown = all("kbd").filter((one) => !one.closest("dialog, .switch, .rail")).map((one) => one.textContent);
     const alive = all("[data-key]").filter((one) => !one.disabled).map((one) => one.dataset.key);
     const twice = shown.filter((key, place) => shown.indexOf(key) !== place);
+    // It sends the form of any field.
+    if (document.querySelector("main form textarea")) alive.push("Ctrl Enter");
     const dead = shown.filter((key) => !alive.includes(key));
     return [...twice.map((key) => `${key} twice`), ...dead.map((key) => `${key} dead`)];
 }"""
+
+
+CUT = """() => {
+    const whole = "a[href], summary, details, button, option, [title], [data-whole]";
+    const text = (element) => [...element.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
+    const reached = (one) =>
+        one.closest(whole) || one.querySelector("a[href], [title]") || one.closest("li, tr")?.querySelector("a[href]");
+    const cut = (one) => {
+        const style = getComputedStyle(one);
+        const across = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1;
+        const down = style.overflowY !== "visible" && one.scrollHeight > one.clientHeight + 2;
+        const scrolls = (way) => way === "auto" || way === "scroll";
+        return across && !scrolls(style.overflowX) || down && !scrolls(style.overflowY);
+    };
+    const clipped = (one) => one.clientHeight <= 1 || one.matches(".visually-hidden, .visually-hidden *");
+    // Nobody can see the whole of a token again.
+    const secret = (one) => one.textContent.trim().startsWith("nous_");
+    const shortened = (one) => text(one) && /\\S…$/.test(one.textContent.trim()) && !secret(one);
+    const holds = (one) => cut(one) && [one, ...one.querySelectorAll("*")].some(text);
+    return [...document.querySelectorAll("main *")]
+        .filter((one) => one.checkVisibility() && !clipped(one) && (holds(one) || shortened(one)) && !reached(one))
+        .map((one) => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 60)}`);
+}"""
+
+
+def assert_text_is_whole(page: Page) -> None:
+    """Fails, naming the elements, if text is cut off without a title, a link, or a way to open it."""
+    assert page.evaluate(CUT) == []
 
 
 def assert_keys_work(page: Page) -> None:

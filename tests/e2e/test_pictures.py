@@ -16,7 +16,9 @@ from django.urls import reverse
 from playwright.sync_api import Browser, BrowserContext, Page
 from pytest_django.live_server_helper import LiveServer
 
+from tests.console_pages import PAGES
 from tests.e2e import test_accessibility as walk
+from tests.factories import PASSWORD
 
 FOLDER = os.environ.get("PICTURES", "")
 ONLY = os.environ.get("PICTURED", "")
@@ -86,7 +88,7 @@ def test_pictures_show_pages_that_stand_still(
     subtests: pytest.Subtests,
     view: str,
 ) -> None:
-    owner = User.objects.create_superuser("owner", password=walk.PASSWORD)
+    owner = User.objects.create_superuser("owner", password=PASSWORD)
     stranger, visitor, manager = open_page(), log_in(charlie), log_in(owner)
     walk.half_logged_in(stranger, manager, owner, live_server)
     drawn = {page: views(VIEWS[view], page.context.cookies()).new_page() for page in (stranger, visitor, manager)}
@@ -96,7 +98,7 @@ def test_pictures_show_pages_that_stand_still(
     for page in drawn.values():
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
-    for name, (url_name, arguments, query) in walk.PAGES.items():
+    for name, (url_name, arguments, query) in PAGES.items():
         if not re.search(ONLY, name):
             continue
         page = drawn[browsers.get(url_name, visitor)]
