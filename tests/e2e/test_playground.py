@@ -68,7 +68,7 @@ def test_a_proposal_is_tried_from_its_page(
         page.get_by_role("link", name="Try it").click()
         page.get_by_label("Message").fill(EXPORT)
         page.get_by_label("Message").press("Control+Enter")
-        for name in ("As it is now", "Proposed: Values by"):
+        for name in ("As it is now", "Values, proposed"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
         expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
         expect(page.get_by_label("Message")).to_have_value("")

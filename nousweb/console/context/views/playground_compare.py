@@ -43,7 +43,7 @@ def _identities(agent: Agent, by: Principal) -> Identities:
 
 def _label(one: ChangeProposal | IdentityVersion) -> str:
     if isinstance(one, ChangeProposal):
-        return f"Proposed: {one.get_section_display()} by {one.author_name}, {one.created_at:%Y-%m-%d}"
+        return f"{one.get_section_display()}, proposed {one.created_at:%Y-%m-%d} by {one.author_name}"
     return f"{one}, {one.created_at:%Y-%m-%d}"
 
 
