@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
 from django.db.models import Case, CharField, Count, DateTimeField, Model, Q, QuerySet, Value, When
@@ -16,6 +17,7 @@ from memory.models import Censor
 from nousweb.console.common import TYPE_PAGES, Bar, Segment, State, bars, nice_top, stacked_bar
 from nousweb.console.home.period import CHOICES, Period, Trend
 from nousweb.lib import clock
+from nousweb.lib.prepared_statements import CachedQuery
 
 SPARK_HEIGHT = 28.0
 WHOLE = 100.0
@@ -86,23 +88,46 @@ def growth_count(
     types: Sequence[CountedType], personas: tuple[str, ...], agent: Agent | None, period: Period
 ) -> GrowthCounts:
     """Count by state and by hour or day. One query."""
+    totals: dict[tuple[str, str], int] = {}
+    added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
+    shape = (tuple(kind.key for kind in types), personas, agent is not None)
+    values = {"agent": agent.pk if agent else 0, **_moments(period)}
+    for what, state, at, number in _counting(period.days).rows(shape, **values):
+        if at is None:
+            totals[what, state] = number
+        else:
+            added[what].append((at.replace(tzinfo=UTC), number))
+    return totals, added
+
+
+@cache
+def _counting(days: int) -> CachedQuery:
+    """The query of a period. Home asks for it each time, and writing it takes longer than its answer."""
+    stand_in = Period(days, datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC))
+    return CachedQuery(partial(_counted_rows, stand_in), agent=-1, **_moments(stand_in))
+
+
+def _moments(period: Period) -> dict[str, datetime]:
+    before = period.end - period.length
+    return {"since": period.start, "until": period.end, "since_before": period.earlier, "until_before": before}
+
+
+def _counted_rows(
+    period: Period, shape: tuple[tuple[str, ...], tuple[str, ...], bool], agent: int, **moments: datetime
+) -> QuerySet[Any, Any]:
+    keys, personas, of_agent = shape
 
     def rows(one: CountedType) -> QuerySet[Any]:
         found = one.model._default_manager.filter(persona__in=personas).order_by()
-        return found.filter(agent=agent) if agent else found
+        return found.filter(agent=agent) if of_agent else found
 
-    # The first part determines how the moments of all parts are converted.
     first, *others = (
-        part for kind in types for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
+        part
+        for kind in COUNTED_TYPES
+        if kind.key in keys
+        for part in (_by_bucket(rows(kind), kind, period), _by_state(rows(kind), kind))
     )
-    totals: dict[tuple[str, str], int] = {}
-    added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
-    for row in first.union(*others, all=True):
-        if row["at"] is None:
-            totals[row["what"], row["state"]] = row["n"]
-        else:
-            added[row["what"]].append((row["at"], row["n"]))
-    return totals, added
+    return first.union(*others, all=True)
 
 
 def growth_refresh(agent: Agent | None, *, both: bool) -> None:
