@@ -200,12 +200,13 @@ def measure(sets: dict[str, list[Store]], vectors: Path | None) -> dict[str, Fou
 def lines_of(found: Found) -> list[str]:
     """The table of one kind of input."""
     lines = []
-    for way, ranks in found.ranks.items():
-        shares = [np.mean([np.mean(np.array(one) <= k) for one in ranks if one] or [0.0]) for k in AT]
-        lines.append(f"  {way:<14}" + "".join(f"  @{k} {share:.3f}" for k, share in zip(AT, shares, strict=True)))
     told, right, needed = np.array(found.told).T
-    precision = right.sum() / told.sum() if told.sum() else float("nan")
-    recall = right.sum() / needed.sum() if needed.sum() else float("nan")
+    if not needed.sum():
+        return [f"  told: {told.mean():.2f} items, none {np.mean(told == 0):.3f}"]
+    for way, ranks in found.ranks.items():
+        shares = [np.mean([np.mean(np.array(one) <= k) for one in ranks]) for k in AT]
+        lines.append(f"  {way:<14}" + "".join(f"  @{k} {share:.3f}" for k, share in zip(AT, shares, strict=True)))
+    precision, recall = right.sum() / max(told.sum(), 1), right.sum() / needed.sum()
     lines.append(
         f"  told: {told.mean():.2f} items, precision {precision:.3f}, recall {recall:.3f},"
         f" none {np.mean(told == 0):.3f}"

@@ -87,12 +87,12 @@ _SMALL_TALK = w.words("""
     thanks thank thx ty cheers appreciate appreciated grateful great good nice cool awesome perfect excellent wonderful
     fantastic brilliant lovely amazing super wow ok okay k alright right sure yes yeah yep yup no nope nah fine exactly
     indeed absolutely definitely agreed agree understood understand got helps help helpful helped sounds makes sense
-    sorry apologies welcome worries problem bye goodbye hello hi hey morning evening night afternoon later soon haha
-    hahaha lol hmm hm oh ah well please continue proceed moment wait done funny interesting true never mind weekend day
-    best love like works worked deal plan back danke dank vielen toll klar alles gut prima perfekt genau ja nein doch
-    gerne bitte tschüss hallo moin hilft geholfen verstanden schön merci beaucoup parfait d'accord oui non bien génial
-    bonjour bonsoir salut revoir bientôt demain compris gracias muchas perfecto vale genial sí claro bueno buenos buenas
-    hola adiós luego entiendo entendido amable
+    sorry apologies welcome worries problem bye goodbye hello hi hey haha hahaha lol hmm hm oh ah well please continue
+    proceed wait interesting never mind danke dank vielen toll klar alles gut prima perfekt genau ja nein doch gerne
+    bitte tschüss hallo moin hilft geholfen verstanden schön merci beaucoup parfait d'accord oui non bien génial bonjour
+    bonsoir salut revoir bientôt demain compris gracias muchas perfecto vale genial sí claro bueno buenos buenas hola
+    adiós luego entiendo entendido amable see hilarious excuse congratulations congrats guten gute später bonne
+    muchísimas nada lo rock
     """)
 _FILLERS = w.words("""
     a an the that this these it its it's that's thats i i'm i'll i've i'd im am is are was were be been you you're your
@@ -102,9 +102,12 @@ _FILLERS = w.words("""
     from today tomorrow tonight same way if how everyone nothing else out get keep up off course by can could should
     must may ll s t m d n't das der die den dir ihnen euch mir mich ich du sie es ist war sehr und aber auch dann bis
     morgen später schönes schönen tag abend wochenende noch mal jetzt hat für weiter c'est cela ça le la les de très je
-    tu vous il est et mais à au bon bonne journée soirée nuit eso está el lo y pero muy mucho yo tú usted hasta mañana
-    que por favor día tardes noches todo bien
+    tu vous il est et mais à au bon bonne journée soirée nuit eso está el y pero muy mucho yo tú usted hasta mañana que
+    por favor día tardes noches todo deal plan back day weekend works worked like love best done funny true night
+    evening morning afternoon later soon moment next week news job point meet care idea maybe delay working report
+    answers answer question explanation rest luck happy birthday guys everybody hilfe nacht right those lot bit
     """)
+_BEFORE_NAMES = w.words("thanks thank bye goodbye sorry danke merci gracias")
 MAX_SMALL_TALK = 24
 """Words; more than that are not only small talk."""
 
@@ -158,6 +161,8 @@ def _is_small_talk(text: str) -> bool:
     """Whether all its words are those of greetings, thanks and agreement."""
     rest = _HOW_ARE_YOU.sub(" hello ", text)
     words = _LETTERS.findall(rest.lower().replace("’", "'"))
+    if len(words) > 1 and words[0] in _BEFORE_NAMES and _LETTERS.findall(rest)[-1].istitle():
+        words.pop()
     return (
         0 < len(words) <= MAX_SMALL_TALK
         and "?" not in rest.replace("hello ?", "")

@@ -73,6 +73,8 @@ KIND_OF = {
     "Thanks, that helps.": "small_talk",
     "Perfect, that is exactly what I needed!": "small_talk",
     "Good morning, how are you?": "small_talk",
+    "Thanks a lot, Karl!": "small_talk",
+    "The deal is off": "statement",
     "Alles klar, bis morgen.": "small_talk",
     "Merci beaucoup, c'est parfait.": "small_talk",
     "Vale, perfecto, hasta luego.": "small_talk",
