@@ -42,7 +42,7 @@ KINDS = {
         InputKind("small_talk", "Small talk: nothing is looked for.", told=Told.NOTHING),
         InputKind("message", "A statement of a person: looks for what matters to it.", (3, 1), Told.MATTERS),
         InputKind("statement", "A statement: looks for what matters to it.", (1, 1), Told.MATTERS),
-        InputKind("told_question", "A statement of a person and a question: looks for both.", (1, 1)),
+        InputKind("told_question", "A statement of a person that asks: looks for both.", (1, 1)),
         InputKind("time", "A question about a time: looks for what says when."),
         InputKind("list", "A question for many: looks for all that belong together."),
         InputKind("comparison", "A comparison: looks for each of the two."),
@@ -71,6 +71,15 @@ _REQUEST = re.compile(
     r"|quel\w*|quand|où|qui|pourquoi|comment|dis|montre\w*|explique\w*|qué|cuándo|dónde|quién|cuál\w*|cómo|dime)\b",
     re.IGNORECASE,
 )
+_INDIRECT = re.compile(
+    r"\b(?:(?:want|need|like) to know (?:what|when|where|who|whom|whose|which|why|how|if|whether)|i wonder (?:what|when"
+    r"|where|who|which|if|whether)|(?:i forgot|not remember|n['’]t remember|not recall|n['’]t recall)"
+    r" (?:what|when|where|who|whom|whose|which|how|if|whether)"
+    r"|(?:möchte|will|wollte) (?:gern\w* )?wissen|frage mich|weiß nicht (?:mehr )?(?:was|wann|wo|wer|wie|welche\w*)"
+    r"|(?:voudrais|veux|aimerais) savoir|me demande|quiero saber|quisiera saber|me pregunto)\b",
+    re.IGNORECASE,
+)
+"""Questions in the form of a statement."""
 _COMPARISON = re.compile(
     r"\b(?:compar\w+|differ(?:s|en\w+)?|versus|vs|(?:better|worse|rather) than|unterschied\w*|vergleich\w*"
     r"|différence\w*|plutôt que|diferencia\w*|mejor que)\b",
@@ -132,7 +141,7 @@ def input_kind(text: str) -> InputKind:
     if _REQUEST.match(text) or (_is_imperative(text) and not re.match(r"\W*i\b", text, re.I)):
         return _question_kind(text)
     if is_long and _FIRST_PERSON.search(text):
-        return KINDS["message"]
+        return KINDS["told_question" if _INDIRECT.search(last) else "message"]
     if is_long and (_THIRD_PERSON.search(text) or text.endswith((".", "!", "…"))):
         return KINDS["statement"]
     return KINDS["words"]

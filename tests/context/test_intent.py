@@ -20,7 +20,9 @@ def plan_of(text, frame="question"):
     return plan_retrieval(intent_read(text, frame), text)
 
 
-@pytest.mark.parametrize("text", ["hey", "Hi!", "hello there", "good morning", "hey Marlow", "hello how are you"])
+@pytest.mark.parametrize(
+    "text", ["hey", "Hi!", "hello there", "good morning", "hey Marlow", "hello how are you", "Thanks, that helps!"]
+)
 def test_intent_of_a_greeting_retrieves_nothing(text):
     plan = plan_of(text)
     assert intent_read(text, "conversation").is_greeting
