@@ -6,11 +6,11 @@ from itertools import accumulate, takewhile
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from context.engine.context_record import OWN_WORDS
 from context.engine.prompt_blocks import Block, prompt_blocks
-from context.models import REPORT, VIEW_RUN, ContextRun
+from context.models import REPORT, VIEW_RUN, ContextRun, MemoryUsage
 from identity.models import Agent, AuditEvent, Persona
 from identity.policy.changes import KIND_OF_ACTION
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -55,6 +55,26 @@ def session_place(run: ContextRun, by: Principal) -> SessionPlace:
 
 def _earlier(run: ContextRun) -> Q:
     return Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, pk__lt=run.pk)
+
+
+UNANSWERED_READ = 300
+"""The latest runs whose items are read where no answer was reported, which records the memories of a prompt."""
+
+
+def memory_uses(agent: Agent, item_type: str, item_id: str, by: Principal) -> QuerySet[MemoryUsage]:
+    """The observations of a memory in prompts with a reported answer that `by` may see."""
+    uses = MemoryUsage.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
+    return uses if by.may(VIEW_SUBCONSCIOUS) else uses.filter(persona=Persona.ACTOR)
+
+
+def runs_with_memory(agent: Agent, item_type: str, item_id: str, by: Principal) -> QuerySet[ContextRun]:
+    """The runs whose prompt had a memory: all with a reported answer, and the others among the latest
+    UNANSWERED_READ."""
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent)
+    latest = runs.order_by("-created_at", "-pk").values("pk")[:UNANSWERED_READ]
+    has_it = Q(responded_at__isnull=True, sections__contains=[{"items": [{"type": item_type, "id": item_id}]}])
+    unanswered = list(runs.filter(has_it, pk__in=latest).values_list("pk", flat=True))
+    return runs.filter(Q(pk__in=memory_uses(agent, item_type, item_id, by).values("run")) | Q(pk__in=unanswered))
 
 
 @dataclass(frozen=True, slots=True)

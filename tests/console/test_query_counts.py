@@ -19,6 +19,7 @@ from tests.http import browser
 
 USUAL = 16
 MORE = {
+    "event": 17,
     "changes": 25,
     "context, bisect": 110,
     "context, impact": 38,

@@ -13,7 +13,7 @@ from identity.services.inbox_items import InboxItem, item_snooze, notifications_
 from identity.services.proposals import proposal_approve
 from memory.models import FactChange, MemoryReview
 from memory.services.reviews.resolve import review_resolve
-from nousweb.console.memory.views.facts import change_sentence
+from nousweb.console.common.change_sentence import change_sentence
 from nousweb.lib import clock
 from tests.factories import make_fact, make_proposal, make_review
 from tests.http import browser
@@ -112,9 +112,7 @@ def test_restored_fact_is_what_it_was_and_its_history_is_in_sentences(api, ada, 
         fact.refresh_from_db()
         assert {name: getattr(fact, name) for name in before} == before | {"endorsed": endorsed}
     page = browser(bob).get(f"/agents/ada/facts/{fact.pk}/").content.decode()
-    history = shown_text(
-        page[page.index('id="history-title"') : page.index("<aside", page.index('id="history-title"'))]
-    )
+    history = shown_text(page[page.index('id="origin"') : page.index("</section>", page.index('id="origin"'))])
     assert "not verified by people" in history
     assert not faults(history)
 

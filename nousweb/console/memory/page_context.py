@@ -34,6 +34,7 @@ from nousweb.console.common import (
     past_of,
     query_without,
 )
+from nousweb.console.common.provenance import account_file, memory_provenance, share_of
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
@@ -121,6 +122,8 @@ def memory_page(
                     raise NotFound(f"The agent learned of this later, on {begun:%Y-%m-%d at %H:%M} UTC.")
                 (row,) = scope.as_then([row])
                 row.agent = agent
+                if methods is READ and request.GET.get("format") == "text":
+                    return account_file(request, memory_provenance(row, by))
                 return view(request, scope, row, **address)
 
         return agent_page(*permissions, methods=methods, past=past)(of_memory)
@@ -155,6 +158,8 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     rows = SearchItem.objects.filter(agent=scope.agent, persona=memory.persona, item_type=noun, item_id=str(memory.pk))
     found = rows.values("status", "model", "attempts", "error", "due_at").first()
     index = {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
+    origin = memory_provenance(memory, scope.by)
+    more |= {"provenance": origin, "share": share_of(request, origin)}
     return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 
 

@@ -86,6 +86,12 @@ def dt(value: dt_module.datetime | None) -> str:
     return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M %Z") if value else ""
 
 
+@register.filter
+def moment(value: dt_module.datetime) -> str:
+    """Local time to the second, with its zone."""
+    return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
 def _aware(value: dt_module.datetime) -> dt_module.datetime:
     return timezone.make_aware(value) if timezone.is_naive(value) else value
 

@@ -136,8 +136,8 @@ class TestQueryCounts:
         ("name", "queries"),
         [
             ("agent_identity", FRAME + 9),
-            ("section_history", FRAME + 4),
-            ("section_compare", FRAME + 3),
+            ("section_history", FRAME + 5),
+            ("section_compare", FRAME + 7),
             ("section_propose", FRAME + 8),
             ("section_rollback", FRAME + 3),
         ],

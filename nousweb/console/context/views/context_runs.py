@@ -26,7 +26,7 @@ from context.feedback.content_words import content_words
 from context.feedback.fingerprint_stats import FEW, fingerprints
 from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
-from context.selectors import prompt_prefix, prompt_step, run_get, session_place
+from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
 from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -200,6 +200,16 @@ class RunFilter(ListFilter):
         field_name="tokens", lookup_expr="gte", min_value=0, max_value=10**6, label="Minimum tokens"
     )
     fingerprint = django_filters.CharFilter(field_name="fingerprint_id", widget=forms.HiddenInput)
+    memory = django_filters.CharFilter(method="filter_memory", widget=forms.HiddenInput)
+
+    def __init__(self, *given: Any, agent: Agent, by: Principal, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.agent, self.by = agent, by
+
+    def filter_memory(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
+        """Those whose prompt had the memory that `value` names as type and id."""
+        item_type, _, item_id = value.partition(":")
+        return queryset.filter(pk__in=runs_with_memory(self.agent, item_type, item_id, self.by).values("pk"))
 
     def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
         return queryset.filter(outcome="" if value == "none" else value)
@@ -222,7 +232,7 @@ LIST = ListPage(
 def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponseBase:
     """The prompts that were sent, latest first."""
     known = ContextRun.objects.visible_to(by).filter(agent=agent, created_at__lte=past_of(request) or clock.now())
-    found = RunFilter(request.GET, queryset=known)
+    found = RunFilter(request.GET, queryset=known, agent=agent, by=by)
     if export_format(request) and found.form.is_valid():
         rows = keyset_rows(found.qs.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))

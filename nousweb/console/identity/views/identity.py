@@ -42,6 +42,13 @@ from nousweb.console.common import (
     section_named,
     stacked_bar,
 )
+from nousweb.console.common.provenance import (
+    VERSIONS_READ,
+    account_file,
+    line_origins,
+    share_of,
+    version_provenance,
+)
 from nousweb.console.identity.forms import CompareForm, ProposeForm, RollbackForm
 from nousweb.lib import clock
 from nousweb.lib.errors import Invalid, existing
@@ -78,7 +85,9 @@ def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
 def history(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """The versions of a section, latest first, any two of which can be compared."""
     agent, named = agent_get(slug, by), section_named(section)
-    page = page_of(request, section_history(agent, named).filter(created_at__lte=past_of(request) or clock.now()))
+    moment = past_of(request) or clock.now()
+    page = page_of(request, section_history(agent, named).filter(created_at__lte=moment))
+    texts = IdentityVersion.objects.filter(agent=agent, section=named, created_at__lte=moment).order_by("-version")
     rows = [VersionRow.of(version) for version in page]
     if rows and page.number == 1:
         # In the past, another version was the current one.
@@ -87,6 +96,7 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
         **_about(agent, named),
         "page": page,
         "rows": rows,
+        "lines": line_origins(list(reversed(texts[:VERSIONS_READ]))) if page.number == 1 else [],
         "query": query_without(request),
         "tabs": [
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
@@ -101,7 +111,11 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
 def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """Any two versions of a section; without numbers, the current one and the one before it."""
     agent, named = agent_get(slug, by), section_named(section)
-    versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
+    versions = (
+        IdentityVersion.objects.filter(agent=agent, section=named)
+        .select_related("restores")
+        .prefetch_related("proposals")
+    )
     latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
     asked = request.GET.dict()
     asked.setdefault("to", str(latest))
@@ -128,6 +142,12 @@ def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
         "previous_pair": min(older, newer) - 1 if min(older, newer) > 0 else None,
         "next_pair": max(older, newer) + 1 if max(older, newer) < latest else None,
     }
+    if version := found.get(newer):
+        version.agent = agent
+        origin = version_provenance(version, by)
+        if request.GET.get("format") == "text":
+            return account_file(request, origin)
+        context |= {"provenance": origin, "share": share_of(request, origin)}
     return render(request, "identity/section_compare.html", context)
 
 

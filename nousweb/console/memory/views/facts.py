@@ -1,9 +1,8 @@
 """The facts of an agent: the list, one fact with its history, and adding one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -93,63 +92,8 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
     )
 
 
-HIDDEN = frozenset({"active", "retired_at", "superseded_by", "quarantined", "last_confirmed_at", "source_changed_at"})
-"""Fields that the action itself tells of."""
-
-
-def _moment(value: str) -> str:
-    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
-
-
-def _span(word: str, without: str) -> Callable[[Any], str]:
-    return lambda value: f"{word} {_moment(value)}" if value else without
-
-
-def _named(name: str) -> Callable[[Any], str]:
-    def words(value: Any) -> str:
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str("" if value is None else value)
-        return f"with {name} “{shown}”" if shown else f"without {name}"
-
-    return words
-
-
-COUNTED = {0: "never confirmed", 1: "confirmed once"}
-WORDS: dict[str, Callable[[Any], str]] = {
-    "endorsed": lambda value: "verified by people" if value else "not verified by people",
-    "invalidated_at": lambda value: f"marked as wrong on {_moment(value)}" if value else "not marked as wrong",
-    "valid_from": _span("valid from", "valid from an unknown time"),
-    "valid_until": _span("valid until", "valid without an end"),
-    "source_ref": lambda value: "read earlier or elsewhere" if value else "without a source to read again",
-    "expires_at": _span("expiring", "not expiring"),
-    "confirmation_count": lambda value: COUNTED.get(value, f"confirmed {value} times"),
-}
-
-
-def change_sentence(change: FactChange) -> str:
-    """What the fact was before the change; "" if the action itself says it."""
-    fields = {name: value for name, value in change.before.items() if name not in HIDDEN}
-    # A retirement shows the end of validity only where there was one.
-    if change.action in FactChange.VALIDITY_TRANSITIONS:
-        fields = {name: value for name, value in fields.items() if value is not None}
-    words = [WORDS.get(name, _named(name.replace("_", " ")))(value) for name, value in fields.items()]
-    return f"Before, it was {_listed(words)}." if words else ""
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
 VIEW = "memory.view_fact"
 CHANGES_SHOWN = 200
-CHANGE_KINDS = {
-    FactChange.Action.STORED: "accent",
-    FactChange.Action.CONFIRMED: "ok",
-    FactChange.Action.SUPERSEDED: "neutral",
-    FactChange.Action.INVALIDATED: "removed",
-    FactChange.Action.RESTORED: "added",
-}
-
-
 agent_facts = memory_list(
     MemoryList(
         title="Facts",
@@ -200,7 +144,7 @@ def agent_fact_add(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
 def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpResponse:
     """One fact: valid and recorded time, its predecessor and successor, its source, and its history."""
     known = fact.changes.filter(at__lte=clock.now())
-    changes = list(known.select_related("other").order_by("-id")[: CHANGES_SHOWN + 1])
+    changes = list(known.filter(action__in=FactChange.VALIDITY_TRANSITIONS).order_by("-id")[:CHANGES_SHOWN])
     chain = [each for each in fact_chain(scope.memory, fact) if each.recorded_at <= clock.now()]
     may_change = scope.by.may("memory.change_fact")
     context = memory_context(
@@ -209,17 +153,11 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
         fact,
         spans=bitemporal_spans(fact, changes),
         chain=scope.as_then(chain),
-        changes=[
-            (change, CHANGE_KINDS.get(FactChange.Action(change.action), "neutral"), change_sentence(change))
-            for change in changes
-        ],
-        more_changes=len(changes) > CHANGES_SHOWN,
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
         may_confirm=scope.by.may("memory.add_fact"),
         # A replacement is written to the memory of its author's persona.
         may_replace=scope.by.may("memory.add_fact") and fact.persona == scope.by.persona,
-        may_see_changes=scope.by.may("memory.view_factchange"),
         may_erase=scope.by.may("memory.erase_memory"),
     )
     return render(request, "memory/fact.html", context)

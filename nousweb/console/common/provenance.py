@@ -1,0 +1,268 @@
+"""Where a memory or a text of an identity comes from: who wrote it, who approved it, and which prompts had it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import SequenceMatcher
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Q
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from context.expectations.policy import VIEW as VIEW_EXPECTATION
+from context.models import VIEW_RUN, ContextRun, Expectation
+from context.selectors import memory_uses, runs_with_memory
+from identity.models import AuditEvent, IdentityVersion
+from identity.policy.changes import audit_phrase
+from identity.principal import Principal
+from memory.models import Fact, FactChange, MemoryReview
+from memory.selectors import visible_reviews
+from nousweb.console.common.change_sentence import change_sentence
+from nousweb.lib import clock
+from nousweb.lib.visible_text import visible_plain
+
+VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
+VIEW_CHANGES = "memory.view_factchange"
+NO_ORIGIN = ("censor.trigger", "demo_tour.look")
+"""Actions on a memory that say nothing of where it comes from."""
+STEPS_SHOWN = 30
+RUNS_SHOWN = 5
+ACCOUNT_CHARACTERS = 600
+"""Characters of the text itself in an account for a ticket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that somebody did to it: "reviewer approved it", with the reason; `url` leads to its record. `note` is
+    what it was before, `other` another memory that takes part."""
+
+    at: datetime
+    who: str
+    kind: str
+    did: str
+    reason: str = ""
+    url: str = ""
+    note: str = ""
+    other: "Link | None" = None
+
+    @property
+    def is_person(self) -> bool:
+        return self.kind == "person"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A page that belongs to it: an open review, an expectation, its source."""
+
+    label: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts that had it: their number, the number of answers that refer to it, the last ones, and their list."""
+
+    total: int
+    referred: int
+    latest: tuple[ContextRun, ...]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The origin of one text. `steps` are in the order of time, `approved` is the last one of a person; `prompts` is
+    None for a reader who may not see them."""
+
+    name: str
+    text: str
+    steps: tuple[Step, ...]
+    links: tuple[Link, ...] = ()
+    prompts: Prompts | None = None
+    whole: bool = True
+
+    @property
+    def approved(self) -> Step | None:
+        return next((step for step in reversed(self.steps[1:]) if step.is_person), None)
+
+    def account(self, link: str) -> str:
+        """A plain text for a ticket: what it says, who did what and why, and the prompts that had it."""
+        lines = [f"{self.name}: {self.text[:ACCOUNT_CHARACTERS]}{'…' if len(self.text) > ACCOUNT_CHARACTERS else ''}"]
+        for step in self.steps:
+            reason = f": {' '.join(step.reason.split())}" if step.reason else ""
+            other = f" “{step.other.label}”" if step.other else ""
+            lines.append(f"- {step.at:%Y-%m-%d %H:%M:%S} UTC {step.who} ({step.kind}) {step.did}{other}{reason}")
+        if not self.steps:
+            lines.append("- Nothing is recorded of where it comes from.")
+        if self.prompts:
+            lines.append(f"In {self.prompts.total} prompts; {self.prompts.referred} answers refer to it.")
+            lines += [f"- {run.created_at:%Y-%m-%d %H:%M:%S} UTC, run {run.pk}" for run in self.prompts.latest]
+        lines += [f"{one.label}: {one.url}" for one in self.links]
+        return visible_plain("\n".join([*lines, link])) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a page gives to share: its own address, its account for a ticket, and the address of that as a file."""
+
+    link: str
+    account: str
+    text_url: str
+
+
+def share_of(request: HttpRequest, origin: Provenance) -> Share:
+    """The links and the account of a page, with the moment and the persona that it shows."""
+    query = request.GET.copy()
+    query.pop("format", None)
+    link = request.build_absolute_uri(f"{request.path}{'?' if query else ''}{query.urlencode()}")
+    query["format"] = "text"
+    return Share(link, origin.account(link), f"?{query.urlencode()}")
+
+
+def account_file(request: HttpRequest, origin: Provenance) -> HttpResponse:
+    """The account of a page as plain text."""
+    return HttpResponse(share_of(request, origin).account, content_type="text/plain; charset=utf-8")
+
+
+def memory_provenance(memory: Any, by: Principal) -> Provenance:
+    """The origin of a memory that `by` may see: the records of it, reviews and expectations about it, its prompts.
+
+    At most seven queries, whatever its history.
+    """
+    noun, now = memory._meta.model_name, clock.now()
+    if noun == "fact":
+        steps = list(_changes(memory, now)) if by.may(VIEW_CHANGES) else []
+    else:
+        steps = list(_recorded(noun, memory.pk, by, now)) if by.may(VIEW_AUDIT) else []
+    links = []
+    if by.may(VIEW_REVIEW) and noun in ("fact", "censor"):
+        about = Q(censor=memory.pk) if noun == "censor" else Q(old=memory.pk) | Q(new=memory.pk)
+        for review in visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]:
+            if review.status == MemoryReview.Status.PENDING:
+                links.append(Link(f"Open review: {review.get_kind_display().lower()}", review.get_absolute_url()))
+            elif review.resolved_at and review.resolver_name:
+                did = f"resolved a review of it: {(review.get_resolution_display() or 'closed').lower()}"
+                kind = "person" if review.status == MemoryReview.Status.RESOLVED else "system"
+                steps.append(Step(review.resolved_at, review.resolver_name, kind, did, url=review.get_absolute_url()))
+    if by.may(VIEW_EXPECTATION):
+        about_it = Expectation.objects.active().filter(agent=memory.agent_id, item_type=noun, item_id=str(memory.pk))
+        links += [
+            Link(f"Expectation: {one.get_requirement_display().lower()}", one.get_absolute_url())
+            for one in about_it.select_related("agent")[:RUNS_SHOWN]
+        ]
+    steps.sort(key=lambda step: step.at)
+    return Provenance(
+        str(memory._meta.verbose_name).capitalize(),
+        str(memory),
+        tuple(steps[-STEPS_SHOWN:]),
+        tuple(links),
+        _prompts(memory, noun, by),
+        whole=len(steps) <= STEPS_SHOWN,
+    )
+
+
+def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
+    """The changes of a fact, the latest STEPS_SHOWN and one more."""
+    for change in fact.changes.filter(at__lte=until).select_related("other").order_by("-id")[: STEPS_SHOWN + 1]:
+        did = change.get_action_display().lower()
+        other = None
+        if change.other:
+            change.other.agent = fact.agent
+            other = Link(change.other.content, change.other.get_absolute_url())
+            did += " by" if change.action == FactChange.Action.SUPERSEDED else ":" if "into" in did else " with"
+        score = f"Score {change.score:.3f}." if change.score is not None else ""
+        yield Step(
+            change.at,
+            change.author_name,
+            change.get_author_kind_display().lower(),
+            did,
+            change.reason,
+            note=" ".join(filter(None, [score, change_sentence(change)])),
+            other=other,
+        )
+
+
+def _recorded(noun: str, key: object, by: Principal, until: datetime) -> Iterable[Step]:
+    """What the audit trail says of an object, the latest STEPS_SHOWN and one more."""
+    records = AuditEvent.objects.visible_to(by).filter(object_type=noun, object_id=str(key))
+    records = records.filter(at__lte=until).exclude(action__in=NO_ORIGIN).defer("before", "after")
+    for record in records.order_by("-id")[: STEPS_SHOWN + 1]:
+        did = audit_phrase(record.action).removesuffix(f" the {noun}")
+        yield Step(
+            record.at,
+            record.author_name,
+            record.get_author_kind_display().lower(),
+            f"{did} it",
+            record.message,
+            record.get_absolute_url(),
+        )
+
+
+def _prompts(memory: Any, noun: str, by: Principal) -> Prompts | None:
+    if not by.may(VIEW_RUN):
+        return None
+    runs = runs_with_memory(memory.agent, noun, str(memory.pk), by).filter(created_at__lte=clock.now())
+    uses = memory_uses(memory.agent, noun, str(memory.pk), by)
+    url = f"{reverse('agent_context_runs', args=[memory.agent.slug])}?{urlencode({'memory': f'{noun}:{memory.pk}'})}"
+    latest = _latest(runs)
+    referred = uses.filter(referenced=True).count() if latest else 0
+    return Prompts(runs.count() if len(latest) == RUNS_SHOWN else len(latest), referred, latest, url)
+
+
+def _latest(runs: Any) -> tuple[ContextRun, ...]:
+    shown = runs.only("id", "agent_id", "created_at", "outcome").annotate(beginning=Left("input", 160))
+    return tuple(shown.order_by("-created_at")[:RUNS_SHOWN])
+
+
+def version_provenance(version: IdentityVersion, by: Principal) -> Provenance:
+    """The origin of one version of a section: its proposal and the decision about it, and the prompts of its time."""
+    steps = []
+    for proposal in version.proposals.all():
+        kind = proposal.get_author_kind_display().lower()
+        url = proposal.get_absolute_url()
+        steps.append(Step(proposal.created_at, proposal.author_name, kind, "proposed it", proposal.reason, url))
+        if proposal.decided_at and proposal.reviewer_name:
+            did = "approved it" if not proposal.edited else "edited and approved it"
+            steps.append(Step(proposal.decided_at, proposal.reviewer_name, "person", did, proposal.comment, url))
+    if not steps:
+        kind = version.get_author_kind_display().lower()
+        did = f"restored version {version.restores.version}" if version.restores else "wrote it"
+        steps.append(Step(version.created_at, version.author_name, kind, did, version.reason))
+    prompts = None
+    if by.may(VIEW_RUN):
+        runs = ContextRun.objects.visible_to(by).filter(agent=version.agent_id, created_at__gte=version.created_at)
+        later = IdentityVersion.objects.filter(agent=version.agent_id, section=version.section)
+        ended = later.filter(version=version.version + 1).values_list("created_at", flat=True).first()
+        runs = runs.filter(created_at__lt=ended) if ended else runs
+        days = {"since": f"{version.created_at:%Y-%m-%d}", **({"until": f"{ended:%Y-%m-%d}"} if ended else {})}
+        url = f"{reverse('agent_context_runs', args=[version.agent.slug])}?{urlencode(days)}"
+        prompts = Prompts(runs.count(), 0, _latest(runs), url)
+    steps.sort(key=lambda step: step.at)
+    return Provenance(str(version), version.content, tuple(steps), (), prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrigin:
+    """A line of the current text of a section, and the version that brought it in."""
+
+    line: str
+    version: IdentityVersion
+
+
+VERSIONS_READ = 100
+
+
+def line_origins(versions: Sequence[IdentityVersion]) -> list[LineOrigin]:
+    """The lines of the last of these versions, which are in their order, each with the first version from which on the
+    line stood in the text. Of an older beginning the first version counts."""
+    known: list[LineOrigin] = []
+    for version in versions:
+        lines = version.content.splitlines()
+        new = [LineOrigin(line, version) for line in lines]
+        matcher = SequenceMatcher(None, [origin.line for origin in known], lines, autojunk=False)
+        for begin, at, size in matcher.get_matching_blocks():
+            new[at : at + size] = known[begin : begin + size]
+        known = new
+    return known

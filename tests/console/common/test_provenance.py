@@ -1,0 +1,76 @@
+"""Where a memory and a version of the identity come from, the prompts that had them, and the account to share."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from context.services.context import context_respond
+from identity.models import Agent, IdentityVersion
+from identity.principal import Principal
+from identity.services.proposals import identity_propose
+from memory.services.facts import fact_confirm, fact_learn
+from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.console.common.provenance import line_origins
+from tests.factories import make_run
+from tests.http import browser, markup
+
+
+def test_fact_names_its_writer_who_confirmed_it_and_its_prompts(
+    ada: Agent, actor: Principal, reviewer: Principal, alice: User, bob: User
+) -> None:
+    text = "The export runs at night <b>only</b>."
+    fact = fact_learn(agent=ada, content=text, subject="export", category="rule", by=reviewer).fact
+    fact_confirm(fact=fact, by=reviewer, reason="Seen in the log.")
+    embed_pending_rows()
+    unanswered = make_run(ada, actor, "When does the export run?")
+    answered = make_run(ada, actor, "When does the export run again?")
+    context_respond(run=answered, response="The export runs at night only.", by=actor)
+    page = reverse("agent_fact", args=["ada", fact.pk])
+    told = markup(browser(alice).get(page)).partition('id="origin"')[2].partition("</section>")[0]
+    assert "bob" in told
+    assert "stored" in told
+    assert "Seen in the log." in told
+    assert "In 2 prompts" in told
+    assert "<b>" not in told
+    for run in (unanswered, answered):
+        assert str(run.pk) in told
+    listed = markup(browser(bob).get(reverse("agent_context_runs", args=["ada"]), {"memory": f"fact:{fact.pk}"}))
+    assert str(unanswered.pk) in listed
+    none = markup(browser(bob).get(reverse("agent_context_runs", args=["ada"]), {"memory": "fact:none"}))
+    assert str(unanswered.pk) not in none
+
+    account = browser(alice).get(page, {"format": "text"})
+    assert account["Content-Type"].startswith("text/plain")
+    lines = account.content.decode().splitlines()
+    assert lines[0] == f"Fact: {text}"
+    assert any("bob (person) confirmed: Seen in the log." in line for line in lines)
+    assert lines[-1] == f"http://testserver{page}"
+    assert len(lines) <= 60
+
+
+def test_version_names_its_proposal_its_approval_and_each_line_its_version(
+    ada: Agent, reviewer: Principal, alice: User
+) -> None:
+    def write(content: str, reason: str) -> None:
+        identity_propose(agent=ada, section="values", content=content, reason=reason, by=reviewer)
+
+    write("Be calm.\nBe exact.", "The first values.")
+    write("Be calm.\nNever promise a date.\nBe exact.", "A date was missed.")
+    versions = list(IdentityVersion.objects.filter(agent=ada, section="values").order_by("version"))
+    assert [origin.version.version for origin in line_origins(versions)] == [1, 2, 1]
+    history = markup(browser(alice).get(reverse("section_history", args=["ada", "values"])))
+    assert "Never promise a date." in history
+    compare = reverse("section_compare", args=["ada", "values"])
+    page = markup(browser(alice).get(compare, {"from": 1, "to": 2}))
+    assert "A date was missed." in page.partition('id="origin"')[2]
+    text = browser(alice).get(compare, {"from": 1, "to": 2, "format": "text"}).content.decode()
+    assert "A date was missed." in text
+
+
+def test_account_needs_the_rights_of_its_page(ada: Agent, actor: Principal, client: Any) -> None:
+    fact = fact_learn(agent=ada, content="Tim sails.", by=actor).fact
+    page = reverse("agent_fact", args=["ada", fact.pk])
+    answer = client.get(page, {"format": "text"})
+    assert answer.status_code == 302
+    assert "Tim" not in answer.content.decode()
