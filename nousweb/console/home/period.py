@@ -136,5 +136,6 @@ class Trend:
         move = self._move
         if self.points:
             return f"{move} point{'' if move == 1 else 's'} from {before} %"
-        # A percentage of thousands says nothing.
-        return f"{move} % from {before}" if move is not None and move < 1_000 else f"from {before}"
+        # A percentage of thousands says nothing, nor does one of a few.
+        tells = move is not None and move < 1_000 and self.before >= 10
+        return f"{move} % from {before}" if tells else f"from {before}"

@@ -120,7 +120,7 @@ def test_period_of_a_day_is_whole_hours() -> None:
         (5, 5, "", "unchanged"),
         (0, 0, "", "unchanged"),
         (3, 0, "↑", "from 0"),
-        (2.5, 1.25, "↑", "100 % from 1.2"),
+        (2.5, 1.25, "↑", "from 1.2"),
         (2_000, 1_204, "↑", "66 % from 1,204"),
         (500, 10, "↑", "from 10"),
         (None, 5, "", "unchanged"),
