@@ -28,6 +28,16 @@ VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
 VIEW_CHANGES = "memory.view_factchange"
 NO_ORIGIN = ("censor.trigger", "demo_tour.look")
 """Actions on a memory that say nothing of where it comes from."""
+CHANGE_VERBS = {
+    FactChange.Action.STORED: "stored",
+    FactChange.Action.CONFIRMED: "confirmed",
+    FactChange.Action.SUPERSEDED: "replaced",
+    FactChange.Action.INVALIDATED: "invalidated",
+    FactChange.Action.RESTORED: "restored",
+    FactChange.Action.MERGED: "merged",
+    FactChange.Action.EDITED: "recategorised",
+    FactChange.Action.QUARANTINED: "quarantined",
+}
 STEPS_SHOWN = 30
 RUNS_SHOWN = 5
 ACCOUNT_CHARACTERS = 600
@@ -166,12 +176,12 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
 def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
     """The changes of a fact, the latest STEPS_SHOWN and one more."""
     for change in fact.changes.filter(at__lte=until).select_related("other").order_by("-id")[: STEPS_SHOWN + 1]:
-        did = change.get_action_display().lower()
+        did = f"{CHANGE_VERBS[FactChange.Action(change.action)]} it"
         other = None
         if change.other:
             change.other.agent = fact.agent
             other = Link(change.other.content, change.other.get_absolute_url())
-            did += " by" if change.action == FactChange.Action.SUPERSEDED else ":" if "into" in did else " with"
+            did += " by" if change.action == FactChange.Action.SUPERSEDED else " with"
         score = f"Score {change.score:.3f}." if change.score is not None else ""
         yield Step(
             change.at,

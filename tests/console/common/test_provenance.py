@@ -44,7 +44,7 @@ def test_fact_names_its_writer_who_confirmed_it_and_its_prompts(
     assert account["Content-Type"].startswith("text/plain")
     lines = account.content.decode().splitlines()
     assert lines[0] == f"Fact: {text}"
-    assert any("bob (person) confirmed: Seen in the log." in line for line in lines)
+    assert any("bob (person) confirmed it: Seen in the log." in line for line in lines)
     assert lines[-1] == f"http://testserver{page}"
     assert len(lines) <= 60
 
