@@ -75,7 +75,7 @@ def test_past_of_each_page_is_what_was_known_then(eve: Agent, charlie: User) -> 
     page = past(client, "agent_fact", old.pk)
     assert ">active<" in page
     assert LVIV not in page
-    assert "replaced it" not in page
+    assert "replaced it by" not in page
     subject = past(client, "agent_subject", "nightly job")
     assert KYIV in subject
     assert LVIV not in subject
