@@ -220,8 +220,8 @@ class InboxRow:
 
 
 def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any]]:
-    """The tabs of the inbox, with how much is in each for `by`; the last one is of what was decided without people,
-    where no filter is `current`. One query."""
+    """The tabs of the inbox, with how much is in each for `by`, without those that are empty; the last one is of what
+    was decided without people, where no filter is `current`. One query."""
     counts = InboxQuery(by).counts()
     tabs: list[dict[str, Any]] = [
         {
@@ -232,6 +232,7 @@ def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any
         }
         for name, view in VIEWS.items()
         if any(by.may(VIEW_RIGHTS[item_type]) for item_type in view.types)
+        and (counts[view.counted] or name == "all" or (current is not None and name == current.view))
     ]
     if by.may(VIEW_RIGHTS[REVIEW]):
         url = reverse("automatic_decisions")
