@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 from django.db.models import Q
 from django.db.models.functions import Left
@@ -99,18 +99,19 @@ class Provenance:
 
     def account(self, link: str) -> str:
         """A plain text for a ticket: what it says, who did what and why, and the prompts that had it."""
+        # Each text stands on one line, so that none can forge a line of its own.
         lines = [f"{self.name}: {self.text[:ACCOUNT_CHARACTERS]}{'…' if len(self.text) > ACCOUNT_CHARACTERS else ''}"]
         for step in self.steps:
-            reason = f": {' '.join(step.reason.split())}" if step.reason else ""
             other = f" “{step.other.label}”" if step.other else ""
+            reason = f": {step.reason}" if step.reason else ""
             lines.append(f"- {step.at:%Y-%m-%d %H:%M:%S} UTC {step.who} ({step.kind}) {step.did}{other}{reason}")
         if not self.steps:
             lines.append("- Nothing is recorded of where it comes from.")
         if self.prompts:
             lines.append(f"In {self.prompts.total} prompts; {self.prompts.referred} answers refer to it.")
             lines += [f"- {run.created_at:%Y-%m-%d %H:%M:%S} UTC, run {run.pk}" for run in self.prompts.latest]
-        lines += [f"{one.label}: {one.url}" for one in self.links]
-        return visible_plain("\n".join([*lines, link])) + "\n"
+        lines += [f"{one.label}: {urljoin(link, one.url)}" for one in self.links]
+        return "".join(f"{visible_plain(' '.join(line.split()))}\n" for line in [*lines, link])
 
 
 @dataclass(frozen=True, slots=True)
