@@ -45,7 +45,6 @@ KINDS = {
         InputKind("told_question", "A statement of a person that asks: looks for both.", (1, 1)),
         InputKind("time", "A question about a time: looks for what says when."),
         InputKind("list", "A question for many: looks for all that belong together."),
-        InputKind("comparison", "A comparison: looks for each of the two."),
         InputKind("question", "A question or a task: looks for what answers it."),
         InputKind("words", "Words or a code: looks for what holds them."),
     )
@@ -80,11 +79,6 @@ _INDIRECT = re.compile(
     re.IGNORECASE,
 )
 """Questions in the form of a statement."""
-_COMPARISON = re.compile(
-    r"\b(?:compar\w+|differ(?:s|en\w+)?|versus|vs|(?:better|worse|rather) than|unterschied\w*|vergleich\w*"
-    r"|différence\w*|plutôt que|diferencia\w*|mejor que)\b",
-    re.IGNORECASE,
-)
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 _LETTERS = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _HOW_ARE_YOU = re.compile(
@@ -152,7 +146,7 @@ def _asks(text: str) -> bool:
 
 
 def _question_kind(text: str) -> InputKind:
-    for name, pattern in (("list", WANTS_MANY), ("time", ASKS_TIME), ("comparison", _COMPARISON)):
+    for name, pattern in (("list", WANTS_MANY), ("time", ASKS_TIME)):
         if pattern.search(text):
             return KINDS[name]
     return KINDS["question"]

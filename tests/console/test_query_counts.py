@@ -61,7 +61,8 @@ def _queries(client: Client, pages: dict[str, str]) -> dict[str, int]:
     found = {}
     for name, address in pages.items():
         with CaptureQueriesContext(connection) as queries:
-            client.get(address)
+            status = client.get(address).status_code
+        assert status < 500, (name, status)
         found[name] = len(queries)
     return found
 

@@ -71,7 +71,7 @@ KIND_OF = {
     "Quiero saber dónde está mi lámpara.": "told_question",
     "When did I buy the lamp?": "time",
     "Can you summarise what I said about lamps?": "list",
-    "Which lamp is better than the old one?": "comparison",
+    "Which lamp is better than the old one?": "question",
     "voucher policy of the mail failover": "words",
     "RX-44817": "words",
     "": "words",

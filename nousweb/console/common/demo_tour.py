@@ -121,10 +121,6 @@ class TourPanel:
     url: str
 
     @property
-    def done(self) -> int:
-        return sum(state.done for state in self.steps)
-
-    @property
     def barred(self) -> bool:
         """Whether some steps are for another role."""
         return any(not state.allowed for state in self.steps)

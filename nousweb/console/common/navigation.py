@@ -111,7 +111,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
     parent = here[1] if here and here[1].name == PARENT_PAGES.get(url_name) else None
     return {
         "agent": {"slug": current.slug, "name": current.name} if current else None,
-        "chosen": {"slug": chosen.slug, "name": chosen.name} if chosen else None,
+        "chosen": chosen.name if chosen else "",
         "agents": [
             {
                 "slug": agent.slug,

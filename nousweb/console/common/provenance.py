@@ -13,9 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
-from context.models import VIEW_RUN, ContextRun, Expectation
+from context.expectations.services import expectations_of
+from context.models import VIEW_RUN, ContextRun
 from context.selectors import memory_uses, runs_with_memory
-from identity.models import AuditEvent, IdentityVersion
+from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
 from memory.models import Fact, FactChange, MemoryReview
@@ -158,7 +159,7 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
                 kind = "person" if review.status == MemoryReview.Status.RESOLVED else "system"
                 steps.append(Step(review.resolved_at, review.resolver_name, kind, did, url=review.get_absolute_url()))
     if by.may(VIEW_EXPECTATION):
-        about_it = Expectation.objects.active().filter(agent=memory.agent_id, item_type=noun, item_id=str(memory.pk))
+        about_it = expectations_of(memory.agent, by).active().filter(item_type=noun, item_id=str(memory.pk))
         links += [
             Link(f"Expectation: {one.get_requirement_display().lower()}", one.get_absolute_url())
             for one in about_it.select_related("agent")[:RUNS_SHOWN]
@@ -230,7 +231,7 @@ def _latest(runs: Any) -> tuple[ContextRun, ...]:
 def version_provenance(version: IdentityVersion, by: Principal) -> Provenance:
     """The origin of one version of a section: its proposal and the decision about it, and the prompts of its time."""
     steps = []
-    for proposal in version.proposals.all():
+    for proposal in ChangeProposal.objects.visible_to(by).filter(agent=version.agent_id, version=version):
         kind = proposal.get_author_kind_display().lower()
         url = proposal.get_absolute_url()
         steps.append(Step(proposal.created_at, proposal.author_name, kind, "proposed it", proposal.reason, url))

@@ -8,11 +8,11 @@ from django.urls import reverse
 from context.services.context import context_respond
 from identity.models import Agent, IdentityVersion
 from identity.principal import Principal
-from identity.services.proposals import identity_propose
+from identity.services.proposals import identity_propose, proposal_approve
 from memory.services.facts import fact_confirm, fact_learn
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.console.common.provenance import line_origins
-from tests.factories import make_run
+from nousweb.console.common.provenance import line_origins, version_provenance
+from tests.factories import make_principal, make_run
 from tests.http import browser, markup
 
 
@@ -66,6 +66,17 @@ def test_version_names_its_proposal_its_approval_and_each_line_its_version(
     assert "A date was missed." in page.partition('id="origin"')[2]
     text = browser(alice).get(compare, {"from": 1, "to": 2, "format": "text"}).content.decode()
     assert "A date was missed." in text
+
+
+def test_version_tells_of_no_proposal_of_the_subconscious_to_whom_it_is_hidden(ada: Agent, alice: User) -> None:
+    owner = Principal.of_user(User.objects.create_superuser("owner"))
+    dreams = make_principal(ada, persona="subconscious")
+    proposal = identity_propose(agent=ada, section="values", content="Dream.", reason="Dreamt it.", by=dreams).proposal
+    assert proposal is not None
+    version = proposal_approve(proposal=proposal, by=owner)
+    origin = version_provenance(version, Principal.of_user(alice))
+    assert [step.url for step in origin.steps] == [""]
+    assert [step.did for step in version_provenance(version, owner).steps] == ["proposed it", "approved it"]
 
 
 def test_account_holds_no_line_that_a_memory_or_a_reason_forged(

@@ -229,6 +229,7 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     assert f"{COMPARE}?a=now&amp;b={proposal.pk}" in page
     form = client.get(COMPARE, {"b": str(proposal.pk)}).context["form"]
     assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk))
+    assert client.get(COMPARE, {"b": str(ledger.pk)}).status_code == 404
 
     model.always(says("Lag."))
     before = rows()

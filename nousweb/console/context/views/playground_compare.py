@@ -21,7 +21,7 @@ from nousweb.console.context.views.playground import (
     conversation_with,
     turn_view,
 )
-from nousweb.lib.errors import Invalid
+from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 NOW = "now"
@@ -80,7 +80,9 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
                 form = _next(form, last, identities)
     else:
         given = {name: request.GET.get(name, "") for name, _ in SIDES}
-        initial = {name: key if key in identities else NOW for name, key in given.items()}
+        if any(key not in ("", NOW, *identities) for key in given.values()):
+            raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
+        initial = {name: key or NOW for name, key in given.items()}
         session = f"playground-{secrets.token_hex(4)}"
         form = CompareForm(initial={**initial, "session": session}, identities=identities)
     names = dict(form.fields["a"].choices)  # type: ignore[attr-defined]

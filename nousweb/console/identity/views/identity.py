@@ -111,11 +111,7 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
 def compare(request: HttpRequest, by: Principal, slug: str, section: str) -> HttpResponse:
     """Any two versions of a section; without numbers, the current one and the one before it."""
     agent, named = agent_get(slug, by), section_named(section)
-    versions = (
-        IdentityVersion.objects.filter(agent=agent, section=named)
-        .select_related("restores")
-        .prefetch_related("proposals")
-    )
+    versions = IdentityVersion.objects.filter(agent=agent, section=named).select_related("restores")
     latest = versions.order_by("-version").values_list("version", flat=True).first() or 0
     asked = request.GET.dict()
     asked.setdefault("to", str(latest))
