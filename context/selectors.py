@@ -77,6 +77,30 @@ def runs_with_memory(agent: Agent, item_type: str, item_id: str, by: Principal) 
     return runs.filter(Q(pk__in=memory_uses(agent, item_type, item_id, by).values("run")) | Q(pk__in=unanswered))
 
 
+RUNS_MEASURED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SectionUse:
+    """The most `tokens` that a section had in one of the last prompts; `cut`: how many of them left out some of it."""
+
+    tokens: int = 0
+    cut: int = 0
+
+
+def sections_used(agent: Agent, by: Principal) -> tuple[int, dict[str, SectionUse]]:
+    """The number of the last prompts of an agent, at most RUNS_MEASURED, and the use of each section in them by its
+    key; "total" is that of the whole prompt."""
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR)
+    last = list(runs.order_by("-created_at", "-pk").values_list("sections", "tokens")[:RUNS_MEASURED])
+    used = {"total": SectionUse(max((tokens for _, tokens in last), default=0))}
+    for section in (one for sections, _ in last for one in sections):
+        known = used.get(section["key"], SectionUse())
+        most = max(known.tokens, section["tokens"])
+        used[section["key"]] = SectionUse(most, known.cut + bool(section["truncated"]))
+    return len(last), used
+
+
 @dataclass(frozen=True, slots=True)
 class PromptPrefix:
     """How much of a prompt, in percent, is the beginning of the `previous` one, byte for byte.

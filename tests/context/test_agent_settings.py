@@ -1,13 +1,16 @@
 """The settings of an agent's prompts: people set them, each change is a version, and the past uses its own."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.urls import reverse
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
+from context.models import ContextRun
 from identity.models import AuditEvent
 from memory.policy.autonomy import AttentionBudget
+from memory.services.facts import fact_learn
 from memory.services.loops import derived_backfill
 from nousweb.lib import clock
 from tests.api.problems import assert_problem
@@ -225,3 +228,21 @@ def test_settings_of_time_are_checked_and_audited(admin):
     record = AuditEvent.objects.get(action="agent.configure")
     assert record.after == {"time_zone": "Europe/Berlin", "recent": "always"}
     assert settings_put(admin, time_zone="", recent="on questions")["time_zone"] == ""
+
+
+def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada, actor, actor_token, charlie):
+    url, admin = reverse("agent_context_settings", args=["ada"]), browser(charlie)
+    assert "Used: the most" not in markup(admin.get(url))
+    for number in range(30):
+        fact_learn(agent=ada, content=f"Knot {number} holds the sail in wind.", category="preference", by=actor)
+    for _ in range(2):
+        assert api.as_token(actor_token).post("/context", ASK).status_code == 200
+    page = admin.get(url)
+    assert "the most in one of the last 2 prompts" in markup(page)
+    used = {row["field"].name: row["use"] for row in page.context["budgets"]}
+    last = ContextRun.objects.latest("created_at")
+    assert used["budget_total"].tokens == last.tokens
+    profile = next(one for one in last.sections if one["key"] == "user_profile")
+    assert (used["budget_user_profile"].tokens, used["budget_user_profile"].cut) == (profile["tokens"], 2)
+    refused = admin.post(url, {"base_version": "0", "budget_facts": "-1"})
+    assert re.search(r'id="id_budget_facts_error">[^<]*greater than or equal to 0', markup(refused))

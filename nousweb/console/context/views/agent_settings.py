@@ -11,8 +11,10 @@ from context.engine.analysis.agent_time import MAX_ZONE_CHARACTERS, RecentMode
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
-from context.models import ContextProfile
+from context.models import VIEW_RUN, ContextProfile
+from context.selectors import sections_used
 from context.services.agent_settings import (
+    BUDGETS,
     CHANGE,
     TOTAL,
     AgentSettings,
@@ -52,13 +54,15 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
     current = settings_get(agent=agent, by=by)
     of_facts = Fact.objects.filter(agent=agent, persona=Persona.ACTOR).active().order_by("category")
     categories = list(of_facts.values_list("category", flat=True).distinct()[:MAX_CATEGORIES_OFFERED])
-    form = AgentSettingsForm(data, settings=current, categories=categories)
+    language = LANGUAGES[language_used(agent)].name
+    form = AgentSettingsForm(data, settings=current, categories=categories, detected=language)
     history = settings_history(agent=agent, by=by)
     older = [*(change.settings for change in history[1:]), AgentSettings(0, {}, {}, "", ContestedPolicy())]
     rows = [
         {"version": one, "diff": diff_texts(_words(before), _words(one.settings), context=0)}
         for one, before in list(zip(history, older, strict=False))[:VERSIONS_SHOWN]
     ]
+    measured, used = sections_used(agent, by) if by.may(VIEW_RUN) else (0, {})
     return form_page(
         request,
         "context/agent_settings.html",
@@ -71,8 +75,10 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
         context={
             "agent": agent,
             "current": current,
-            "language": LANGUAGES[language_used(agent)].name,
             "rows": rows,
+            "measured": measured,
+            "budget_heads": "Section|Used:num|Cut:num wide-only|Budget:num" if measured else "Section|Budget:num",
+            "budgets": [{"field": form[f"budget_{name}"], "use": used.get(name)} for name in BUDGETS],
         },
         conflict="refusal",
     )
@@ -120,8 +126,8 @@ STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "w_recency": ("Weight of recency", "0 to 1."),
 }
 CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
-    ContestedOrder.NEWEST_FIRST: "The newer fact above the older one, both marked",
-    ContestedOrder.NEWEST_ONLY: "Only the newer fact, marked",
+    ContestedOrder.NEWEST_FIRST: "Newer above older, both marked",
+    ContestedOrder.NEWEST_ONLY: "Only the newer, marked",
     ContestedOrder.BOTH: "Both in order of relevance, marked",
 }
 STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
@@ -133,7 +139,7 @@ STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
 }
 """By setting: the kind of loop, and the label of its factor."""
 ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "per_hundred_facts": ("Reviews for 100 facts", "For each begun hundred of learned facts. 0: nobody is asked."),
+    "per_hundred_facts": ("Reviews for 100 facts", "0: nobody is asked."),
     "per_day": ("Reviews a day", "In 24 hours."),
 }
 ASKING_LABELS: Mapping[str, str] = {
@@ -162,7 +168,12 @@ class AgentSettingsForm(forms.Form):
     )
 
     def __init__(
-        self, data: Mapping[str, Any] | None, *, settings: AgentSettings, categories: Sequence[str] = ()
+        self,
+        data: Mapping[str, Any] | None,
+        *,
+        settings: AgentSettings,
+        categories: Sequence[str] = (),
+        detected: str = "",
     ) -> None:
         super().__init__(data, initial=_initial_of(settings))
         named = dict.fromkeys((*settings.contested.categories, *KNOWN_CATEGORIES, *categories))
@@ -181,19 +192,20 @@ class AgentSettingsForm(forms.Form):
             required=False,
             choices=[("", "Detected"), *((code, one.name) for code, one in LANGUAGES.items())],
             label="Language of its memories",
-            help_text="The word search uses this language. Existing memories are processed again in the background.",
+            help_text=f"Detected: {detected}." if not settings.language else "A change processes all memories again.",
         )
         made["time_zone"] = forms.CharField(
             required=False,
             max_length=MAX_ZONE_CHARACTERS,
             label="Time zone of its users",
-            help_text="A name such as Europe/Berlin. Empty: the zone of the server.",
+            help_text="A name such as Europe/Berlin.",
+            widget=forms.TextInput(attrs={"placeholder": "the server’s"}),
         )
         made["recent"] = forms.ChoiceField(
             required=False,
             choices=RECENT_LABELS.items(),
             label="Last conversations in prompts",
-            help_text="Titles and times of the last 48 hours, at most 5.",
+            help_text="At most 5 of the last 48 hours.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -202,15 +214,13 @@ class AgentSettingsForm(forms.Form):
                 min_value=1 if name == TOTAL else 0,
                 max_value=MAX_TOTAL,
                 label=SECTION_LABELS.get(name, name),
-                widget=forms.NumberInput(
-                    attrs={"placeholder": "set by the frame" if default is None else str(default)}
-                ),
+                widget=forms.NumberInput(attrs={"placeholder": "by frame" if default is None else str(default)}),
             )
         made["contested_order"] = forms.ChoiceField(
             required=False,
             choices=[(str(order), label) for order, label in CONTESTED_LABELS.items()],
             label="All facts",
-            help_text="Two facts with an unresolved contradiction.",
+            help_text="Where two contradict each other.",
         )
         for category in self.categories:
             made[f"contested_of_{category}"] = forms.ChoiceField(
@@ -240,7 +250,7 @@ class AgentSettingsForm(forms.Form):
             min_value=0,
             max_value=1,
             label="Greatest error",
-            help_text="0 to 1. A kind of automatic decision whose error is certainly greater goes back to asking.",
+            help_text="0 to 1. A kind of automatic decision that errs more asks again.",
             widget=forms.NumberInput(attrs={"placeholder": f"{DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
         made["autonomy_asking"] = forms.MultipleChoiceField(
@@ -268,13 +278,11 @@ class AgentSettingsForm(forms.Form):
                     min_value=0,
                     max_value=MAX_STM_BOOST,
                     label=label,
-                    help_text="0 to 10; 1 has no effect.",
                     widget=forms.NumberInput(attrs={"placeholder": f"{default:g}", "step": "any"}),
                 )
         self.fields = {**made, **self.fields}
         # The fields by the part of the page that shows them.
         self.groups = {
-            "budgets": [self[name] for name in self.fields if name.startswith("budget_")],
             "categories": [self[f"contested_of_{category}"] for category in self.categories],
             "attention": [self[name] for name in self.fields if name.startswith(("attention_", "autonomy_"))],
             "stm": [self[name] for name in self.fields if name.startswith("stm_") and "." not in name],
