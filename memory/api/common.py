@@ -80,6 +80,11 @@ JobStatus = Annotated[str, OneOf(*Job.Status.values)]
 
 TRUST = "Trust class: the least trusted of its sources; person after a person has allowed it"
 TrustName = Annotated[str, OneOf(*Trust.values), Field(description=TRUST)]
+ORIGIN = (
+    "Where the words come from; it can lower the trust class and never raise it. Without it, the class follows from "
+    "the writer and the named sources"
+)
+Origin = Annotated[str, OneOf("", *Trust.values), Field(description=ORIGIN)]
 AnyTrust = Annotated[str, OneOf("", *Trust.values), Field(description="Only memories of this trust class")]
 Quarantined = Annotated[bool, Field(description="Quarantined: not in prompts or searches until a person allows it")]
 
@@ -109,7 +114,11 @@ Tag = Annotated[str, entry(50)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
 
 
-class MemoryIn(Input):
+class OriginIn(Input):
+    origin: Origin = ""
+
+
+class MemoryIn(OriginIn):
     tags: Tags = []
     scope: ScopeName = "global"
     project: ProjectKey = ""

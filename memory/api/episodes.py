@@ -15,6 +15,7 @@ from memory.api.common import (
     EpisodeOutcome,
     MemoryIn,
     MemoryOut,
+    OriginIn,
     RemarkEntry,
     caller,
     list_page,
@@ -47,14 +48,14 @@ def _number(given: object) -> object:
 EventNumber = Annotated[int, BeforeValidator(_number), Field(strict=True)]
 
 
-class EpisodeAppendIn(Input):
+class EpisodeAppendIn(OriginIn):
     event_ids: list[EventNumber] = Field(
         [], max_length=MAX_EVENTS_PER_APPEND, description="Ids that POST /api/events returned; each counts once"
     )
     text: Detail = Field("", description="Appended to the detail")
 
 
-class EpisodeCloseIn(Input):
+class EpisodeCloseIn(OriginIn):
     outcome: EpisodeOutcome = Field("unknown", description="Never inferred")
     title: Title = optional()
     summary: Content = optional()
@@ -62,7 +63,7 @@ class EpisodeCloseIn(Input):
     ended_at: AwareDatetime | None = Field(None, description="Now by default")
 
 
-class EpisodePatch(Input, of=EpisodeIn, fields="title tags importance", patch=True):
+class EpisodePatch(Input, of=EpisodeIn, fields="title tags importance origin", patch=True):
     """Fields that are left out stay as they are."""
 
     summary: Content = optional()

@@ -9,14 +9,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from identity.models import Agent
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import AnyPersona, AnyTrust, Quarantined, TrustName, list_page, principal, row_of
+from memory.api.common import ORIGIN, AnyPersona, AnyTrust, Quarantined, TrustName, list_page, principal, row_of
 from memory.layers.event_validation import (
     MAX_EVENT_CHARACTERS,
     MAX_EVENTS_PER_CALL,
     MAX_KEY_CHARACTERS,
     MAX_LOOP_ID_CHARACTERS,
 )
-from memory.models import Event, EventKind
+from memory.models import Event, EventKind, Trust
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
@@ -66,6 +66,7 @@ class EventIn(BaseModel):
         description="Your key of the task, which belongs to the project or stands alone; that of its loop by default",
         json_schema_extra={"maxLength": MAX_PROJECT_KEY_CHARACTERS},
     )
+    origin: str | None = Field(None, description=ORIGIN, json_schema_extra={"enum": [*Trust.values]})
 
 
 class EventsIn(Schema):

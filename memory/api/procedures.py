@@ -46,7 +46,7 @@ class ProcedureIn(MemoryIn):
     steps: Steps = []
 
 
-class ProcedurePatch(MemoryPatch, of=ProcedureIn, fields="name domain description steps", patch=True):
+class ProcedurePatch(MemoryPatch, of=ProcedureIn, fields="name domain description steps origin", patch=True):
     """Fields that are left out stay as they are."""
 
     active: bool = optional("Whether search and prompts may include it")

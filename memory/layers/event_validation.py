@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from identity.models import Persona
-from memory.models import Event, EventKind, key_check
+from memory.models import Event, EventKind, Trust, key_check
 from nousweb.lib import Invalid, choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
 
 KIND_PERSONAS: dict[str, tuple[str, ...]] = {
@@ -75,7 +75,9 @@ MAX_EVENT_LEAD = timedelta(days=1)
 
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-EVENT_FIELDS = frozenset({"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task"})
+EVENT_FIELDS = frozenset(
+    {"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task", "origin"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class EventDraft:
     key: str | None
     project: str = ""
     task: str = ""
+    origin: str = ""
 
     def says_the_same(self, event: Event) -> bool:
         """Whether `event` is what recording this draft again would have stored."""
@@ -131,6 +134,7 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
         key=_name_check(f"{place}.key", _text(place, event, "key"), MAX_KEY_CHARACTERS),
         project=key_check(f"{place}.project", _text(place, event, "project") or ""),
         task=key_check(f"{place}.task", _text(place, event, "task") or ""),
+        origin=_origin_check(f"{place}.origin", _text(place, event, "origin")),
     )
 
 
@@ -204,6 +208,10 @@ def _content_check(field: str, content: str | None) -> str:
     if reason := unstorable_reason(content):
         raise Invalid(reason, field=field)
     return content
+
+
+def _origin_check(field: str, origin: str | None) -> str:
+    return choice_check(field, origin, Trust.values) if origin else ""
 
 
 def _name_check(field: str, value: str | None, limit: int) -> str | None:

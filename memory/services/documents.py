@@ -17,7 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Document, Fact, Scope, carried_keys, document_address
+from memory.models import Document, Fact, Scope, Trust, carried_keys, document_address
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
@@ -77,6 +77,7 @@ def document_put(
     ttl: int | None = None,
     source_ref: Mapping[str, Any] | None = None,
     base_version: int | None = None,
+    origin: str = "",
 ) -> PutResult:
     """Store `value` under a key of the persona that `by` acts as, and replace the current value.
 
@@ -84,7 +85,7 @@ def document_put(
     `base_version` is the version that this change was made from, 0 for a key that has no value; None changes any. The
     same value again changes nothing but its end; the same change from the same version again has the first result.
     With `expires_at` or `ttl` (seconds) it expires; each write states the end anew. A value that has expired is none.
-    `source_ref`: see `source_ref_check`.
+    `source_ref`: see `source_ref_check`. `origin` is where its words come from, as its writer says.
 
     Raises Invalid, NotAllowed, or Conflict where the version is another one, or where people wrote or retired it and
     `by` is no person.
@@ -121,10 +122,11 @@ def document_put(
         address=address,
         value=json.loads(content),
         text=document_text(json.loads(content), fields),
-        origin=origin_of(by, *fields_trust(value), *fields_trust(source_ref or {})),
+        origin=origin_of(by, *fields_trust(value), *fields_trust(source_ref or {}), declared=origin),
         **told,
         **end,
     )
+    document.endorsed = document.origin == Trust.PERSON
     _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")
@@ -144,7 +146,7 @@ def document_restore(*, document: Document, by: Principal, reason: str = "") -> 
     last = _last_version(document.agent, document.persona, document.address)
     kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", "project", "task",
             "tags", "scope", "importance", "origin", "source_ref")  # fmt: skip
-    restored = Document(**{name: getattr(document, name) for name in kept})
+    restored = Document(**{name: getattr(document, name) for name in kept}, endorsed=by.is_person)
     _version_add(last, restored, by, "document.restore", reason=reason, more={"restores": document.version})
     return restored
 
@@ -334,7 +336,6 @@ def _version_add(
     now = _moment(last)
     document.author_kind, document.author_id, document.author_name = by.kind, by.id, by.name
     document.created_at = document.updated_at = document.first_created_at = now
-    document.endorsed = by.is_person
     if last is not None:
         human_author_check(last, by)
         document.version = last.version + 1

@@ -26,10 +26,11 @@ from memory.services.memory_write import (
     memory_index,
     memory_lock,
     memory_new,
+    origin_lowered,
     row_lock,
 )
 from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.trust import episode_origin, least_trusted, writer_trust
+from memory.services.trust import episode_origin, least_trusted, origin_of
 from nousweb.lib import Conflict, Invalid, choice_check, clock, past_check, text_check
 
 EVENTS_READ = 500
@@ -72,8 +73,8 @@ class EpisodeAppendResult:
 
 @agent_transaction()
 def episode_open(*, agent: Agent, by: Principal, started_at: datetime | None = None, **fields: Any) -> Episode:
-    """Begin an episode of the persona that `by` acts as; `fields` are title, detail, participants, tags, keys and
-    importance. Raises Invalid, naming the field, or NotAllowed."""
+    """Begin an episode of the persona that `by` acts as; `fields` are title, detail, participants, tags, keys,
+    importance and origin. Raises Invalid, naming the field, or NotAllowed."""
     episode = memory_new(Episode, agent, by, **fields)
     episode.started_at = past_check("started_at", started_at) or clock.now()
     return memory_add(episode, by, "episode.open", {"title": episode.title, **carried_keys(episode)})
@@ -81,9 +82,10 @@ def episode_open(*, agent: Agent, by: Principal, started_at: datetime | None = N
 
 @agent_transaction(of="episode")
 def episode_append(
-    *, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = ""
+    *, episode: Episode, by: Principal, event_ids: Sequence[int] = (), text: str = "", origin: str = ""
 ) -> EpisodeAppendResult:
-    """Add events of the same memory, at most 1,000 in a call, and text to an open episode.
+    """Add events of the same memory, at most 1,000 in a call, and text to an open episode. `origin` is where the text
+    comes from, as its writer says.
 
     An event is added once, however often it is sent. Raises Conflict if the episode is closed; Invalid without events
     and text, if an event is not in this memory or has another project or task, or if the detail becomes too long.
@@ -116,9 +118,9 @@ def episode_append(
     EpisodeEvent.objects.bulk_create(
         EpisodeEvent(agent_id=agent_id, episode=episode, event_id=key) for key in sorted(wanted - held)
     )
-    origin = least_trusted((episode_origin(episode), writer_trust(by) if text else episode.origin))
-    if origin != episode.origin:
-        episode.origin = origin
+    own = origin_of(by, declared=origin) if text else episode.origin
+    if (least := least_trusted((episode_origin(episode), own))) != episode.origin:
+        episode.origin = least
         episode.save(update_fields=["origin"])
     if text:
         detail = f"{episode.detail}\n{text}" if episode.detail else text
@@ -129,7 +131,8 @@ def episode_append(
                 field="text",
             )
         fields_change(episode, {"detail": detail})
-        quarantine_if_needed(episode, by)
+        if not by.is_person or origin:
+            quarantine_if_needed(episode)
         memory_index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}
     audit_record(by=by, action="episode.append", target=episode, agent=episode.agent, after=after)
@@ -146,6 +149,7 @@ def episode_close(
     summary: str | None = None,
     lessons: Sequence[str] | None = None,
     ended_at: datetime | None = None,
+    origin: str = "",
 ) -> Episode:
     """End an episode; it stays in search.
 
@@ -159,6 +163,7 @@ def episode_close(
     given = {
         "outcome": choice_check("outcome", outcome, Episode.Outcome.values),
         **_described(title=title, summary=summary, lessons=lessons),
+        **origin_lowered(episode, origin),
     }
     if episode.ended_at is not None:
         raise Conflict("This episode is already closed.", ended_at=episode.ended_at.isoformat())
@@ -181,9 +186,10 @@ def episode_update(*, episode: Episode, by: Principal, **fields: Any) -> Episode
     Raises Invalid, NotAllowed, or Conflict where people wrote, changed or closed it and `by` is no person.
     """
     episode = memory_lock(episode, by, "memory.change_episode")
+    lowered = origin_lowered(episode, fields.pop("origin", None))
     if unknown := fields.keys() - {"title", "summary", "tags", "importance", "active"}:
         raise TypeError(f"{', '.join(sorted(unknown))} of an episode cannot be changed.")
-    memory_change(episode, by, "episode.update", _described(**fields))
+    memory_change(episode, by, "episode.update", _described(**fields) | lowered)
     return episode
 
 

@@ -6,6 +6,7 @@ Source: seed "Agentic Memory System", Derivation Pipelines.
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -97,6 +98,7 @@ def _record(
     held_loops = _loop_keys(agent, persona, drafts)
     keys = dict(held_loops)
     new: list[Event] = []
+    declared: dict[int, str] = {}
     answers: list[RecordedEvent] = []
     for place, draft in enumerate(drafts):
         held = known.get(draft.key) if draft.key else None
@@ -134,9 +136,11 @@ def _record(
         if draft.key:
             known[draft.key] = event
         new.append(event)
+        if draft.origin:
+            declared[event.pk] = draft.origin
         answers.append(RecordedEvent(event, repeated=False))
     if new:
-        _store(agent, persona, new, by)
+        _store(agent, persona, new, by, declared)
     return answers
 
 
@@ -172,9 +176,9 @@ def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Ev
     return {event.key: event for event in held if event.key}
 
 
-def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> None:
+def _store(agent: Agent, persona: str, events: list[Event], by: Principal, declared: Mapping[int, str]) -> None:
     Event.objects.bulk_create(events)
-    long_term_store(events, by)
+    long_term_store(events, by, declared)
     closed = _loops_extend(agent, persona, events)
     loops = list(dict.fromkeys(event.loop_id for event in events))
     audit_record(
@@ -195,8 +199,11 @@ def _store(agent: Agent, persona: str, events: list[Event], by: Principal) -> No
         message_send("memory.tasks.derive_from_events", closed)
 
 
-def long_term_store(events: Sequence[Event], by: Principal | None = None) -> None:
-    """Derive the long-term entries of events that have none, with their rows of the index; `by` recorded them."""
+def long_term_store(
+    events: Sequence[Event], by: Principal | None = None, declared: Mapping[int, str] = MappingProxyType({})
+) -> None:
+    """Derive the long-term entries of events that have none, with their rows of the index; `by` recorded them and has
+    `declared` the origins of some, by their ids."""
     entries = [
         LongTermEntry(
             event=event,
@@ -205,11 +212,11 @@ def long_term_store(events: Sequence[Event], by: Principal | None = None) -> Non
             loop_id=event.loop_id,
             text=compact(event.content, kind=event.kind, metadata=event.metadata),
             importance=KIND_IMPORTANCE[event.kind],
-            origin=event_origin(event.kind, event.metadata, by),
+            origin=event_origin(event.kind, event.metadata, by, declared.get(event.pk, "")),
         )
         for event in events
     ]
-    quarantined = quarantine_entries(entries, by)
+    quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
     for entry, text, match in quarantined:
         open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)

@@ -14,12 +14,12 @@ from django.db.models import Model
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, keys_changed
+from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, Trust, keys_changed
 from memory.persona import change_check
 from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
-from memory.services.trust import origin_of
+from memory.services.trust import least_trusted, origin_check, origin_of
 from memory.types import entry_of
 from nousweb.lib import Conflict, clock, existing
 from nousweb.lib.transactions import transaction_lock
@@ -37,18 +37,20 @@ def memory_new(
     project: str = "",
     task: str = "",
     rests_on: str = "",
+    origin: str = "",
     **fields: Any,
 ) -> MemoryRow:
-    """An unsaved memory of `by` with these fields; `rests_on` is the trust class of what it is drawn from, if any.
+    """An unsaved memory of `by` with these fields; `rests_on` is the trust class of what it is drawn from, if any, and
+    `origin` what its writer says of where its words come from.
 
     Raises Invalid, naming the field, or NotAllowed.
     """
     by.require(f"memory.add_{model._meta.model_name}", agent)
     keys = keys_checked(scope, project, task)
     by.require_project(keys["project"])
-    origin = origin_of(by, *filter(None, [rests_on]))
+    origin = origin_of(by, *filter(None, [rests_on]), declared=origin)
     written = keys | fields_checked(model, fields)
-    return model(agent=agent, persona=by.persona, endorsed=by.is_person, origin=origin, **written)
+    return model(agent=agent, persona=by.persona, endorsed=origin == Trust.PERSON, origin=origin, **written)
 
 
 def memory_add(memory: MemoryRow, by: Principal, action: str, after: Mapping[str, Any]) -> MemoryRow:
@@ -81,25 +83,32 @@ def memory_change(memory: Memory | Fact, by: Principal, action: str, given: Mapp
 def memory_update(
     memory: MemoryRow, by: Principal, fields: Mapping[str, Any], *, only: str, endorsed_too: bool = False
 ) -> MemoryRow:
-    """Change those of the fields `only` that are given, and its keys, and record that; None keeps a value.
+    """Change those of the fields `only` that are given, and its keys, and record that; None keeps a value. An `origin`
+    among the fields can only lower the trust class.
 
     Raises Invalid, NotAllowed, or Conflict if people verified it and `by` is no person, unless `endorsed_too`.
     """
     name = memory._meta.model_name
     memory = memory_lock(memory, by, f"memory.change_{name}", endorsed_too=endorsed_too)
     keys = {key: fields.get(key) for key in ("scope", "project", "task")}
-    if unknown := fields.keys() - keys.keys() - set(only.split()):
+    if unknown := fields.keys() - {*keys, "origin"} - set(only.split()):
         raise TypeError(f"{', '.join(sorted(unknown))} of a {name} cannot be changed.")
-    given = fields_checked(type(memory), {key: value for key, value in fields.items() if key not in keys})
+    given = fields_checked(type(memory), {key: value for key, value in fields.items() if key in only.split()})
+    given |= origin_lowered(memory, fields.get("origin"))
     memory_change(memory, by, f"{name}.update", given | keys_move(memory, by, **keys))  # type: ignore[arg-type]
     return memory
+
+
+def origin_lowered(memory: Memory | Fact, declared: str | None) -> dict[str, str]:
+    """The field that a change sets whose words come from `declared`. Raises Invalid."""
+    return {"origin": least_trusted((memory.origin, declared))} if declared and origin_check(declared) else {}
 
 
 def memory_stored(
     memory: Any, by: Principal, action: str, *, after: Any, before: Any = None, message: str = ""
 ) -> None:
     """Index or quarantine a memory that has just been written, and record that."""
-    quarantine_if_needed(memory, by)
+    quarantine_if_needed(memory)
     memory_index(memory)
     audit_record(by=by, action=action, target=memory, agent=memory.agent, before=before, after=after, message=message)
 

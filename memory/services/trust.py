@@ -11,6 +11,7 @@ from uuid import UUID
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Fact, LongTermEntry, Trust
 from memory.policy import SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, WEB_SOURCE
+from nousweb.lib import choice_check
 
 _WEB = re.compile(WEB_SOURCE)
 _EVENT = re.compile(r"\s*event[\s:#/]*(\d{1,18})\s*", re.I)
@@ -30,17 +31,27 @@ def writer_trust(by: Principal) -> str:
     return Trust.IMPORTED.value if by.channel == "import" else Trust.AGENT.value
 
 
-def origin_of(by: Principal, *rests_on: str) -> str:
+def origin_of(by: Principal, *rests_on: str, declared: str = "") -> str:
     """The trust class of a text that `by` writes. `rests_on` are the trust classes of its sources; they do not count
-    for the words of people."""
-    own = writer_trust(by)
-    return own if by.is_person else least_trusted((own, *rests_on))
+    for the words of people. What the writer has `declared` can only lower the class, "" does not.
+
+    Raises Invalid for a `declared` that is no trust class.
+    """
+    declared = origin_check(declared)
+    classes = [writer_trust(by), *(() if by.is_person else rests_on), *([declared] if declared else [])]
+    return least_trusted(classes)
 
 
-def fact_origin(fact: Fact, by: Principal) -> str:
-    """The trust class of a fact that `by` learns, including its episode, its event and its named source."""
+def origin_check(declared: str, field: str = "origin") -> str:
+    """The origin that a writer declares, "" for none. Raises Invalid."""
+    return declared and choice_check(field, declared, Trust.values)
+
+
+def fact_origin(fact: Fact, by: Principal, declared: str = "") -> str:
+    """The trust class of a fact that `by` learns, including its episode, its event, its named source and what is
+    `declared`."""
     if by.is_person:
-        return Trust.PERSON.value
+        return origin_of(by, declared=declared)
     rests_on = []
     if fact.source_episode is not None:
         rests_on.append(fact.source_episode.trust)
@@ -57,11 +68,11 @@ def fact_origin(fact: Fact, by: Principal) -> str:
     rests_on += fields_trust(fact.source_ref or {})
     if _TOOL.match(fact.source):
         rests_on.append(Trust.TOOL.value)
-    return origin_of(by, *rests_on)
+    return origin_of(by, *rests_on, declared=declared)
 
 
-def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None) -> str:
-    """The trust class of an event, by its kind and by a page that its metadata may name.
+def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None, declared: str = "") -> str:
+    """The trust class of an event, by its kind, by a page that its metadata may name, and by what is `declared`.
 
     Without a writer, for an event whose entry is made again, the kind decides.
     """
@@ -69,7 +80,7 @@ def event_origin(kind: str, metadata: Mapping[str, Any], by: Principal | None) -
     rests_on += fields_trust(metadata)
     if by is None:
         return least_trusted((Trust.AGENT.value, *rests_on))
-    return origin_of(by, *rests_on)
+    return origin_of(by, *rests_on, declared=declared)
 
 
 def fields_trust(fields: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from memory.layers.event_validation import draft_check
 from memory.models import key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.store import fact_fields_check
+from memory.services.trust import origin_check
 from memory.transfer.json_stream import Record, records_read
 from memory.transfer.json_values import BadEntry, place_shown, printable
 from memory.transfer.readers import FORMATS
@@ -164,7 +165,8 @@ def _checked(entry: Entry, request: ImportRequest, by: Principal) -> Entry:
             fields = {"category": request.category, "project": request.project, "task": request.task} | fields
             if fields["category"] in CATEGORY_PERMISSIONS:
                 raise Invalid(f"category: a {fields['category']} affects every prompt; a person must write it.")
-            fact_fields_check(**fields)
+            origin_check(fields.get("origin", ""))
+            fact_fields_check(**{name: value for name, value in fields.items() if name != "origin"})
         elif entry.kind == EVENT:
             keys = {name: key for name, key in (("project", request.project), ("task", request.task)) if key}
             fields = keys | fields

@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Episode, Fact, FactChange, key_check
+from memory.models import Episode, Fact, FactChange, Trust, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
@@ -49,7 +49,8 @@ def fact_learn(
 
     `exclude`: ids of facts that it is not compared with.
     `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
-    `fields`: persona, FACT_FIELDS, TIME_FIELDS, and `source_episode`, whose project and task it has without its own.
+    `fields`: persona, FACT_FIELDS, TIME_FIELDS, `origin`, and `source_episode`, whose project and task it has without
+    its own.
     `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
     compared by meaning later.
     Raises Invalid with the name of the field, or NotAllowed.
@@ -74,9 +75,11 @@ def build_fact(
     project: str | None = None,
     task: str | None = None,
     source_episode: Episode | None = None,
+    origin: str = "",
     **fields: Any,
 ) -> Fact:
     """Validate the arguments of `fact_learn` and build the unsaved fact. `fields` are those of `fact_fields_check`.
+    `origin` is where its words come from, as its writer says.
 
     Raises Invalid with the name of the field, or NotAllowed.
     """
@@ -92,10 +95,10 @@ def build_fact(
         agent=agent,
         persona=persona or by.persona,
         source_episode=source_episode,
-        endorsed=by.is_person,
         **fact_fields_check(category=category, project=project, task=task, **fields),
     )
-    fact.origin = fact_origin(fact, by)
+    fact.origin = fact_origin(fact, by, origin)
+    fact.endorsed = fact.origin == Trust.PERSON
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):

@@ -96,14 +96,14 @@ def memory_names(memory: Any) -> str:
     return ". ".join(str(text) for text in (*names, *metadata) if text)
 
 
-def quarantine_if_needed(memory: Any, by: Principal) -> bool:
+def quarantine_if_needed(memory: Any) -> bool:
     """Scan a memory that has just been stored or changed, and quarantine it on a match; returns whether it is
     quarantined.
 
     Call it in the transaction of the write, before the memory's row is put into the index. The memory must be locked
     or new.
     """
-    if by.is_person or memory.quarantined:
+    if memory.quarantined:
         return bool(memory.quarantined)
     before = memory.origin
     match = scan_memory(memory)
@@ -205,17 +205,15 @@ def type_name(memory: Any) -> str:
     return str(memory._meta.model_name)
 
 
-def quarantine_entries(
-    entries: Iterable[LongTermEntry], by: Principal | None
-) -> list[tuple[LongTermEntry, str, InjectionMatch]]:
+def quarantine_entries(entries: Iterable[LongTermEntry]) -> list[tuple[LongTermEntry, str, InjectionMatch]]:
     """Scan the events of new, unsaved entries and mark those that match as quarantined.
 
     Returns the marked entries, each with its text and its match. The caller saves them and opens their reviews.
     """
-    if by is not None and by.is_person:
-        return []
     quarantined = []
     for entry in entries:
+        if entry.origin == Trust.PERSON:
+            continue
         text = event_text(entry.event)
         match, allowed = scan_agent_text(
             entry.event.agent, entry.persona, text, entry.origin, memory_names(entry.event)
@@ -236,7 +234,7 @@ def quarantine_imported_row(row: Any) -> None:
     """
     if isinstance(row, LongTermEntry):
         was_quarantined = row.quarantined
-        for entry, text, match in quarantine_entries([row], None):
+        for entry, text, match in quarantine_entries([row]):
             if not was_quarantined:
                 entry.save(update_fields=["quarantined"])
             open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
@@ -244,7 +242,7 @@ def quarantine_imported_row(row: Any) -> None:
         if (row_match := scan_memory(row)) is not None:
             open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
     else:
-        quarantine_if_needed(row, BY)
+        quarantine_if_needed(row)
 
 
 def event_text(event: Event) -> str:

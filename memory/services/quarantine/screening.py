@@ -181,7 +181,7 @@ def _quarantine_event(*, agent: Agent, key: Any) -> int:
     if entry is None:
         return 0
     was_quarantined = entry.quarantined
-    for _, text, match in quarantine_entries([entry], None):
+    for _, text, match in quarantine_entries([entry]):
         if not was_quarantined:
             entry.save(update_fields=["quarantined"])
             index_remove(entry.agent_id, entry.persona, EVENT, [str(entry.event_id)])

@@ -10,7 +10,7 @@ from memory.transfer.json_values import BadEntry, list_check, moment_get, text_g
 from memory.transfer.readers.entry import EVENT, FACT, IDENTITY, Entry, Format, ReadOptions, content_id
 
 FIELDS: dict[str, frozenset[str]] = {
-    FACT: frozenset({"content", *FACT_FIELDS, *TIME_FIELDS}),
+    FACT: frozenset({"content", "origin", *FACT_FIELDS, *TIME_FIELDS}),
     EVENT: EVENT_FIELDS - {"key"},
     IDENTITY: frozenset({"section", "content", "reason"}),
 }

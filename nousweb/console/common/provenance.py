@@ -19,7 +19,7 @@ from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview
+from memory.models import Fact, FactChange, MemoryReview, Trust
 from memory.selectors import visible_reviews
 from nousweb.console.common.change_sentence import change_sentence
 from nousweb.lib import clock
@@ -82,10 +82,20 @@ class Prompts:
     url: str
 
 
+WORDS_OF = {
+    Trust.PERSON: "A person wrote or confirmed these words.",
+    Trust.AGENT: "These are the agent's own words.",
+    Trust.TOOL: "These words come from a tool.",
+    Trust.IMPORTED: "These words come from another system.",
+    Trust.WEB: "These words come from the web.",
+}
+"""Where the words of a memory come from, by its trust class."""
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """The origin of one text. `steps` are in the order of time, `approved` is the last one of a person; `prompts` is
-    None for a reader who may not see them."""
+    None for a reader who may not see them. `words` says where the words of a memory come from."""
 
     name: str
     text: str
@@ -93,6 +103,7 @@ class Provenance:
     links: tuple[Link, ...] = ()
     prompts: Prompts | None = None
     whole: bool = True
+    words: str = ""
 
     @property
     def approved(self) -> Step | None:
@@ -102,6 +113,7 @@ class Provenance:
         """A plain text for a ticket: what it says, who did what and why, and the prompts that had it."""
         # Each text stands on one line, so that none can forge a line of its own.
         lines = [f"{self.name}: {self.text[:ACCOUNT_CHARACTERS]}{'…' if len(self.text) > ACCOUNT_CHARACTERS else ''}"]
+        lines += [self.words] if self.words else []
         for step in self.steps:
             other = f" “{step.other.label}”" if step.other else ""
             reason = f": {step.reason}" if step.reason else ""
@@ -172,6 +184,7 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         tuple(links),
         _prompts(memory, noun, by),
         whole=len(steps) <= STEPS_SHOWN,
+        words=WORDS_OF[Trust(memory.trust)],
     )
 
 
