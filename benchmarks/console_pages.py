@@ -56,15 +56,15 @@ def addresses(size: Size | None) -> dict[str, str]:
         " agent_context_fingerprints agent_context_settings agent_context_pins agent_expectations agent_playground"
         " agent_context agent_search"
     )
-    plain = "home inbox notifications lifecycle audit integrity agents people account context_profiles"
+    plain = "home usage inbox notifications lifecycle audit integrity agents people account context_profiles"
     found = {name: reverse(name) for name in plain.split()}
     found |= {name: reverse(name, args=["marlow"]) for name in of_agent.split()}
 
     def more(name: str, label: str, query: str) -> None:
         found[f"{name}, {label}"] = f"{found[name]}?{query}"
 
-    more("home", "30 days", "days=30")
-    more("home", "one agent", "agent=marlow")
+    more("usage", "30 days", "days=30")
+    more("usage", "one agent", "agent=marlow")
     for label, query in (
         ("oldest", "sort=oldest"),
         ("one agent", "agent=marlow"),

@@ -103,6 +103,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "login": ("login", none, ""),
     "login, code": ("login_code", none, ""),
     "home": ("home", none, ""),
+    "usage": ("usage", none, ""),
     "inbox": ("inbox", none, ""),
     "inbox, one part": ("inbox", none, "?view=applied&sort=newest"),
     "inbox, empty": ("inbox", none, "?view=mine"),

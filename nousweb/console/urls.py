@@ -2,10 +2,11 @@
 
 from django.urls import include, path
 
-from nousweb.console.home.views import console_search, demo_tour_change, home
+from nousweb.console.home.views import console_search, console_usage, demo_tour_change, home
 
 urlpatterns = [
     path("", home, name="home"),
+    path("usage/", console_usage, name="usage"),
     path("demo-tour/leave/", demo_tour_change, {"leaves": True}, name="demo_tour_leave"),
     path("demo-tour/resume/", demo_tour_change, {"leaves": False}, name="demo_tour_resume"),
     path("search/", console_search, name="search"),

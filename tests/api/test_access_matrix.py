@@ -254,6 +254,7 @@ GET    notifications                  login in    in    in    login
 POST   notifications_mark             login in    in    in    login
 POST   account_mail                   login in    in    in    login
 GET    home                           login in    in    in    login
+GET    usage                          login in    in    in    login
 GET    agent_context                  login in    in    in    login
 POST   agent_context                  login in    in    in    login
 POST   agent_context_tokens           login in    in    in    login

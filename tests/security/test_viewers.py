@@ -117,7 +117,7 @@ def seen(world: World, user: User) -> dict[str, tuple[int, str]]:
             answers[name] = answer.status_code, PASSING.sub("", answer.content.decode())
     for name, query in (
         ("audit", "q=MARKERQX"), ("audit", "kind=token"), ("review", "status=applied"), ("review", "status=decided"),
-        ("home", "agent=ada"), ("home", "days=30"), ("lifecycle", "status=dead"), ("lifecycle", "status=done"),
+        ("usage", "agent=ada"), ("usage", "days=30"), ("lifecycle", "status=dead"), ("lifecycle", "status=done"),
         ("memory_review", "agent=ada"), ("agents", "q=ada"), ("context_profiles", ""),
     ):  # fmt: skip
         answer = client.get(f"{reverse(name)}?{query}")

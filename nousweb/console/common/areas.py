@@ -50,7 +50,13 @@ VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
 _TYPES = {one.key.value: _memory_page(one) for one in memory_types.TYPE_PAGES.values()}
 
 AREAS: tuple[Area, ...] = (
-    Area("Home", (AreaPage("Home", "home", words="dashboard"),)),
+    Area(
+        "Home",
+        (
+            AreaPage("Home", "home", words="dashboard"),
+            AreaPage("Usage", "usage", VIEW_RUN, words="figures tokens cost charts"),
+        ),
+    ),
     Area("Inbox", (AreaPage("Inbox", "inbox", "identity.view_changeproposal", words="review queue proposals"),)),
     Area(
         "Agents",

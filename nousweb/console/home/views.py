@@ -6,27 +6,36 @@ from django.utils.http import urlencode
 
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_leave
-from identity.services.versions import REVIEW
 from nousweb.console.common import POST, page
-from nousweb.console.home.dashboard import CHOICES, dashboard
+from nousweb.console.home.dashboard import VIEW_RUN, dashboard
 from nousweb.console.home.global_search import SearchForm, global_search
+from nousweb.console.home.last_visit import visit_of
+from nousweb.console.home.period import CHOICES
+from nousweb.console.home.usage import usage
 from nousweb.lib.problem_documents import page_sending
 
 
 @page()
 def home(request: HttpRequest, by: Principal) -> HttpResponse:
-    """The home page: system health and items that need attention. Agent and period are in the address."""
-    return render(
-        request,
-        "home/home.html",
-        {
-            "board": dashboard(by, request.GET),
-            "periods": CHOICES,
-            "may_review": by.may(REVIEW),
-            "may_add_agent": by.may("identity.add_agent"),
-            "may_add_token": by.may("identity.add_apitoken"),
-        },
-    )
+    """The home page. The browser remembers when it was opened, for "since you were here"."""
+    visit = visit_of(request, by)
+    board = dashboard(by, visit.told_since)
+    shown = {
+        "board": board,
+        "visit": visit,
+        "may_review": board.decides,
+        "may_add_agent": by.may("identity.add_agent"),
+        "may_add_token": by.may("identity.add_apitoken"),
+    }
+    response = render(request, "home/home.html", shown)
+    visit.keep(response)
+    return response
+
+
+@page(VIEW_RUN)
+def console_usage(request: HttpRequest, by: Principal) -> HttpResponse:
+    """Prompts, their tokens and the growth of memories. Agent and period are in the address."""
+    return render(request, "home/usage.html", {"board": usage(by, request.GET), "periods": CHOICES})
 
 
 VIEW = "identity.view_agent"

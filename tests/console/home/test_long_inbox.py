@@ -53,7 +53,7 @@ def test_figures_of_a_large_memory_are_those_of_the_last_count(
     def shown() -> dict[str, Any]:
         health = client.get(reverse("agent_health", args=["ada"])).context["health"]
         listed = client.get(reverse("agent_health_list", args=["ada", "duplicates"])).context["page"].rows
-        board = client.get(reverse("home")).context["board"]
+        board = client.get(reverse("usage")).context["board"]
         return {
             "health": (health.facts, [count.number for count in health.counts]),
             "duplicates": [fact.pk for fact in listed],
