@@ -105,7 +105,6 @@ def addresses(size: Size | None) -> dict[str, str]:
         "decision": reverse("agent_decision", args=["marlow", decision.pk]),
         "procedure": reverse("agent_procedure", args=["marlow", procedure.pk]),
         "run": reverse("agent_context_run", args=["marlow", run.pk]),
-        "memory in prompts": reverse("agent_context_item", args=["marlow", "fact", str(fact.pk)]),
         "session": f"{reverse('agent_context_session', args=['marlow'])}?session={run.session_id}",
     }
     lists = {f"health, {name}": reverse("agent_health_list", args=["marlow", name]) for name in FINDINGS}

@@ -20,7 +20,7 @@ from tests.http import browser
 
 USUAL = 16
 MORE = {
-    "event": 17,
+    "event": 18,
     "changes": 25,
     "context, bisect": 110,
     "context, impact": 38,

@@ -168,7 +168,6 @@ PARENT_PAGES = {
     "agent_context_session": "agent_context_runs",
     "agent_context_blast": "agent_context",
     "agent_health_list": "agent_health",
-    "agent_context_item": "agent_context",
     "agent_context_profile": "agent_context_settings",
     "context_profile": "context_profiles",
     "context_profile_edit": "context_profiles",

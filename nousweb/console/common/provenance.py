@@ -139,7 +139,8 @@ class Share:
 def share_of(request: HttpRequest, origin: Provenance) -> Share:
     """The links and the account of a page, with the moment and the persona that it shows."""
     query = request.GET.copy()
-    query.pop("format", None)
+    for name in ("format", "back"):
+        query.pop(name, None)
     link = request.build_absolute_uri(f"{request.path}{'?' if query else ''}{query.urlencode()}")
     query["format"] = "text"
     return Share(link, origin.account(link), f"?{query.urlencode()}")

@@ -38,7 +38,6 @@ SHORTCUTS: dict[str, Shortcut] = {
     "new": Shortcut("n", "Add"),
     "history": Shortcut("h", "History"),
     "inspect": Shortcut("o", "Open in the inspector"),
-    "memory": Shortcut("w", "Go to the memory itself"),
     "impact": Shortcut("b", "Show the impact"),
     "try": Shortcut("t", "Try it"),
     "run": Shortcut("q", "Run it again now"),

@@ -7,7 +7,6 @@ from typing import Any
 from django.urls import NoReverseMatch, reverse
 
 from identity.policy.sections import Section
-from memory.models import ItemType
 from memory.search.input_kinds import KINDS
 from nousweb.console.common import TYPE_PAGES
 from nousweb.console.context.profile_settings import SETTINGS, setting_words
@@ -18,17 +17,12 @@ SECTION_PAGES = {"task": "agent_working", "working": "agent_working", "thread": 
 """URL name of the page on which such an item stands among others, by agent."""
 
 
-def item_url(slug: str, item_type: str, item_id: str) -> str:
-    """The page for actions on a memory; "" for items that are no memories of their own, such as a loop."""
-    return reverse("agent_context_item", args=[slug, item_type, item_id]) if item_type in ItemType.values else ""
-
-
-def memory_item_url(slug: str, item_type: str, item_id: str) -> str:
-    """The page of an item of a prompt; "" where it has none."""
+def memory_item_url(slug: str, item_type: str, item_id: str, query: str = "") -> str:
+    """The page of an item of a prompt, that of a memory with `query`; "" where it has none."""
     section = item_id.split(":", 1)[0]
     try:
         if item_type in PAGES:
-            return reverse(PAGES[item_type], args=[slug, item_id])
+            return reverse(PAGES[item_type], args=[slug, item_id]) + (f"?{query}" if query else "")
         if item_type in SECTION_PAGES:
             return reverse(SECTION_PAGES[item_type], args=[slug])
         if item_type == "identity" and section in Section.values:

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from context.engine.assembly.prompt_section import SECTION_BREAK, SEPARATORS
@@ -28,7 +29,6 @@ from nousweb.console.context.labels import (
     VERDICTS,
     frame_words,
     intent_words,
-    item_url,
     memory_item_url,
     plan_words,
     policy_words,
@@ -136,6 +136,14 @@ class PromptView:
     slug: str
     record: ContextRecord
     contested: Mapping[str, ContestedLink] = field(default_factory=dict)
+    back: str = ""
+    """The query of the address of this preview, to which the pages of memories lead back."""
+
+    def memory_url(self, item_type: str, item_id: str) -> str:
+        """The page of an item, which shows what this prompt's persona remembers."""
+        both = {"persona": self.record.persona} if self.record.persona == Persona.SUBCONSCIOUS else {}
+        query = urlencode({**both, **({"back": self.back} if self.back else {})})
+        return memory_item_url(self.slug, item_type, item_id, query)
 
     @property
     def share(self) -> int:
@@ -164,7 +172,7 @@ class PromptView:
                 "pieces": [
                     {
                         "text": item.get("text", ""),
-                        "url": memory_item_url(self.slug, item["type"], item["id"]),
+                        "url": self.memory_url(item["type"], item["id"]),
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
@@ -183,14 +191,13 @@ class PromptView:
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, those that were searched before those that are always included, each in the
-        prompt's order: its section (label), its page for actions (item_url), and why it came, if it was searched."""
+        prompt's order: its section (label), and why it came, if it was searched."""
         reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
         found = [
             {
                 **piece,
                 "label": row["label"],
                 "text": piece["text"].removeprefix("- "),
-                "item_url": item_url(self.slug, piece["type"], piece["id"]),
                 "reason": reasons.get((piece["type"], piece["id"]), ""),
             }
             for row in self.rows
@@ -286,10 +293,10 @@ class PromptView:
                 **one,
                 "kind": VERDICTS.get(one["verdict"], ("neutral", ""))[0],
                 "word": VERDICTS.get(one["verdict"], ("", one["verdict"]))[1],
-                "url": memory_item_url(self.slug, one["type"], one["id"]),
-                "item_url": item_url(self.slug, one["type"], one["id"]) if one["verdict"] not in GONE else "",
+                "url": self.memory_url(one["type"], one["id"]),
+                "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
                 "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
-                "successor_url": memory_item_url(self.slug, "fact", one.get("superseded_by") or ""),
+                "successor_url": self.memory_url("fact", one.get("superseded_by") or ""),
             }
             for one in found
         ]

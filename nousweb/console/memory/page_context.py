@@ -35,6 +35,7 @@ from nousweb.console.common import (
     query_without,
 )
 from nousweb.console.common.provenance import account_file, memory_provenance, share_of
+from nousweb.console.memory.in_prompts import in_prompts
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
 
@@ -160,6 +161,7 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     index = {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
     origin = memory_provenance(memory, scope.by)
     more |= {"provenance": origin, "share": share_of(request, origin)}
+    more |= {"prompts": in_prompts(request, memory, scope.by) if scope.past is None else None}
     return base_context(request, scope, memory=memory, noun=noun, index=index, **{noun: memory}, **more)
 
 

@@ -113,13 +113,15 @@ def test_expectation_by_one_click_on_a_candidate_and_undone(ada, billing, consol
 
 def test_expectation_from_the_page_of_a_memory_without_script(ada, billing, console):
     back = "input%3DWhich%2Bdatabase%26budget%3D900"
-    page = text_of(console.get(f"/agents/ada/context/items/fact/{billing.pk}/?back={back}"))
+    page = text_of(console.get(f"/agents/ada/facts/{billing.pk}/?back={back}"))
     assert f'value="only_of_subject fact {billing.pk}"' in page
-    assert '<input type="hidden" name="budget" value="900">' in page
-    given = {"demand": f"only_of_subject fact {billing.pk}", "input": QUESTION, "budget": "900"}
+    assert '<input type="hidden" name="back" value="input=Which+database&amp;budget=900">' in page
+    assert ">Which database</textarea>" in page
+    given = {"demand": f"only_of_subject fact {billing.pk}", "input": QUESTION, "back": "input=Which&budget=900"}
     assert "It will be checked after every change." in text_of(console.post(f"{PAGE}demand/", given, follow=True))
     one = Expectation.objects.get()
     assert (one.requirement, one.request["budget"]) == ("only_of_subject", 900)
+    assert one.request["input"] == QUESTION
     # What an edit of the reason does not touch must not be lost by it.
     form = console.get(f"{PAGE}{one.pk}/").context["form"]
     given = {name: form[name].value() or "" for name in form.fields} | {"reason": "Support asks.", "action": "edit"}

@@ -37,7 +37,7 @@ def text(answer):
 
 def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
     page = text(browser(alice).get(URL, {"input": EXPORT}))
-    assert f'href="/agents/ada/facts/{ledger.pk}/"' in page, "the piece leads to its memory"
+    assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
     assert "replica lagged" in page
     assert "Condition for inclusion:" in page
     assert "below threshold" in page
@@ -146,17 +146,18 @@ def test_inspector_of_the_subconscious_needs_the_permission(ada, subconscious_to
     assert "A dream." not in text(browser(charlie).get(URL, {"input": "hello"}))
 
 
-def test_inspector_links_to_subconscious_memories_for_permitted_people(ada, actor, subconscious_token, charlie):
+def test_inspector_links_to_subconscious_memories_for_permitted_people(ada, actor, subconscious_token, alice, charlie):
     dreamer = Principal.of_token(ApiToken.objects.get(agent=ada, persona="subconscious"))
     client = browser(charlie)
     for by, shown_with in ((dreamer, "?persona=subconscious"), (actor, "")):
         fact = make_fact(ada, "A dream.", by)
         decision = decision_record(agent=ada, description="Dream on.", by=by)
         for item_type, row in (("fact", fact), ("decision", decision)):
-            page = client.get(reverse("agent_context_item", args=["ada", item_type, row.pk]))
-            link = page.context["memory_url"]
-            assert link == reverse(f"agent_{item_type}", args=["ada", row.pk]) + shown_with
-            assert client.get(link).status_code == 200
+            own = reverse(f"agent_{item_type}", args=["ada", row.pk])
+            page = client.get(reverse("agent_context_item", args=["ada", item_type, row.pk]), follow=True)
+            assert page.status_code == 200
+            assert page.redirect_chain[-1][0] == own + shown_with
+            assert browser(alice).get(own, follow=True).status_code == (404 if shown_with else 200)
 
 
 def test_inspector_starts_from_a_logged_run(ada, ledger, actor, alice):

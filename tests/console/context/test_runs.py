@@ -243,51 +243,54 @@ def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
     assert found.same == 1
 
 
-def test_run_candidate_actions_pin_recategorise_invalidate_and_replay(ada, ledger, bob):
+def test_memory_is_pinned_on_its_page_which_leads_back_to_the_preview(ada, ledger, bob):
     back = f"input={quote(EXPORT)}&frame=debug"
     preview = f"/agents/ada/context/?{back}"
     client = browser(bob)
-    item = f"/agents/ada/context/items/fact/{ledger.pk}/"
-    assert item in text(client.get(preview))
-    url = f"{item}?back={quote(back)}"
-    page = text(client.get(url))
+    own = f"/agents/ada/facts/{ledger.pk}/"
+    assert f'href="{own}?back=' in text(client.get(preview))
+    page = text(client.get(f"{own}?back={quote(back)}"))
     assert f'href="{preview.replace("&", "&amp;")}"' in page
-    answer = client.post(url, {"action": "pin"})
-    assert answer.status_code == 302
-    assert preview.replace("&", "&amp;") in text(client.get(answer["Location"]))
+    assert "Included when it fits the question" in page
+    pin = f"/agents/ada/context/items/fact/{ledger.pk}/?back={quote(back)}"
+    assert client.get(pin)["Location"].startswith(f"{own}?back=")
+    answer = client.post(pin, {"action": "pin"}, follow=True)
+    assert preview.replace("&", "&amp;") in text(answer)
+    assert "Pinned by" in text(answer)
     assert ContextPin.objects.get().item_id == str(ledger.pk)
-    assert "replica" in text(client.get("/agents/ada/context/pins/"))
-    client.post(url, {"action": "category", "category": "rule"})
-    assert Fact.objects.get(pk=ledger.pk).category == "rule"
-    client.post(url, {"action": "unpin"})
-    assert client.post(url, {"action": "unpin"}).status_code == 404
-    client.post(url, {"action": "wrong", "reason": "Nobody said so."})
-    assert not Fact.objects.get(pk=ledger.pk).active
+    assert client.get("/agents/ada/context/pins/").context["rows"][0].text == ledger.content
+    assert "back=" not in client.get(f"{own}?back={quote(back)}").context["share"].link
+    client.post(pin, {"action": "unpin"})
+    assert not ContextPin.objects.exists()
+    assert client.post(pin, {"action": "unpin"}).status_code == 404
+    client.post(f"{own}invalidate/", {"reason": "Nobody said so."})
     assert "replica lagged" not in client.get(preview).context["shown"].record.system_prompt
-    assert client.get(url).status_code == 200, "it can still be looked at"
-    assert client.post(url, {"action": "wrong"}).status_code == 409
-    assert client.post(url, {"action": "burn"}).status_code == 409
-
-
-def test_run_page_offers_viewers_no_change(ada, ledger, alice):
-    url = f"/agents/ada/context/items/fact/{ledger.pk}/"
-    page = text(browser(alice).get(url))
+    page = text(client.get(own))
+    assert "No prompt includes it" in page
     assert 'value="pin"' not in page
-    assert "Mark as wrong" not in page
-    for action in ("pin", "unpin", "category", "wrong"):
-        assert browser(alice).post(url, {"action": action, "category": "rule"}).status_code == 403
-    ledger.refresh_from_db()
-    assert (ledger.active, ledger.category) == (True, "technical")
+    assert client.post(pin, {"action": "pin"}).status_code == 404
 
 
-def test_run_action_on_another_agents_memory_is_not_found(ada, bruno, ledger, alice, dreamer):
+def test_memory_page_offers_viewers_no_pin(ada, ledger, alice):
+    page = text(browser(alice).get(ledger.get_absolute_url()))
+    assert "Included when it fits the question" in page
+    assert 'value="pin"' not in page
+    assert "Add an expectation" not in page
+    for action in ("pin", "unpin"):
+        url = f"/agents/ada/context/items/fact/{ledger.pk}/"
+        assert browser(alice).post(url, {"action": action}).status_code == 403
+    assert not ContextPin.objects.exists()
+
+
+def test_run_action_on_another_agents_memory_is_not_found(ada, bruno, ledger, alice, bob, dreamer):
     dream = make_fact(ada, "A dream.", dreamer)
     for url in (
         f"/agents/bruno/context/items/fact/{ledger.pk}/",
         f"/agents/ada/context/items/fact/{dream.pk}/",
         "/agents/ada/context/items/fact/x/",
     ):
-        assert browser(alice).get(url).status_code == 404
+        assert browser(alice).get(url, follow=True).status_code == 404
+        assert browser(bob).post(url, {"action": "pin"}).status_code == 404
 
 
 def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert_num_queries):

@@ -50,7 +50,7 @@ from nousweb.console.common import (
     query_without,
     request_page,
 )
-from nousweb.console.context.labels import item_url, memory_item_url
+from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
     A_PAGE,
     ALL,
@@ -167,8 +167,7 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
         one = {"type": key[0], "id": key[1], "text": item["text"].removeprefix("- "), "label": label}
-        urls = {"url": memory_item_url(shown.slug, *key), "item_url": item_url(shown.slug, *key)}
-        known.setdefault(key, {**one, **urls, "reason": "looked up in the turn"})
+        known.setdefault(key, {**one, "url": shown.memory_url(*key), "reason": "looked up in the turn"})
     ranked = [
         {**known.pop(key), "use": use, "number": number if use.referenced and run.response else None}
         for number, use in enumerate(uses, 1)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
@@ -192,7 +192,7 @@ def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
 @agent_page(ADD, methods=POST)
 def agent_expectation_demand(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Create an expectation by one click: the requirement that `demand` names ("present fact <id>") for the request of
-    `run`, or for the input of the inspector's form."""
+    `run`, or for the inspector's form: its fields, or the query `back` of its address with another `input`."""
     try:
         one = _demanded(request, agent, by)
     except (Invalid, Conflict) as error:
@@ -238,7 +238,9 @@ def _demanded(request: HttpRequest, agent: Agent, by: Principal) -> Expectation:
         run = run_get(agent, by, key)
         asked, persona = request_of_run(run, run.persona), run.persona
     else:
-        form = InspectorForm(request.POST, subconscious=by.may(VIEW_SUBCONSCIOUS))
+        fields = QueryDict(request.POST.get("back", ""), mutable=True)
+        fields.update(request.POST.dict())
+        form = InspectorForm(fields.dict(), subconscious=by.may(VIEW_SUBCONSCIOUS))
         if not form.is_valid():
             raise Invalid("This request is not valid.", field="input")
         asked, persona = form.as_request(), form.cleaned_data.get("persona") or None

@@ -1,13 +1,8 @@
-"""The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins and
-the memories that a prompt shows."""
+"""The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins."""
 
-from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, quote
 
-from django import forms
 from django.conf import settings
-from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -20,16 +15,13 @@ from context.expectations.policy import ADD
 from context.models import ASSEMBLE, VIEW_RUN, ContextPin
 from context.selectors import run_get
 from context.services.context import context_assemble
-from context.services.pins import MAX_PINS, PIN, UNPIN, context_pin, context_unpin, item_check
+from context.services.pins import MAX_PINS, context_pin, context_unpin, item_check
 from context.services.prompt_token_counts import CountFailed, counts_exactly, tokens_count
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Fact, SearchItem
 from memory.persona import PersonaMemory, persona_memory
-from memory.policy import KNOWN_CATEGORIES
 from memory.search.memory_loader import memories_load
-from memory.services.facts import fact_edit, fact_invalidate
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,
@@ -37,17 +29,18 @@ from nousweb.console.common import (
     Column,
     ListPage,
     Title,
+    act,
     agent_page,
     form_refuse,
+    memory_url,
     page_of,
     past_of,
     principal_of,
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import A_PAGE, COLUMNS, LEFT_OUT, PromptView, contested_links
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
@@ -75,7 +68,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
-        "shown": _preview(form, agent, request),
+        "shown": _preview(form, agent, request, query),
         "table": {
             "live": True,
             "columns": COLUMNS,
@@ -83,7 +76,6 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             "sort_field": form["sort"],
             "verdict": fields.get("verdict") or LEFT_OUT,
             "query": query,
-            "back_query": f"?back={quote(query, safe='')}" if query else "",
             "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
             "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
         },
@@ -132,7 +124,7 @@ def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:
     return values
 
 
-def _preview(form: InspectorForm, agent: Agent, request: HttpRequest) -> PromptView | None:
+def _preview(form: InspectorForm, agent: Agent, request: HttpRequest, back: str = "") -> PromptView | None:
     if not form.is_bound or not form.is_valid():
         return None
     try:
@@ -141,7 +133,7 @@ def _preview(form: InspectorForm, agent: Agent, request: HttpRequest) -> PromptV
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
-    return PromptView(agent.slug, record, contested_links(record, agent, by))
+    return PromptView(agent.slug, record, contested_links(record, agent, by), back)
 
 
 def _query(fields: QueryDict) -> str:
@@ -151,129 +143,30 @@ def _query(fields: QueryDict) -> str:
     return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""
 
 
-CHANGE_FACT = "memory.change_fact"
-
-
-class RecategoriseForm(forms.Form):
-    """The category of a fact."""
-
-    category = forms.ChoiceField()
-
-    def __init__(self, *args: Any, current: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        names = dict.fromkeys([*KNOWN_CATEGORIES, current])
-        self.fields["category"] = forms.ChoiceField(choices=[(name, name) for name in names], initial=current)
-
-
 @agent_page(ASSEMBLE, methods=FORM)
 def agent_context_item(request: HttpRequest, by: Principal, agent: Agent, item_type: str, item_id: str) -> HttpResponse:
-    """Actions on a candidate. ?back= is the query of the preview that it came from."""
-    persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
+    """Pin a memory, or remove its pin. Leads to its page, which has both, and keeps ?back= for it."""
     item_check(item_type, item_id)
-    view = persona_memory(agent, by, persona)
-    fact = view.facts.filter(pk=item_id).first() if item_type == "fact" else None
-    text = fact.content if fact else memories_load(view, [(item_type, item_id)]).get((item_type, item_id), ("",))[0]
-    if not text:
-        return _retired(request, view, agent.slug, item_type, item_id)
-    back = request.GET.get("back", "")[:MAX_ADDRESS_CHARACTERS]
-    refusal = ""
-    if request.method == "POST":
-        try:
-            done = _act(request, agent, item_type, item_id, fact, persona)
-        except (Conflict, Invalid) as error:
-            refusal = error.detail
-        else:
-            messages.success(request, done)
-            here = reverse("agent_context_item", args=[agent.slug, item_type, item_id])
-            return redirect(f"{here}?{urlencode({'back': back})}" if back else here)
-    pin = ContextPin.objects.filter(agent=agent, item_type=item_type, item_id=item_id).first()
-    impact = reverse("agent_context_blast", args=[agent.slug])
-    return render(
-        request,
-        "context/memory.html",
-        {
-            "agent": agent,
-            "item_type": item_type,
-            "item_id": item_id,
-            "text": text,
-            "fact": fact,
-            "pin": pin,
-            "may_pin": by.may(PIN),
-            "may_unpin": by.may(UNPIN),
-            "may_change": bool(fact and by.may(CHANGE_FACT)),
-            "asked": _asked(back) if by.may(ADD) else None,
-            "form": RecategoriseForm(current=fact.category) if fact else None,
-            "memory_url": _own_page(agent.slug, item_type, item_id, _persona(agent, item_type, item_id)),
-            "impact_url": f"{impact}?{urlencode({'fact': item_id})}" if fact and fact.active else "",
-            "again": f"{reverse('agent_context', args=[agent.slug])}{'?' if back else ''}{back}",
-            "back": back,
-            "refusal": refusal,
-        },
-        status=409 if refusal else 200,
-    )
-
-
-def _asked(back: str) -> dict[str, Any]:
-    """The input and the other values of the preview that the person came from, for an expectation of it."""
-    given = dict(parse_qsl(back))
-    others = {name: given[name] for name in InspectorForm.base_fields if given.get(name) and name != "input"}
-    return {"input": given.get("input", ""), "others": others}
-
-
-def _retired(request: HttpRequest, view: PersonaMemory, slug: str, item_type: str, item_id: str) -> HttpResponse:
-    """Lead to the page of a memory that a context of the past included, or a logged one, and that is retired since."""
-    store = MEMORY_TYPES[item_type]
-    row: Any = None
-    if store.is_store and request.method != "POST":
-        row = view.rows(store.model).filter(pk=item_id).first()
-    if row is None:
-        raise NotFound("There is no such memory, or it is retired.")
-    messages.info(request, "This memory is retired, so no prompt includes it today. This is its own page.")
-    return redirect(_own_page(slug, item_type, item_id, row.persona))
-
-
-def _persona(agent: Agent, item_type: str, item_id: str) -> str | None:
-    """The persona of a memory, by the index."""
-    found = SearchItem.objects.filter(agent=agent, item_type=item_type, item_id=item_id)
-    return found.values_list("persona", flat=True).first()
-
-
-def _own_page(slug: str, item_type: str, item_id: str, persona: str | None) -> str:
-    """The memory's page, for people who may see this persona."""
-    both = "?persona=subconscious" if persona == Persona.SUBCONSCIOUS else ""
-    return memory_item_url(slug, item_type, item_id) + both
-
-
-def _act(
-    request: HttpRequest, agent: Agent, item_type: str, item_id: str, fact: Fact | None, persona: str | None
-) -> str:
-    """Run the action of the form's button; returns a message. Services check the permissions."""
-    by = principal_of(request)
-    typed: dict[str, Any] = {name: request.POST.get(name, "") for name in ("reason", "category")}
+    persona = Persona.SUBCONSCIOUS if by.may(VIEW_SUBCONSCIOUS) else None
+    rows = persona_memory(agent, by, persona).rows(MEMORY_TYPES[item_type].model).filter(pk=item_id)
+    own = existing(rows.values_list("persona", flat=True).first(), "There is no such memory.")
+    kept = {"persona": own if own == Persona.SUBCONSCIOUS else "", "back": request.GET.get("back", "")}
+    query = urlencode({name: value[:MAX_ADDRESS_CHARACTERS] for name, value in kept.items() if value})
+    address = f"{memory_url(agent.slug, item_type, item_id)}?{query}".rstrip("?")
+    if request.method != "POST":
+        return redirect(address)
     item: dict[str, Any] = {"agent": agent, "item_type": item_type, "item_id": item_id, "by": by}
-    actions: dict[str, tuple[Callable[[], object], str]] = {
-        "pin": (lambda: context_pin(**item, persona=persona), "Pinned. It comes first in its section from now on."),
-        "unpin": (lambda: context_unpin(**item), "The pin was removed."),
-    }
-    if fact is not None:
-        actions["wrong"] = (
-            lambda: fact_invalidate(fact=fact, by=by, reason=typed["reason"]),
-            "Marked as wrong. Prompts no longer include it. You can restore it on its own page.",
-        )
-        actions["category"] = lambda: fact_edit(fact=fact, by=by, **typed), "The category was changed."
-    action = request.POST.get("action", "")
-    if action not in actions:
-        raise Invalid("Unknown action.", field="action")
-    change, done = actions[action]
-    change()
-    return done
+    if request.POST.get("action") == "unpin":
+        return act(request, lambda: context_unpin(**item), address, "The pin was removed.")
+    done = "Pinned. It comes first in its section from now on."
+    return act(request, lambda: context_pin(**item, persona=persona), address, done)
 
 
 PINS = ListPage(
     title="Pins",
     noun="pin",
     about=f"always included, before all other memories; at most {MAX_PINS}",
-    empty="Open a candidate in the inspector to pin it.",
+    empty="Open a memory to pin it.",
     numbered=True,
     is_exported=False,
     template="context/pins.html",
