@@ -106,6 +106,8 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "usage": ("usage", none, ""),
     "inbox": ("inbox", none, ""),
     "inbox, one part": ("inbox", none, "?view=applied&sort=newest"),
+    "inbox, compared": ("inbox_compare", lambda: ["changeproposal", *proposals(section="values")()], ""),
+    "inbox, beside an item": ("inbox_list", proposals(), ""),
     "inbox, empty": ("inbox", none, "?view=mine"),
     "notifications": ("notifications", none, ""),
     "queue": ("review", none, ""),

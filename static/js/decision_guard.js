@@ -45,7 +45,8 @@ function seen(text) {
   text.closest("[data-keyitem]")?.classList.add("is-shown");
 }
 
-const textOf = (button) => (button.closest("[data-keyitem]") ?? document).querySelector("[data-read]");
+// What is ticked is decided together, and the server asks for the texts that were shown.
+const textOf = (button) => button.closest("[data-bulkbar]") ? null : (button.closest("[data-keyitem]") ?? document).querySelector("[data-read]");
 const isEarly = ({ since }) => since === null || performance.now() - since < SEEN_MS;
 
 // Why this text may not be decided by a key yet; "" if it may.

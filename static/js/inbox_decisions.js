@@ -55,7 +55,22 @@ function known(form, value) {
 function at(url, push) {
   history[push ? "pushState" : "replaceState"](null, "", url);
   address = here();
+  for (const link of document.querySelectorAll("#inbox-beside a")) {
+    if (link.pathname === location.pathname) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
+
+document.addEventListener("htmx:afterSettle", ({ target }) => {
+  if (target.id === "inbox-beside") target.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+});
+
+// What was decided leaves the list beside the item.
+document.addEventListener("nous:sent", ({ detail }) => {
+  for (const link of document.querySelectorAll("#inbox-beside li a")) {
+    if (link.pathname === detail.path) link.closest("li").remove();
+  }
+});
 
 function settle() {
   const main = document.getElementById("main");

@@ -216,9 +216,16 @@ function showSelection() {
     all.indeterminate = on > 0 && on < boxes.length;
   }
   for (const bar of $$("[data-bulkbar]")) {
-    const on = boxesOf(bar.dataset.bulkbar).filter((box) => box.checked).length;
+    const ticked = boxesOf(bar.dataset.bulkbar).filter((box) => box.checked);
+    const on = ticked.length;
     bar.hidden = on === 0;
     bar.toggleAttribute("data-open", on > 0);
+    // A decision is offered where it can be made about all that is ticked.
+    const possible = ticked.map((box) => box.dataset.answers?.split(" ") ?? []);
+    for (const part of $$("[data-answer]", bar)) {
+      const words = part.dataset.answer.trim().split(" ");
+      part.hidden = !possible.every((answers) => words.some((word) => answers.includes(word)));
+    }
     for (const label of $$("[data-bulk-count]", bar)) label.textContent = `${on} selected`;
   }
 }

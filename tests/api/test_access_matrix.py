@@ -244,6 +244,9 @@ POST   second_factor_remove           login in    in    in    login
 POST   recovery_codes_renew           login in    in    in    login
 GET    inbox                          login in    in    in    login
 POST   inbox_bulk                     login no    in    in    login
+GET    inbox_compare                  login in    in    in    login
+POST   inbox_compare                  login no    in    in    login
+GET    inbox_list                     login in    in    in    login
 POST   inbox_undo                     login no    in    in    login
 POST   inbox_filter_save              login in    in    in    login
 POST   inbox_filter_delete            login in    in    in    login
@@ -589,7 +592,7 @@ class World:
         }
         memory = next((pk for prefix, pk in memories.items() if name == prefix or name.startswith(f"{prefix}_")), None)
         known |= {"change": "confirm"} | ({"pk": memory} if memory else {})
-        if name == "item_change":
+        if name in ("item_change", "inbox_compare"):
             known |= {"item_type": "changeproposal", "change": "skip"}
         pattern = next(key for key in get_resolver().reverse_dict if key == name)
         _, parameters = get_resolver().reverse_dict.getlist(pattern)[0][0][0]

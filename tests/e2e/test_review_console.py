@@ -10,7 +10,7 @@ from identity.models import Agent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose
 from tests.e2e.conftest import press_key
-from tests.factories import make_proposal
+from tests.factories import make_proposal, make_review
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -140,19 +140,20 @@ def test_list_shows_what_it_approves_and_goes_on(
 ) -> None:
     more = make_proposal(ada, actor, "preferences", "Tables.")
     page = queue(log_in, bob)
-    expect(page.get_by_text("Truth first.")).to_be_hidden()
+    changes = page.locator(".queue-text")
+    expect(changes.get_by_text("Truth first.")).to_be_hidden()
     press_key(page, "j")
-    expect(page.get_by_text("Truth first.")).to_be_visible()
-    expect(page.get_by_role("button", name="Approve Values of Ada")).to_have_count(0)
+    expect(changes.get_by_text("Truth first.")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve + Truth first.")).to_have_count(0)
     press_key(page, "a")
     press_key(page, "j")
     press_key(page, "j")
-    expect(page.get_by_text("Truth first.")).to_be_hidden()
-    expect(page.get_by_text("Ask first.")).to_be_visible()
+    expect(changes.get_by_text("Truth first.")).to_be_hidden()
+    expect(changes.get_by_text("Ask first.")).to_be_visible()
     press_key(page, "a")
     expect(page.locator(".review-undo")).to_contain_text("Approved Protocols of Ada")
     # The row that took its place is selected and shown: the same key decides and goes on.
-    expect(page.get_by_text("Tables.")).to_be_visible()
+    expect(changes.get_by_text("Tables.")).to_be_visible()
     press_key(page, "a")
     expect(page.locator(".review-undo")).to_contain_text("Approved Preferences of Ada")
     assert [status(proposal) for proposal in (*waiting.values(), more)] == [
@@ -171,3 +172,42 @@ def test_decision_stays_in_the_window_on_a_long_difference(
     page = log_in(bob)
     page.goto(f"/review/{proposal.pk}/")
     expect(page.get_by_role("button", name="Approve", exact=False).first).to_be_in_viewport()
+
+
+def test_bulk_bar_offers_what_applies_to_all_that_is_ticked(
+    log_in: LogIn, ada: Agent, actor: Principal, bob: User
+) -> None:
+    high = make_proposal(ada, actor)
+    low = make_proposal(ada, actor, "protocols", "Ask first.")
+    pair = make_review(ada, actor, "The lift never stops at night.", "The lift sometimes stops at night.")
+    page = log_in(bob)
+    page.goto("/inbox/")
+    offered = page.locator("[data-bulkbar]").get_by_role("button")
+    tick = {row.pk: page.locator(f"input[value$='{row.pk}']") for row in (high, low, pair)}
+    tick[low.pk].check()
+    for name in ("Approve selected", "Reject selected", "Snooze"):
+        expect(offered.filter(has_text=name)).to_be_visible()
+    expect(offered.filter(has_text="Resolve: both are true")).to_be_hidden()
+    tick[high.pk].check()
+    expect(offered.filter(has_text="Approve selected")).to_be_hidden()
+    expect(offered.filter(has_text="Reject selected")).to_be_visible()
+    tick[pair.pk].check()
+    expect(offered.filter(has_text="Reject selected")).to_be_hidden()
+    expect(offered.filter(has_text="Snooze")).to_be_visible()
+    tick[high.pk].uncheck()
+    tick[low.pk].uncheck()
+    expect(offered.filter(has_text="Resolve: both are true")).to_be_visible()
+    press_key(page, "5")
+    expect(page.locator(".review-undo")).to_contain_text("Both are true")
+    assert (status(low), status(pair)) == ("pending", "resolved")
+
+
+def test_rivals_are_compared_and_one_is_chosen(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
+    rivals = [make_proposal(ada, actor, "boundaries", f"Never {what}.") for what in ("lie", "guess", "promise")]
+    page = log_in(bob)
+    page.goto("/inbox/")
+    page.get_by_role("link", name="Compare 3").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("3 changes to Boundaries of Ada")
+    page.get_by_role("button", name="Approve this one + Never guess.").click()
+    expect(page.locator(".review-undo")).to_contain_text("3 proposals")
+    assert [status(rival) for rival in rivals] == ["rejected", "approved", "rejected"]

@@ -76,7 +76,7 @@ def test_visible_text_queue_flags_and_refuses_by_name(log_in: LogIn, stored: Cha
     page = log_in(bob)
     page.goto("/review/")
     expect(page.locator(".queue-item .badge", has_text="hidden characters")).to_be_visible()
-    page.get_by_role("link", name="Open Values of Ada").click()
+    page.locator(".queue-title").click()
     page.get_by_role("button", name="Approve").first.click()
     expect(page.get_by_text("U+2067 RIGHT-TO-LEFT ISOLATE (line 2, column 1)")).to_be_visible()
     assert ChangeProposal.objects.get(pk=stored.pk).status == "pending"
@@ -89,7 +89,7 @@ def test_visible_text_look_alike_is_flagged_with_word_and_character(
     page = log_in(bob)
     page.goto("/review/")
     expect(page.locator(".queue-item .badge", has_text="look-alike letters")).to_be_visible()
-    page.get_by_role("link", name="Values of Ada", exact=True).click()
+    page.locator(".queue-title").click()
     told = page.get_by_role("region", name="Check carefully")
     expect(told).to_contain_text("Line 1, column 10")
     expect(told).to_contain_text("U+0430 CYRILLIC SMALL LETTER A")

@@ -1,18 +1,17 @@
 """Decisions about items of the inbox, several at once, and their undo: one adapter for each type of item."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from itertools import pairwise
-from statistics import median
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from identity.models import ChangeProposal, IdentityVersion
 from identity.policy.inbox import DECIDE_RIGHTS
@@ -30,6 +29,7 @@ from identity.services.proposals import (
 from identity.services.versions import StaleBase
 from memory.models import MemoryReview
 from memory.selectors import visible_reviews
+from memory.services.reviews.quarantine_resolution import row_state
 from memory.services.reviews.resolve import review_resolve
 from memory.services.reviews.undo import review_undo
 from nousweb.console.common import MAX_SELECTED, Refusals, attempt_each, moment_of, uuids_of
@@ -154,6 +154,42 @@ DECIDE_MANY: dict[str, Callable[[HttpRequest, list[UUID], Principal, UUID], tupl
 """By type of an item: the decisions of a bulk form; returns how many were made, and the refusals."""
 
 
+def rival_choose(
+    chosen: UUID | None, rivals: Sequence[ProposalItem | MemoryReview], request: HttpRequest, by: Principal, batch: UUID
+) -> None:
+    """Decide rivals together, all or none: the `chosen` one is approved, or replaces the known fact, and the others are
+    rejected, or were never true. No `chosen` keeps what is.
+
+    Raises Conflict for a text that was not shown, and all errors of the services.
+    """
+    comment = request.POST.get("comment", "")
+    shown = _shown(request)
+    seen = dict(value.partition(":")[::2] for value in request.POST.getlist("seen"))
+
+    # The first decision may change what the next one is about, so all of it is compared with what was shown before.
+    for item in rivals:
+        if isinstance(item, ProposalItem) and item.proposal.pk not in shown:
+            raise Conflict("Another proposal has come since. Compare them again.")
+        if isinstance(item, MemoryReview) and seen.get(str(item.pk)) != row_state(item):
+            raise Conflict("What these reviews are about has changed since. Compare them again.")
+
+    def decide(item: ProposalItem | MemoryReview, *, taken: bool) -> None:
+        if isinstance(item, ProposalItem):
+            action, read = ("approve", shown[item.proposal.pk]) if taken else ("reject", None)
+            proposal_decide(action, item, by, comment, batch, base_version=read, merge=True)
+        else:
+            answer = "replace" if taken else "new_wrong"
+            review_resolve(review=item, resolution=answer, by=by, comment=comment, batch=batch)
+
+    with transaction.atomic():
+        for item in sorted(rivals, key=lambda item: _key(item) == chosen):
+            decide(item, taken=_key(item) == chosen)
+
+
+def _key(item: ProposalItem | MemoryReview) -> UUID:
+    return item.proposal.pk if isinstance(item, ProposalItem) else item.pk
+
+
 def item_undo(request: HttpRequest, item: InboxItem, by: Principal) -> str:
     """Undo the last decision about an item, and return what to say of it."""
     moment = moment_of(request, "decided")
@@ -199,47 +235,20 @@ def batch_undo(batch: UUID, by: Principal) -> tuple[list[str], Refusals]:
     return said, refused
 
 
-USUAL_SECONDS = 20.0
-"""For each decision, until a person has taken a few."""
-LONGEST_GAP = 300.0
-"""Maximum seconds between two decisions; a longer gap is a break."""
-SHORTEST_GAP = 0.5
-"""Seconds; decisions that are closer together were one action about many."""
-MIN_GAPS = 3
 LATELY = timedelta(days=1)
-READ = 30
-"""Maximum number of a person's latest decisions that are read."""
-
-
-def seconds_each(moments: Sequence[datetime]) -> float:
-    """The median time between decisions that were taken at `moments`, in whichever order."""
-    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(sorted(moments)[-READ:])]
-    gaps = [gap for gap in gaps if SHORTEST_GAP <= gap <= LONGEST_GAP]
-    return median(gaps) if len(gaps) >= MIN_GAPS else USUAL_SECONDS
-
-
-def minutes_left(waiting: int, moments: Sequence[datetime]) -> int:
-    """The minutes, rounded up, that `waiting` decisions take at this person's pace."""
-    return math.ceil(waiting * seconds_each(moments) / 60)
-
-
+"""How long a decision is offered to be undone."""
 OFFERED = 5
 """Decisions that can be undone from a page; those of a bulk action count as one."""
 PLURALS = {PROPOSAL: "proposals", REVIEW: "reviews"}
 Status = ChangeProposal.Status
 
 
-MOMENTS_READ = 2_000
-"""Maximum number of a person's latest decisions that are read, for their pace and today's count."""
-
-
-def decisions_lately(by: Principal) -> list[datetime]:
-    """The times of this person's decisions within the last day, of all types. One query."""
-    since = clock.now() - LATELY
-    proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=since).order_by()
-    reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=since).order_by()
-    both: Any = proposals.values_list("decided_at").union(reviews.values_list("resolved_at"), all=True)
-    return [moment for (moment,) in both[:MOMENTS_READ]]
+def decided_today(by: Principal) -> int:
+    """The number of items, of all types, that this person has decided since midnight."""
+    midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
+    proposals = ChangeProposal.objects.filter(reviewer_id=by.id, decided_at__gte=midnight).order_by()
+    reviews = MemoryReview.objects.filter(resolver_id=by.id, resolver_kind="person", resolved_at__gte=midnight)
+    return proposals.values("pk").union(reviews.order_by().values("pk"), all=True).count()
 
 
 LatestDecision = dict[str, Any]

@@ -23,6 +23,8 @@ RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
 """The badge of each risk."""
 SORT_LABELS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
 STATUSES = {"pending": "Pending", "decided": "Decided"}
+MAX_WORDS = 200
+"""Characters of a search."""
 _KINDS = {PROPOSAL: ("Identity", Section.choices), REVIEW: ("Memory", MemoryReview.Kind.choices)}
 
 
@@ -63,6 +65,7 @@ class InboxFilter:
     kind: str = ""
     sort: str = "risk"
     alike: str = ""
+    q: str = ""
 
     @classmethod
     def of(cls, query: QueryDict) -> "InboxFilter":
@@ -77,6 +80,7 @@ class InboxFilter:
         values: dict[str, str] = {name: query.get(name, "") for name in known if query.get(name) in known[name]}
         alike = query.get("alike", "")
         values["alike"] = alike if len(alike) == 32 and alike.isalnum() and alike.isascii() else ""
+        values["q"] = " ".join(query.get("q", "").split())[:MAX_WORDS]
         return cls(agent=query.get("agent", "").replace("\x00", "")[:50], **values)
 
     def query(self, **extra: str) -> str:
@@ -103,7 +107,7 @@ class InboxFilter:
 
     @property
     def label(self) -> str:
-        return self.split.label
+        return STATUSES["decided"] if self.is_decided else self.split.label
 
     @property
     def is_decided(self) -> bool:
@@ -111,12 +115,7 @@ class InboxFilter:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self.agent or self.risk or self.kind or self.alike)
-
-    @property
-    def decides(self) -> str:
-        """The type of the items that can be decided several at once in this part; "" where types are mixed."""
-        return self.split.types[0] if len(self.split.types) == 1 and not self.is_decided else ""
+        return bool(self.agent or self.risk or self.kind or self.alike or self.q)
 
     def require(self, by: Principal) -> None:
         """Raise NotAllowed for people who may not see any items of this part."""
@@ -138,6 +137,7 @@ class InboxFilter:
             "newest" if self.is_decided else self.sort,
             self.status,
             grouped=not (self.alike or self.is_decided or len(view.types) == 1),
+            words=self.q,
         )
 
     def place(self, pk: UUID, by: Principal) -> dict[str, Any]:
@@ -147,6 +147,7 @@ class InboxFilter:
         place["following_url"] = place["following"]
         for name in ("previous", "next", "following_url"):
             place[name] = self.item_url(*place[name]) if place[name] else ""
+        place["list_url"] = self.address(reverse("inbox_list", args=[pk]))
         return place
 
     def after(self, following: tuple[str, UUID] | None, **extra: str) -> str:
@@ -157,12 +158,13 @@ class InboxFilter:
 class InboxForm(forms.Form):
     """The choices of the inbox, which InboxFilter reads."""
 
+    q = forms.CharField(required=False, label="Search", max_length=MAX_WORDS, widget=forms.SearchInput)
     agent = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
     risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
-    status = forms.ChoiceField(choices=list(STATUSES.items()), required=False)
     sort = forms.ChoiceField(choices=list(SORT_LABELS.items()), required=False, label="Order")
     view = forms.CharField(widget=forms.HiddenInput, required=False)
+    status = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, part: InboxFilter, by: Principal) -> None:
         super().__init__(initial={each.name: getattr(part, each.name) for each in fields(part)})
@@ -176,14 +178,18 @@ class InboxForm(forms.Form):
 
 @dataclass(slots=True)
 class InboxRow:
-    """One item, or the first of a group of near-identical ones, as the list shows it.
+    """One item, or the first of a group, as the list shows it.
 
-    `times`: moments, each with the word before it. `meta`: further short texts. `state`: what a resolution has seen.
+    `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
+    texts. `badges`: what has to be looked at. `answers`: the decisions that can be made from the list. `state`: what a
+    resolution has seen.
     """
 
     entry: InboxEntry
     title: str
     agent: str
+    kind: str = ""
+    answers: Sequence[str] = ()
     reason: str = ""
     meta: list[str] = field(default_factory=list)
     badges: list[dict[str, str]] = field(default_factory=list)
@@ -214,7 +220,10 @@ class InboxRow:
         applied = self.proposal is not None and self.proposal.proposal.status == ChangeProposal.Status.APPLIED
         view = "reviews" if kind == REVIEW else "applied" if applied else "identity"
         self.url = part.item_url(kind, self.entry.id)
-        self.group_url = InboxFilter(view=view, alike=self.entry.alike).url()
+        if self.entry.has_rivals:
+            self.group_url = part.address(reverse("inbox_compare", args=[kind, self.entry.id]))
+        elif self.entry.copies > 1:
+            self.group_url = InboxFilter(view=view, alike=self.entry.alike).url()
         self.is_open = not part.is_decided
         self.may_decide = self.is_open and by.may(DECIDE_RIGHTS[kind])
 
@@ -223,17 +232,20 @@ def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any
     """The tabs of the inbox, with how much is in each for `by`, without those that are empty; the last one is of what
     was decided without people, where no filter is `current`. One query."""
     counts = InboxQuery(by).counts()
+    shown = "" if current is None else "decided" if current.is_decided else current.view
     tabs: list[dict[str, Any]] = [
         {
             "label": view.label,
             "url": InboxFilter(view=name).url(),
-            "active": current is not None and name == current.view,
+            "active": shown == name,
             "count": counts[view.counted],
         }
         for name, view in VIEWS.items()
         if any(by.may(VIEW_RIGHTS[item_type]) for item_type in view.types)
-        and (counts[view.counted] or name == "all" or (current is not None and name == current.view))
+        and (counts[view.counted] or name in ("all", shown))
     ]
+    decided = InboxFilter(status="decided").url()
+    tabs.append({"label": STATUSES["decided"], "url": decided, "active": shown == "decided", "count": None})
     if by.may(VIEW_RIGHTS[REVIEW]):
         url = reverse("automatic_decisions")
         tabs.append({"label": "Decided automatically", "url": url, "active": current is None, "count": None})

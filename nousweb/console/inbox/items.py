@@ -12,6 +12,7 @@ from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import row_state
+from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
@@ -56,7 +57,7 @@ def review_title(review: MemoryReview) -> str:
 
 def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     """The row of a review."""
-    badges = [{"kind": KIND_BADGES.get(Kind(review.kind), "neutral"), "text": review.get_kind_display()}]
+    badges = []
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
     if review.status == MemoryReview.Status.PENDING:
         times.append(("expires", review.expires_at))
@@ -72,6 +73,8 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         entry=entry,
         title=review_title(review),
         agent=review.agent.name,
+        kind=review.get_kind_display(),
+        answers=[each for each in RESOLUTIONS[review.kind] if each in BULK_RESOLUTIONS],
         reason=f"Known: {review.old.content}" if review.old else "",
         meta=list(filter(None, meta)),
         badges=badges,
@@ -143,7 +146,7 @@ def _line(entry: InboxEntry, item: ProposalItem | MemoryReview) -> dict[str, Any
 def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) -> list[InboxRow]:
     """The rows of these entries for `by`, in their order, with what people did with them."""
     items = items_of(entries)
-    if part.decides == PROPOSAL:
+    if len(part.split.types) == 1 and not part.is_decided:
         with_shortfalls([item for _, item in items if isinstance(item, ProposalItem)], by)
     rows = [
         proposal_row(entry, item) if isinstance(item, ProposalItem) else review_row(entry, item)

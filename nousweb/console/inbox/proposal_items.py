@@ -18,8 +18,9 @@ from identity.principal import Principal
 from nousweb.console.inbox.filter import InboxRow
 from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
+from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.lookalikes import TextWarning, warnings_of
-from nousweb.lib.textdiff import TextDiff, diff_texts, merge_texts
+from nousweb.lib.textdiff import Row, TextDiff, diff_texts, merge_texts
 
 Status = ChangeProposal.Status
 
@@ -117,6 +118,11 @@ class ProposalItem:
         return diff_texts(before, after or "", context=1)
 
     @property
+    def change(self) -> str:
+        """What changes, for a list: the first line that comes or else goes, and how many more there are."""
+        return change_title(self.row_diff) or self.title
+
+    @property
     def undoable(self) -> bool:
         """Whether its decision can be taken back: an approval only while nothing came after it."""
         decided, version = self.proposal, self.proposal.version
@@ -180,6 +186,32 @@ class ProposalItem:
         return proposal_name(self.proposal.section, self.proposal.agent.name)
 
 
+def change_title(diff: TextDiff) -> str:
+    """The first line that a change adds, or else removes, and how many more there are; "" where no line changes."""
+    lines = [f"+ {words}" for row in diff.rows if row.kind in ("added", "changed") and (words := _words(row))]
+    lines = lines or [f"− {words}" for row in diff.rows if row.kind == "removed" and (words := _words(row))]
+    if not lines:
+        return ""
+    # A heading says less than what stands below it.
+    lines.sort(key=lambda line: line.startswith(("+ #", "− #")))
+    first = lines[0][:2] + lines[0][2:].lstrip("-*# ")
+    return first + (f" (and {len(lines) - 1} more line{'s' if len(lines) > 2 else ''})" if len(lines) > 1 else "")
+
+
+WORDS_BEFORE = 4
+"""Of a changed line, so many words before the first ones that changed are shown."""
+
+
+def _words(row: Row) -> str:
+    spans = row.new_spans or row.old_spans
+    if row.kind == "changed":
+        first = next((place for place, span in enumerate(spans) if span.kind == "added"), 0)
+        before = "".join(span.text for span in spans[:first]).split(" ")
+        if len(before) > WORDS_BEFORE + 1:
+            spans = (DiffSpan(f"… {' '.join(before[-WORDS_BEFORE - 1 :])}"), *spans[first:])
+    return " ".join("".join(span.text for span in spans).split())
+
+
 def proposal_name(section: str, agent: str) -> str:
     """The title of a proposal: "Values of Ada"."""
     return f"{Section(section).label} of {agent}"
@@ -228,11 +260,12 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         times.append((f"{proposal.reviewer_name}," if proposal.reviewer_name else "decided", proposal.decided_at))
     return InboxRow(
         entry=entry,
-        title=item.title,
+        title=item.change,
         agent=proposal.agent.name,
+        kind=f"{proposal.get_section_display()}{', applied' if proposal.status == Status.APPLIED else ''}",
+        answers=["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"],
         reason=proposal.reason or "No reason given.",
         meta=[
-            "Applied by the agent" if proposal.status == Status.APPLIED else "Identity",
             f"{proposal.author_name} ({proposal.get_author_kind_display().lower()})",
             f"+{item.row_diff.added} −{item.row_diff.removed} lines",
         ],

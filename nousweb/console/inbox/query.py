@@ -11,7 +11,8 @@ A proposal has its own risk. The risk of a review is high if a censor rose by it
 contradicted, medium for another contradiction and for an invalidated fact that is learned again, else low.
 
 Near-identical items form one group: proposals of one section for the same text, whatever the agent; reviews of one
-kind about the same words, ignoring case, spaces and punctuation.
+kind about the same words, ignoring case, spaces and punctuation. Rivals are a group as well: pending proposals for one
+section of an agent, and contradictions of one known fact, as far as they can be read side by side.
 """
 
 from collections.abc import Mapping
@@ -58,7 +59,8 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
                   AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])
                  ) END AS prompts,
        md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
-           coalesce(old.content, new.content, censor.pattern, nullif(r.proposal, ''), r.subject || r.id::text)
+           coalesce(old.content || ' ' || new.content, old.content, new.content, censor.pattern,
+                    nullif(r.proposal, ''), r.subject || r.id::text)
        ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
 FROM memory_memoryreview one
 LEFT JOIN memory_fact old ON old.id = r.old_id AND old.agent_id = r.agent_id
@@ -119,6 +121,10 @@ def inbox_ranks_refresh() -> int:
 
 
 PROPOSAL, REVIEW = "changeproposal", "memoryreview"
+_WILD = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
+"""What means something else in a pattern of SQL."""
+MAX_RIVALS = 6
+"""More rivals than these cannot be read side by side: each is listed by itself."""
 QUEUE_LIMIT = 10_000
 """Positions, neighbours and numbered pages are found among so many."""
 
@@ -152,7 +158,9 @@ _SEEN = "(%(agents)s::bigint[] IS NULL OR {0}.agent_id = ANY (%(agents)s)) AND {
 _PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk, p.created_at,
            coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
-           coalesce(kept.alike, own.alike) AS alike
+           coalesce(kept.alike, own.alike) AS alike,
+           CASE p.status WHEN 'pending' THEN concat_ws('/', p.agent_id, p.persona, p.section)
+           ELSE p.id::text END AS rival
     FROM identity_changeproposal p LEFT JOIN context_inboxrank kept ON kept.item_id = p.id
     LEFT JOIN LATERAL ({OF_PROPOSAL} AND kept.item_id IS NULL) own ON true
     WHERE {_SEEN.format("p")} AND p.status = ANY (%(statuses)s)"""  # noqa: S608
@@ -160,17 +168,18 @@ _REVIEWS = f"""
     SELECT r.id, 'memoryreview' AS type, r.agent_id, r.persona, r.kind, r.status, coalesce(kept.risk, own.risk) AS risk,
            r.created_at,
            coalesce(CASE WHEN %(both)s THEN kept.prompts_both ELSE kept.prompts END, own.prompts) AS prompts,
-           coalesce(kept.alike, own.alike) AS alike
+           coalesce(kept.alike, own.alike) AS alike,
+           CASE r.kind WHEN 'contradiction' THEN coalesce(r.old_id, r.id) ELSE r.id END::text AS rival
     FROM memory_memoryreview r LEFT JOIN context_inboxrank kept ON kept.item_id = r.id
     LEFT JOIN LATERAL ({OF_REVIEW} AND kept.item_id IS NULL) own ON true
     WHERE {_SEEN.format("r")} AND r.status = 'pending'"""  # noqa: S608
 _DECIDED_PROPOSALS = f"""
     SELECT p.id, 'changeproposal' AS type, p.agent_id, p.persona, p.section AS kind, p.status, p.risk,
-           coalesce(p.decided_at, p.created_at) AS created_at, 0 AS prompts, '' AS alike
+           coalesce(p.decided_at, p.created_at) AS created_at, 0 AS prompts, '' AS alike, '' AS rival
     FROM identity_changeproposal p WHERE {_SEEN.format("p")} AND p.status <> ALL (%(statuses)s)"""  # noqa: S608
 _DECIDED_REVIEWS = f"""
     SELECT r.id, 'memoryreview' AS type, r.agent_id, r.persona, r.kind, r.status, '' AS risk,
-           coalesce(r.resolved_at, r.created_at) AS created_at, 0 AS prompts, '' AS alike
+           coalesce(r.resolved_at, r.created_at) AS created_at, 0 AS prompts, '' AS alike, '' AS rival
     FROM memory_memoryreview r WHERE {_SEEN.format("r")} AND r.status IN ('resolved', 'expired')"""  # noqa: S608
 _OF_STATE: dict[str, Mapping[str, str]] = {
     "pending": {PROPOSAL: _PROPOSALS, REVIEW: _REVIEWS},
@@ -183,8 +192,17 @@ _OF_STATE: dict[str, Mapping[str, str]] = {
 """The items of each type by state. `created_at` of a decided one is when it was decided."""
 _NOTHING = """
     SELECT item_id AS id, '' AS type, agent_id, persona, '' AS kind, '' AS status, risk, at AS created_at, prompts,
-           alike
+           alike, '' AS rival
     FROM context_inboxrank WHERE false"""
+
+_TEXTS = {
+    PROPOSAL: "concat_ws(' ', p.section, p.content, p.reason)",
+    REVIEW: """concat_ws(' ', r.subject, r.proposal,
+        (SELECT string_agg(f.content, ' ') FROM memory_fact f WHERE f.agent_id = r.agent_id
+            AND (f.id = r.old_id OR f.id = r.new_id)),
+        (SELECT c.pattern FROM memory_censor c WHERE c.agent_id = r.agent_id AND c.id = r.censor_id))""",
+}
+"""By type of an item: the text in which words are searched for."""
 
 # Where an item stands is not asked for by counts, and what a person has to do with items is read once, not for each.
 _COUNTED_OF_TYPE = {
@@ -217,7 +235,10 @@ _COUNTS = ", ".join(f"count(*) FILTER (WHERE {where})" for where in _COUNTED.val
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
-    """One item of the inbox, or the first of a group of `members` that are near-identical; `alike` is the group."""
+    """One item of the inbox, or the first of a group of `members`.
+
+    The group is that of the `copies` near-identical ones, which `alike` names, or else of its rivals.
+    """
 
     id: UUID
     type: str
@@ -227,6 +248,11 @@ class InboxEntry:
     created_at: datetime
     alike: str = ""
     members: int = 1
+    copies: int = 1
+
+    @property
+    def has_rivals(self) -> bool:
+        return self.members > self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +260,7 @@ class InboxQuery:
     """A query of the inbox of person `by`: its filters and its order.
 
     `state`: of the items that are "pending", that were "decided", or of the reviews about which nobody is asked
-    ("undecided"). `grouped`: near-identical items are one group.
+    ("undecided"). `grouped`: near-identical items are one group, and rivals are. `words`: all stand in an item's text.
     """
 
     by: Principal
@@ -248,6 +274,7 @@ class InboxQuery:
     sort: str = "risk"
     state: str = "pending"
     grouped: bool = True
+    words: str = ""
 
     def entries(self) -> list[InboxEntry]:
         """Its items, each by itself, in their order; at most QUEUE_LIMIT."""
@@ -279,15 +306,39 @@ class InboxQuery:
     def groups(self, *, size: int, after: InboxEntry | None = None) -> list[InboxEntry]:
         """The first items of up to `size` groups, or items, in their order; those after an entry of an earlier page."""
         beyond = f"AND {_BEYOND[self.sort]}" if after else ""
-        window = f"""count(*) OVER (PARTITION BY alike) AS members,
-                   row_number() OVER (PARTITION BY alike ORDER BY {SORTS[self.sort]}) AS place"""
-        sql = f"""{self._scored()}, grouped AS (
-            SELECT *, {window if self.grouped else "1 AS members, 1 AS place"} FROM scored
+        window = f"""count(*) OVER (PARTITION BY one_group) AS members,
+                   row_number() OVER (PARTITION BY one_group ORDER BY {SORTS[self.sort]}) AS place"""
+        counted = "count(*) OVER (PARTITION BY alike) AS copies, count(*) OVER (PARTITION BY rival) AS rivals"
+        sql = f"""{self._scored()}, counted AS (
+            SELECT *, {counted if self.grouped else "1 AS copies, 1 AS rivals"} FROM scored
+        ), joined AS (
+            SELECT *, CASE WHEN copies > 1 THEN alike WHEN rivals <= {MAX_RIVALS} THEN rival
+                      ELSE id::text END AS one_group
+            FROM counted
+        ), grouped AS (
+            SELECT *, {window if self.grouped else "1 AS members, 1 AS place"} FROM joined
         )
-        SELECT id, type, priority, prompts, risk, created_at, alike, members FROM grouped WHERE place = 1 {beyond}
-        ORDER BY {SORTS[self.sort]} LIMIT %(size)s"""  # noqa: S608
+        SELECT id, type, priority, prompts, risk, created_at, alike, members, copies FROM grouped
+        WHERE place = 1 {beyond} ORDER BY {SORTS[self.sort]} LIMIT %(size)s"""  # noqa: S608
         last = {"priority": after.priority, "moment": after.created_at, "key": after.id} if after else {}
         return self._read(sql, size=size, **last)
+
+    def around(self, pk: UUID, *, before: int, after: int) -> list[InboxEntry]:
+        """The items around this one, each by itself, in their order: up to `before` and `after` of them; the first
+        ones, where it is not among them."""
+        sql = f"""{self._scored()}, numbered AS (
+            SELECT *, row_number() OVER (ORDER BY {SORTS[self.sort]}) AS place FROM scored
+        ), own AS (SELECT coalesce(max(place) FILTER (WHERE id = %(pk)s), 1) AS place FROM numbered)
+        SELECT id, type, priority, prompts, risk, created_at FROM numbered
+        WHERE place BETWEEN (SELECT place FROM own) - %(before)s AND (SELECT place FROM own) + %(after)s
+        ORDER BY place"""  # noqa: S608
+        return self._read(sql, pk=pk, before=before, after=after)
+
+    def rivals(self, pk: UUID) -> list[InboxEntry]:
+        """The item of this key and its rivals, the oldest first; none where it is not among the items."""
+        sql = f"""{self._scored()} SELECT id, type, priority, prompts, risk, created_at FROM scored
+        WHERE rival = (SELECT rival FROM scored WHERE id = %(pk)s) ORDER BY created_at, id LIMIT {MAX_RIVALS + 1}"""  # noqa: S608
+        return self._read(sql, pk=pk)
 
     def count(self) -> int:
         """The number of items, with all items of groups."""
@@ -314,7 +365,12 @@ class InboxQuery:
         return f"{PROMPTS}, item AS ({' UNION ALL '.join(parts)})"
 
     def _of_types(self, parts: Mapping[str, str]) -> list[str]:
-        return [parts[item_type] for item_type in self.types if self.by.may(VIEW_RIGHTS[item_type])]
+        searched = " AND {} ILIKE ALL (%(words)s)"
+        return [
+            parts[item_type] + (searched.format(_TEXTS[item_type]) if self.words else "")
+            for item_type in self.types
+            if self.by.may(VIEW_RIGHTS[item_type])
+        ]
 
     def _where(self) -> str:
         conditions = [SCOPES[self.scope]] if self.scope or self.state != "decided" else ["true"]
@@ -340,6 +396,7 @@ class InboxQuery:
             "risk": self.risk,
             "alike": self.alike,
             "kinds": list(self.kinds),
+            "words": [f"%{word.translate(_WILD)}%" for word in self.words.split()],
         }
 
     def _read(self, sql: str, **more: Any) -> list[InboxEntry]:

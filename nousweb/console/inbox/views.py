@@ -1,24 +1,27 @@
 """The inbox: the list of items, actions on several at once, saved filters and notifications."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from uuid import UUID, uuid4
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from identity.models import ChangeProposal, Notification, SavedFilter
-from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES
+from identity.policy.inbox import DECIDE_RIGHTS, ITEM_PAGES, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import notifications_read, person_of, reviewers
 from identity.services.personal_settings import saved_filter_delete, saved_filter_save
+from memory.models import MemoryReview
 from memory.selectors import visible_reviews
-from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
+from memory.services.reviews.resolve import BULK_RESOLUTIONS
 from nousweb.console.common import (
+    FORM,
     MAX_SELECTED,
     POST,
     act,
@@ -30,19 +33,21 @@ from nousweb.console.common import (
     tell_each,
     uuids_of,
 )
-from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decisions_lately, minutes_left, undo_offer
-from nousweb.console.inbox.filter import InboxFilter, InboxForm, inbox_tabs
-from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, review_title, reviews_of
+from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decided_today, rival_choose, undo_offer
+from nousweb.console.inbox.filter import InboxFilter, InboxForm, InboxRow, inbox_tabs
+from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, review_title, reviews_of
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
 from nousweb.console.inbox.proposal_items import proposal_name
-from nousweb.console.inbox.query import PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry
+from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
 from nousweb.console.inbox.reviews import BULK_BUTTONS
-from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, Invalid, NotFound
 from nousweb.lib.keyset_page import cursor_decode, cursor_encode
+from nousweb.lib.textdiff import merge_texts
 
 ROWS = 25
 """On a page: each is read with its whole change."""
+BESIDE = 30
+"""Items in the list beside one of them."""
 
 
 @page()
@@ -56,15 +61,14 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
         return list_export(request, INBOX, lines, both=by.may(VIEW_SUBCONSCIOUS))
     after = request.GET.get("after", "")
     entries = search.groups(size=ROWS + 1, after=_entry_of(after) if after else None)
-    moments = decisions_lately(by)
     tabs = inbox_tabs(by, part)
     # The tab that is shown has counted it already, unless it is filtered further.
     counted = next((tab["count"] for tab in tabs if tab["active"]), 0)
     left = search.count() if part.is_filtered or part.is_decided else counted
-    midnight = timezone.localtime(clock.now()).replace(hour=0, minute=0, second=0, microsecond=0)
-    today = sum(moment >= midnight for moment in moments)
-    possible = {answer for kind in search.kinds or RESOLUTIONS for answer in RESOLUTIONS.get(kind, ())}
     may_review = not part.is_decided and any(by.may(DECIDE_RIGHTS[item_type]) for item_type in part.split.types)
+    rows = inbox_rows(entries[:ROWS], part, by)
+    possible = {answer for row in rows if row.may_decide for answer in row.answers}
+    answers = [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible]
     return render(
         request,
         "inbox/inbox.html",
@@ -73,22 +77,87 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "query": part.query(),
             "form": InboxForm(part, by),
             "tabs": tabs,
-            "rows": inbox_rows(entries[:ROWS], part, by),
+            "rows": rows,
             "next": _cursor_of(entries[ROWS - 1]) if len(entries) > ROWS else "",
             "page_size": ROWS,
             "is_first": not after,
             "left": left,
-            "minutes": minutes_left(left, moments),
-            "today": today,
-            "whole": today + left,
+            "today": decided_today(by),
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
-            "choices": SNOOZE_CHOICES.items(),
-            "people": reviewers(by) if may_review else [],
-            "answers": [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible],
+            "bulk": {
+                "possible": possible,
+                "answers": answers,
+                "changing": " ".join(answer.value for answer in answers if answer.changes),
+                "choices": SNOOZE_CHOICES.items(),
+                "people": reviewers(by) if may_review else [],
+            },
             "undo": undo_offer(request, by, part),
         },
     )
+
+
+@page()
+def inbox_list(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
+    """The items around one, as its page shows them beside it."""
+    part = InboxFilter.of(request.GET)
+    part.require(by)
+    entries = part.search(by).around(pk, before=BESIDE // 2, after=BESIDE)
+    rows = inbox_rows(entries, part, by)
+    return render(request, "inbox/_beside.html", {"part": part, "rows": rows, "shown": pk})
+
+
+@page(methods=FORM)
+def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID) -> HttpResponse:
+    """An item beside its rivals, and the choice of one of them."""
+    if item_type not in VIEW_RIGHTS:
+        raise NotFound("There is no such item.")
+    by.require((DECIDE_RIGHTS if request.method == "POST" else VIEW_RIGHTS)[item_type])
+    part = InboxFilter.of(request.GET)
+    entries = InboxQuery(by, (item_type,), statuses=("pending",)).rivals(pk)
+    if not 1 < len(entries) <= MAX_RIVALS:
+        return redirect(part.item_url(item_type, pk))
+    if request.method == "POST":
+        batch, chosen = uuid4(), next(iter(uuids_of([request.POST.get("choose", "")])), None)
+        items = [item for _, item in items_of(entries)]
+        if chosen is None and (item_type == PROPOSAL or request.POST.get("choose") != "known"):
+            raise Invalid("Choose one of them.", field="choose")
+        try:
+            rival_choose(chosen, items, request, by, batch)
+        except DomainError as error:
+            if error.status == 403:
+                raise
+            messages.error(request, error.detail)
+            return redirect(part.address(reverse("inbox_compare", args=[item_type, pk])))
+        return redirect(part.url(batch=str(batch)))
+    rows = inbox_rows(entries, part, by)
+    return render(
+        request,
+        "inbox/compare.html",
+        {
+            "part": part,
+            "query": part.query(),
+            "rows": rows,
+            "clash": _clash(rows),
+            "known": next((item.old for _, item in items_of(entries[:1]) if isinstance(item, MemoryReview)), None),
+            "title": _rivals_title(rows[0], len(rows)),
+            "item": {"type": item_type, "id": pk},
+            "may_review": by.may(DECIDE_RIGHTS[item_type]),
+        },
+    )
+
+
+def _rivals_title(row: InboxRow, number: int) -> str:
+    if row.proposal:
+        return f"{number} changes to {row.proposal.title}"
+    return f"{number} facts that contradict a known one"
+
+
+def _clash(rows: Sequence[InboxRow]) -> bool | None:
+    """Whether two of these proposals change the same lines; None for reviews."""
+    pairs = combinations([row.proposal for row in rows if row.proposal], 2)
+    clashes = [merge_texts(one.base_text, one.proposal.content, other.proposal.content) is None for one, other in pairs]
+    return any(clashes) if clashes else None
 
 
 @require_safe

@@ -107,13 +107,6 @@ def lasting(start: dt_module.datetime, end: dt_module.datetime) -> str:
 
 
 @register.filter
-def long_work(minutes: int) -> str:
-    """Minutes of work in words, in hours from two on: "1 minute", "90 minutes", "28 hours"."""
-    number, unit = (minutes, "minute") if minutes < 120 else (round(minutes / 60), "hour")
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
-
-
-@register.filter
 def count(value: float | None) -> str:
     """A number with thousands separated: "1,204"."""
     return "–" if value is None else f"{value:,}"

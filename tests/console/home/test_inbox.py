@@ -15,9 +15,12 @@ from context.tasks import notify_people
 from identity.models import Agent, AuditEvent, ChangeProposal, ItemComment, ItemSnooze, Notification, SavedFilter
 from identity.principal import Principal
 from identity.services.people import person_agents_set
-from memory.models import MemoryReview
+from identity.services.proposals import proposal_approve
+from memory.comparison.compare_facts import Comparison, Kind, Reason
+from memory.models import Fact, MemoryReview
 from memory.services.erasure.memories import fact_erase
-from tests.factories import make_copies, make_person, make_principal, make_proposal, make_review, make_run
+from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
+from tests.factories import make_copies, make_fact, make_person, make_principal, make_proposal, make_review, make_run
 from tests.http import browser, markup
 
 pytestmark = pytest.mark.django_db
@@ -100,6 +103,99 @@ def test_near_identical_items_are_one_row_and_decided_together(
     assert set(keys(page)) <= {single.pk, *(question.pk for question in questions)}
 
 
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("### Calls\n- Ask first.\n- Ask twice.", "+ Ask first. (and 2 more lines)"),
+        ("Ask.", "− Stay calm at any hour of the day and of the night."),
+        ("Stay calm at any hour of the day and of all nights.\nAsk.", "+ … the day and of all nights."),
+    ],
+)
+def test_row_is_titled_by_what_changes(ada: Agent, actor: Principal, bob: User, content: str, title: str) -> None:
+    first = make_proposal(ada, actor, "boundaries", "Stay calm at any hour of the day and of the night.\nAsk.")
+    proposal_approve(proposal=first, by=Principal.of_user(bob))
+    make_proposal(ada, actor, "boundaries", content)
+    assert [row.title for row in inbox(bob).context["rows"]] == [title]
+
+
+def test_words_of_a_search_stand_in_the_text_of_an_item(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
+) -> None:
+    question = make_review(ada, actor, NEVER, SOMETIMES)
+    for words, found in [
+        ("night LIFT", [question.pk]),
+        ("truth", [proposal.pk]),
+        ("values first", [proposal.pk]),
+        ("100%", []),
+        ("t_uth", []),
+        ("\\", []),
+    ]:
+        page = inbox(bob, q=words)
+        assert (page.status_code, keys(page)) == (200, found), words
+    exported = browser(bob).get("/inbox/", {"export": "csv", "q": "truth"}).getvalue().decode()
+    assert str(proposal.pk) in exported
+    assert str(question.pk) not in exported
+
+
+def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Principal, bob: User, alice: User) -> None:
+    rivals = [make_proposal(ada, actor, "boundaries", f"Never {what}.") for what in ("lie", "guess", "promise")]
+    group = inbox(bob).context["rows"][0]
+    assert (group.entry.members, group.entry.has_rivals) == (3, True)
+    page = browser(bob).get(group.group_url)
+    assert [row.entry.id for row in page.context["rows"]] == [one.pk for one in rivals]
+    assert "change the same lines" in markup(page)
+    read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
+    shown = {"shown": read, "choose": str(rivals[1].pk)}
+    assert browser(alice).post(group.group_url, shown).status_code == 403
+    assert browser(bob).post(group.group_url, shown | {"choose": "known"}).status_code == 422
+    late = make_proposal(ada, actor, "boundaries", "Never rest.")
+    refused = browser(bob).post(group.group_url, shown, follow=True)
+    assert "Another proposal has come since" in markup(refused)
+    assert set(ChangeProposal.objects.values_list("status", flat=True)) == {"pending"}, "all of them, or none"
+    read.append(f"{late.pk}:{read[0].partition(':')[2]}")
+    answer = browser(bob).post(group.group_url, shown, follow=True)
+    assert [str(message) for message in answer.context["messages"]] == []
+    found = dict(ChangeProposal.objects.values_list("content", "status"))
+    assert found == {
+        "Never lie.": "rejected", "Never guess.": "approved", "Never promise.": "rejected", "Never rest.": "rejected"
+    }  # fmt: skip
+    undo = answer.context["undo"]
+    assert undo["many"], "they are one decision"
+    browser(bob).post(undo["url"])
+    assert set(ChangeProposal.objects.values_list("status", flat=True)) == {"pending"}
+    single = browser(bob).get(reverse("inbox_compare", args=["changeproposal", make_proposal(ada, actor).pk]))
+    assert single.status_code == 302, "there is nothing to compare it with"
+
+
+@pytest.mark.parametrize(("choice", "true"), [(0, "The lift sometimes stops at night."), (None, NEVER)])
+def test_one_of_several_facts_that_contradict_a_known_one_is_chosen(
+    ada: Agent, actor: Principal, bob: User, choice: int | None, true: str
+) -> None:
+    first = make_review(ada, actor, NEVER, SOMETIMES)
+    other = make_fact(ada, "The lift often stops at night.", actor)
+    comparison = Comparison(Kind.DIFFERS, 0.9, 0.5, (Reason("value", NEVER, other.content),))
+    second = pair_reviews_open([PairReviewDraft(first.old, other, comparison)], by=actor)[0]
+    group = next(row for row in inbox(bob).context["rows"] if row.entry.members == 2)
+    page = browser(bob).get(group.group_url)
+    seen = [f"{row.entry.id}:{row.state}" for row in page.context["rows"]]
+    chosen = "known" if choice is None else [first, second][choice].pk
+    answer = browser(bob).post(group.group_url, {"seen": seen, "choose": str(chosen)}, follow=True)
+    assert [str(message) for message in answer.context["messages"]] == []
+    assert list(Fact.objects.active().values_list("content", flat=True)) == [true]
+    assert not MemoryReview.objects.pending().exists()
+
+
+def test_list_beside_an_item_has_its_neighbours(
+    ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
+) -> None:
+    make_review(ada, actor, NEVER, SOMETIMES)
+    page = browser(bob).get(proposal.get_absolute_url())
+    assert page.context["place"]["list_url"] in markup(page)
+    shown = browser(bob).get(page.context["place"]["list_url"])
+    assert [row.title for row in shown.context["rows"]] == ["+ Truth first.", SOMETIMES]
+    assert markup(shown).count('aria-current="page"') == 1
+
+
 def test_decision_from_the_inbox_goes_on_to_the_next_of_any_kind(
     ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
 ) -> None:
@@ -162,7 +258,8 @@ def test_snooze_until_seen_again_ends_with_a_prompt_or_a_change(
     assert keys(inbox(bob)) == [question.pk], "its facts are core memory, so they were in the prompt"
     again = make_proposal(ada, actor, content="Truth first, and kindness.")
     notify_people()
-    assert set(keys(inbox(bob))) == {question.pk, proposal.pk, again.pk}
+    assert set(keys(inbox(bob, sort="newest"))) == {question.pk, again.pk}, "rivals are one row"
+    assert set(keys(inbox(bob, view="identity"))) == {proposal.pk, again.pk}
 
 
 def test_assignment_is_for_who_may_decide_and_tells_them(
@@ -203,7 +300,7 @@ def test_limit_to_an_agent_holds_for_what_one_was_told_before(
     bob = User.objects.get(pk=bob.pk)
     shown = inbox(bob)
     assert keys(shown) == [other.pk]
-    assert [str(person) for person in shown.context["people"]] == ["charlie", "olga"], (
+    assert [str(person) for person in shown.context["bulk"]["people"]] == ["charlie", "olga"], (
         "who sees Ada alone is no colleague"
     )
     assert [keys(inbox(bob, view=view)) for view in ("mine", "opinions")] == [[], []]
