@@ -1,6 +1,16 @@
 """Shared parts of the console: navigation, pages of lists, charts, and links to objects."""
 
-from nousweb.console.common.charts import Bar, Segment, SpanBar, bars, lines, nice_top, span_bars, stacked_bar
+from nousweb.console.common.charts import (
+    Bar,
+    ChartColumn,
+    Segment,
+    SpanBar,
+    bars,
+    lines,
+    nice_top,
+    span_bars,
+    stacked_bar,
+)
 from nousweb.console.common.list_page import (
     PAGE_SIZE,
     Action,
@@ -59,6 +69,7 @@ __all__ = [
     "Action",
     "Bar",
     "BoundedPaginator",
+    "ChartColumn",
     "Column",
     "ExportRows",
     "ListExport",

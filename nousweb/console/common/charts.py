@@ -97,6 +97,30 @@ class Bar:
     height: float
 
 
+@dataclass(frozen=True, slots=True)
+class ChartColumn:
+    """A column of a chart over time: what it says when it is pointed at, where, its label below, and its shapes.
+
+    `value` stands above the bar.
+    """
+
+    title: str
+    place: Bar
+    tick: str = ""
+    bar: Bar | None = None
+    mark: Bar | None = None
+    value: str = ""
+
+    @property
+    def middle(self) -> float:
+        return round(self.place.x + self.place.width / 2, 3)
+
+    @property
+    def anchor(self) -> str:
+        """The end of a text at the middle of its column, chosen so that none leaves the chart."""
+        return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
+
+
 def nice_top(value: float) -> float:
     """The end of an axis from 0: the smallest of 1, 2 and 5 times a power of ten that is not below ``value``.
 

@@ -1,7 +1,6 @@
 """What needs a person on Home: items that wait for a decision, and what failed, each with its remedy."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -19,7 +18,6 @@ from memory.models import Job, MemoryReview
 from nousweb.console.inbox.filter import RISK_KINDS, InboxFilter
 from nousweb.console.inbox.items import items_of, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem
-from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.permission_holder import for_visible_agents
 
 ITEMS_SHOWN = 6
@@ -30,8 +28,8 @@ QUESTION_CHARACTERS = 90
 
 @dataclass(frozen=True, slots=True)
 class WaitingItem:
-    """An item of the inbox: what would change or is at stake, its kind, agent, risk and badge, and its near-identical
-    `members`."""
+    """An item of the inbox: what would change or is at stake, its kind, agent, risk and badge; it stands for `members`
+    that are near-identical, or that contradict each other, which `compare` shows side by side."""
 
     title: str
     kind: str
@@ -41,6 +39,7 @@ class WaitingItem:
     at: datetime
     url: str
     members: int
+    compare: str
 
 
 def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
@@ -54,7 +53,7 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
         risk = Risk(entry.risk)
         rows.append(
             WaitingItem(
-                title=changed_words(item) if isinstance(item, ProposalItem) else review_title(item),
+                title=item.change if isinstance(item, ProposalItem) else review_title(item),
                 kind=_kind(item),
                 agent=(item.proposal if isinstance(item, ProposalItem) else item).agent.name,
                 risk=f"{risk.label} risk",
@@ -62,6 +61,7 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
                 at=entry.created_at,
                 url=part.item_url(entry.type, entry.id),
                 members=entry.members,
+                compare=reverse("inbox_compare", args=[entry.type, entry.id]) if entry.has_rivals else "",
             )
         )
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
@@ -73,33 +73,6 @@ def _kind(item: ProposalItem | MemoryReview) -> str:
         return item.get_kind_display()
     applied = item.proposal.status == ChangeProposal.Status.APPLIED
     return f"{Section(item.proposal.section).label}{', applied by the agent itself' if applied else ''}"
-
-
-def changed_words(item: ProposalItem) -> str:
-    """What a proposal would change first: the sentence that it would add ("+ …"), else one that it would remove
-    ("− …")."""
-    rows = item.row_diff.rows
-    added = (_changed_sentence(row.new_spans) for row in rows if row.kind in ("added", "changed"))
-    removed = (_changed_sentence(row.old_spans) for row in rows if row.kind in ("removed", "changed"))
-    for sign, lines in (("+", added), ("−", removed)):
-        for words in lines:
-            # A heading alone does not say what changes.
-            if words and not words.startswith("#"):
-                return f"{sign} {words}"
-    return item.title
-
-
-def _changed_sentence(spans: Sequence[DiffSpan]) -> str:
-    """A line from the sentence on in which it differs; "" where it does not, as on the other side of an addition."""
-    text, place = "".join(span.text for span in spans), 0
-    for span in spans:
-        if span.kind != "equal":
-            begin = max(text.rfind(end, 0, place + 1) for end in (". ", "! ", "? ")) + 1
-            # The number of a list ends with a dot too.
-            start = begin if begin > 3 else 0
-            return text[start:].strip().removeprefix("- ").removeprefix("* ")
-        place += len(span.text)
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +136,9 @@ def job_failures(by: Principal, personas: tuple[str, ...]) -> list[Failure]:
     return [
         Failure(
             f"{what} permanently",
-            "What each was to do is not done. Read its error, remove the cause and try it again.",
+            "Its work is not done. Read the error, remove the cause and try it again."
+            if count == 1
+            else "Their work is not done. Read the errors, remove the causes and try them again.",
             what,
             found["oldest"],
             f"{reverse('lifecycle')}?status={Job.Status.DEAD}",

@@ -12,8 +12,8 @@ from django.db.models.functions import TruncDate
 from context.feedback.figure_snapshots import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import Bar, bars, lines, nice_top
-from nousweb.console.home.period import CHOICES, DAY, Period, Trend
+from nousweb.console.common import ChartColumn, bars, lines, nice_top
+from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, Period, Trend
 from nousweb.lib import clock
 
 NAME = "usage by day"
@@ -89,6 +89,8 @@ SECTION_WIDTH = 100.0
 RUNS_READ = 200
 """The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
 TICKS = 6
+VALUES_SHOWN = 7
+"""Up to so many columns, each has its number above it; else only the greatest and the last one."""
 
 
 class P95(Aggregate):
@@ -101,23 +103,13 @@ class P95(Aggregate):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One hour or day: calls now and before, the mean size of a prompt, and the shapes that stand for them."""
+    """One hour or day: calls now and before, and the mean size of a prompt."""
 
     label: str
-    tick: str
-    middle: float
     calls: int
     calls_before: int
     tokens: float | None
     tokens_before: float | None
-    bar: Bar
-    mark: Bar
-    place: Bar
-
-    @property
-    def anchor(self) -> str:
-        """The end of the label at the middle of its column, chosen so that no label leaves the chart."""
-        return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +131,9 @@ class SectionUse:
 
     @property
     def summary(self) -> str:
-        """The bar of this section in words: "120 tokens a call, 40 % referenced"."""
+        """The bar of this section in words: "120 tokens a prompt, 40 % referenced"."""
         tokens = round(self.tokens.now or 0)
-        words = f"{tokens} token{'' if tokens == 1 else 's'} a call"
+        words = f"{tokens} token{'' if tokens == 1 else 's'} a prompt"
         return words if self.share.now is None else f"{words}, {self.share.now:.0f} % referenced"
 
 
@@ -156,6 +148,9 @@ class Calls:
     referenced: Trend
     success: Trend
     columns: list[Column]
+    call_columns: list[ChartColumn]
+    token_columns: list[ChartColumn]
+    when: str
     top: float
     tokens_top: float
     tokens_line: list[str]
@@ -167,6 +162,22 @@ class Calls:
     @property
     def busiest(self) -> Column:
         return max(self.columns, key=lambda column: column.calls)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there are points enough for a chart; else `when` tells of them."""
+        return sum(column.calls > 0 for column in self.columns) >= LEAST_POINTS
+
+    @property
+    def trends(self) -> dict[str, Trend]:
+        """The trends of means and shares by name, where both periods have calls enough for one."""
+        names = ("tokens", "p95", "answered", "referenced", "success")
+        return {name: getattr(self, name) for name in names} if self.compares else {}
+
+    @property
+    def compares(self) -> bool:
+        """Whether both periods have so many calls that their means can be compared."""
+        return min(self.calls.now or 0, self.calls.before or 0) >= ENOUGH
 
     @property
     def tokens_range(self) -> tuple[float, float] | None:
@@ -189,6 +200,7 @@ def context_calls(
     shares = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
     columns, lines_drawn, tops = _columns(runs, period)
+    call_columns, token_columns = _chart_columns(columns, period, tops[0])
 
     def trend(name: str) -> Trend:
         return Trend(totals[name], totals[f"{name}_before"])
@@ -208,6 +220,9 @@ def context_calls(
         referenced=shares.get("", Trend(None, None)),
         success=share_trend("success", "ended"),
         columns=columns,
+        call_columns=call_columns,
+        token_columns=token_columns,
+        when=period.words([column.calls for column in columns]),
         top=tops[0],
         tokens_top=tops[1],
         tokens_line=lines_drawn[0],
@@ -246,28 +261,43 @@ def _columns(
     means_before = _means(period.spread_before(sums), calls_before)
     top = nice_top(max(*calls, *calls_before))
     tokens_top = nice_top(max((mean for mean in (*means, *means_before) if mean is not None), default=0))
-    every = max(1, round(len(calls) / TICKS))
-    places = bars([top] * len(calls), CHART_HEIGHT, top=top, gap=0)
-    shapes = zip(
-        bars(calls, CHART_HEIGHT, top=top), bars(calls_before, CHART_HEIGHT, top=top, gap=0.1), places, strict=True
-    )
     columns = [
         Column(
             label=period.name(moment),
-            tick=period.short(moment) if (len(calls) - 1 - number) % every == 0 else "",
-            middle=round(place.x + place.width / 2, 3),
             calls=int(calls[number]),
             calls_before=int(calls_before[number]),
             tokens=means[number],
             tokens_before=means_before[number],
-            bar=bar,
-            mark=mark,
-            place=place,
         )
-        for number, (moment, (bar, mark, place)) in enumerate(zip(period.moments, shapes, strict=True))
+        for number, moment in enumerate(period.moments)
     ]
     drawn = (_points(means, tokens_top), _points(means_before, tokens_top))
     return columns, drawn, (top, tokens_top)
+
+
+def _chart_columns(columns: list[Column], period: Period, top: float) -> tuple[list[ChartColumn], list[ChartColumn]]:
+    """The columns of the chart of calls, and of that of tokens."""
+    every = max(1, round(len(columns) / TICKS))
+    shapes = zip(
+        bars([column.calls for column in columns], CHART_HEIGHT, top=top),
+        bars([column.calls_before for column in columns], CHART_HEIGHT, top=top, gap=0.1),
+        bars([top] * len(columns), CHART_HEIGHT, top=top, gap=0),
+        strict=True,
+    )
+    greatest = max(range(len(columns)), key=lambda number: columns[number].calls)
+    of_calls, of_tokens = [], []
+    for number, (column, moment, (bar, mark, place)) in enumerate(zip(columns, period.moments, shapes, strict=True)):
+        last = len(columns) - 1 - number
+        tick = period.short(moment) if last % every == 0 else ""
+        shown = len(columns) <= VALUES_SHOWN or number == greatest or last == 0
+        calls = f"{column.calls:,}"
+        title = f"{column.label}: {calls} call{'' if column.calls == 1 else 's'}, {column.calls_before:,} before"
+        of_calls.append(ChartColumn(title, place, tick, bar, mark, calls if shown else ""))
+        now, before = (
+            "none" if tokens is None else f"≈ {tokens:,.0f} tokens" for tokens in (column.tokens, column.tokens_before)
+        )
+        of_tokens.append(ChartColumn(f"{column.label}: {now}, {before} before", place, tick))
+    return of_calls, of_tokens
 
 
 def _means(sums: list[float], counts: list[float]) -> list[float | None]:

@@ -30,7 +30,7 @@ class Visit:
     since: datetime
     at: datetime
     is_first: bool = False
-    """Whether no earlier one is known; `since` is then a week ago."""
+    """No earlier one is known; `since` is then a week ago."""
 
     @property
     def told_since(self) -> datetime:
@@ -39,7 +39,8 @@ class Visit:
 
     def keep(self, response: HttpResponse) -> None:
         """Let the person's browser remember the visit."""
-        value = f"{self.person}.{int(self.since.timestamp())}.{int(self.at.timestamp())}"
+        since = 0 if self.is_first else int(self.since.timestamp())
+        value = f"{self.person}.{since}.{int(self.at.timestamp())}"
         response.set_cookie(
             COOKIE, value, max_age=_KEPT, httponly=True, samesite="Lax", secure=settings.SESSION_COOKIE_SECURE
         )
@@ -56,4 +57,6 @@ def visit_of(request: HttpRequest, by: Principal) -> Visit:
         earlier = others.order_by("-created_at").values_list("created_at", flat=True).first()
         return Visit(person, earlier or now - FIRST, now, is_first=earlier is None)
     since, at = (datetime.fromtimestamp(int(kept[place]), UTC) for place in (2, 3))
-    return Visit(person, min(at if now - at > BREAK else since, now), now)
+    if now - at > BREAK:
+        return Visit(person, at, now)
+    return Visit(person, min(since, now), now) if int(kept[2]) else Visit(person, now - FIRST, now, is_first=True)

@@ -15,7 +15,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
 from nousweb.console.common import TYPE_PAGES, Bar, Segment, State, bars, nice_top, stacked_bar
-from nousweb.console.home.period import CHOICES, Period, Trend
+from nousweb.console.home.period import CHOICES, LEAST_POINTS, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -58,10 +58,16 @@ class GrowthSeries:
     states: list[Segment]
     new: Trend
     added: list[tuple[str, int, Bar]]
+    when: str
 
     @property
     def max_added(self) -> int:
         return max((count for _, count, _ in self.added), default=0)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there are points enough for a chart; else `when` tells of them."""
+        return sum(count > 0 for _, count, _ in self.added) >= LEAST_POINTS
 
     @property
     def label(self) -> str:
@@ -192,4 +198,5 @@ def _growth(
         added=[
             (period.name(moment), count, bar) for moment, count, bar in zip(period.moments, series, drawn, strict=True)
         ],
+        when=period.words(series),
     )

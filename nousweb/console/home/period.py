@@ -1,17 +1,22 @@
 """The period of the dashboard, and the period before it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from django.db.models import DateTimeField, Q
 from django.db.models.functions import Trunc
+from django.utils.text import get_text_list
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 CHOICES = {1: "24 hours", 7: "7 days", 30: "30 days", 90: "90 days"}
 DEFAULT_DAYS = 7
+ENOUGH = 10
+"""Prompts of a period from which it is compared with another."""
+LEAST_POINTS = 3
+"""Of fewer values than this no chart is drawn."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,12 @@ class Period:
         if self.days == 1:
             return f"{moment:%H:%M}"
         return f"{moment:%a}" if self.days == 7 else f"{moment.day} {moment:%b}"
+
+    def words(self, values: Sequence[float]) -> str:
+        """The hours or days with a value in words: "2 on Mon 9 Mar and 1 on Tue 10 Mar"; "" for none."""
+        preposition = "at" if self.days == 1 else "on"
+        told = zip(self.moments, values, strict=True)
+        return get_text_list([f"{value:,g} {preposition} {self.name(at)}" for at, value in told if value], "and")
 
     def within(self, field: str) -> Q:
         """Condition for rows of this period."""

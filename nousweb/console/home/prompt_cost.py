@@ -8,14 +8,12 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from context.models import ContextRun
 from identity.principal import Principal
-from nousweb.console.home.period import DAY, Trend
+from nousweb.console.home.period import DAY, ENOUGH, Trend
 from nousweb.console.home.system_health import HealthCheck
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 
 DAYS = 7
-ENOUGH = 10
-"""Prompts of a week from which it is compared with another."""
 NAMED = 3
 
 

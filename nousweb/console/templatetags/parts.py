@@ -1,6 +1,6 @@
 """The small parts that pages repeat most: times, badges, buttons, and the head of a table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import Bar
+from nousweb.console.common import Bar, ChartColumn
 from nousweb.console.templatetags.console import ago, count, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -153,13 +153,16 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
 
 
 _BAR = '<rect class="chart-bar" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
+_VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
+VALUES_SHOWN = 7
+"""Up to so many columns, each has its number above it."""
 
 
 @register.simple_tag
-def chart_bars(columns: Iterable[tuple[str, int, Bar]]) -> SafeString:
+def chart_bars(columns: Sequence[tuple[str, int, Bar]]) -> SafeString:
     """The columns of a small chart: label, number and shape of each; one without a height is left out."""
-    shapes = ((label, number, bar) for label, number, bar in columns if bar.height)
-    return format_html_join(
+    shapes = [(label, number, bar) for label, number, bar in columns if bar.height]
+    drawn = format_html_join(
         "\n",
         _BAR,
         (
@@ -167,3 +170,37 @@ def chart_bars(columns: Iterable[tuple[str, int, Bar]]) -> SafeString:
             for label, number, bar in shapes
         ),
     )
+    if len(columns) > VALUES_SHOWN:
+        return drawn
+    values = ((plain(bar.x + bar.width / 2), plain(bar.y - 3), "middle", count(number)) for _, number, bar in shapes)
+    return drawn + format_html_join("\n", _VALUE, values)
+
+
+_COLUMN = """<g class="chart-col"><title>{}</title>
+<rect class="chart-hit" x="{}%" y="0" width="{}%" height="120" />{}</g>"""
+_SHAPE = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
+_TICK = '<text class="chart-tick" x="{}%" y="136" text-anchor="{}">{}</text>'
+
+
+@register.simple_tag
+def chart_columns(columns: Iterable[ChartColumn]) -> SafeString:
+    """The columns of a chart with their shapes, values and labels."""
+    drawn = SafeString("")
+    for column in columns:
+        inside = SafeString("")
+        if column.bar and column.bar.height:
+            inside += _shape("chart-bar", column.bar, column.bar.height)
+            if column.value:
+                inside += format_html(
+                    _VALUE, plain(column.middle), plain(column.bar.y - 4), column.anchor, column.value
+                )
+        if column.mark and column.mark.height:
+            inside += _shape("chart-mark", column.mark, 2)
+        drawn += format_html(_COLUMN, column.title, plain(column.place.x), plain(column.place.width), inside)
+        if column.tick:
+            drawn += format_html(_TICK, plain(column.middle), column.anchor, column.tick)
+    return drawn
+
+
+def _shape(look: str, bar: Bar, height: float) -> SafeString:
+    return format_html(_SHAPE, look, plain(bar.x), plain(bar.y), plain(bar.width), plain(height))

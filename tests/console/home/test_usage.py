@@ -1,5 +1,6 @@
 """The page of usage: its figures on a history that is told, who sees what, and what it costs."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -185,7 +186,10 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
     assert calls.busiest.label == "Mon 9 Mar"
-    assert by_day["Mon 9 Mar"].bar.height == 120
+    chart = {column.title: column for column in calls.call_columns}
+    monday = chart["Mon 9 Mar: 2 calls, 1 before"]
+    assert monday.bar is not None
+    assert (monday.bar.height, monday.value) == (120, "2")
     alone = board(bob, agent="ada").calls
     assert alone.calls == Trend(2, 1)
     in_a_day = board(bob, days="1").calls
@@ -234,6 +238,40 @@ def test_shares_of_whole_days_are_those_that_were_summed(ada: Agent, bob: User) 
     MemoryUsage.objects.filter(at__lt=NOON.replace(hour=0)).delete()
     # The part of a day with which the period before ends, and hours, are of the rows; whole days are of the last sum.
     assert [one.now for one, _ in shown()[2:]] == [one.now for one, _ in live[2:]]
+
+
+def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
+    now = clock.now()
+    Fact.objects.create(agent=ada, content="Likes tea.", recorded_at=now)
+    run(ada, now)
+    day = Period(7, now).name(Period(7, now).moments[-1])
+    client = browser(bob)
+
+    def page() -> str:
+        return " ".join(client.get(reverse("usage")).content.decode().split())
+
+    shown = page()
+    assert f"Prompts: 1 on {day}." in shown
+    assert f'<span class="muted">1 on {day}</span>' in shown
+    assert "chart-bar" not in shown
+    for days in (1, 1, 2):
+        run(ada, now - days * DAY)
+        Fact.objects.create(agent=ada, content=f"Likes {days}.", recorded_at=now - days * DAY)
+    shown = page()
+    assert f"on {day}" not in shown
+    values = re.findall(r'<text class="chart-value"[^>]*>([^<]*)</text>', shown)
+    assert values == ["1", "2", "1"] * 2
+    assert 'id="calls-chart-title"' in shown
+
+
+def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:
+    for _ in range(9):
+        run(ada, ago(hours=1), tokens=200)
+        run(ada, ago(days=8), tokens=100)
+    run(ada, ago(hours=1), tokens=200)
+    assert board(bob).calls.trends == {}
+    run(ada, ago(days=8), tokens=100)
+    assert board(bob).calls.trends["tokens"] == Trend(200, 100)
 
 
 def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:
