@@ -10,12 +10,13 @@ from context.engine.analysis.line_clock import LineClock
 from context.engine.assembly import Candidate, ContestedCandidate, FixedSection, Item, list_item
 from context.engine.retrieval.candidates import kinds_of
 from context.engine.retrieval.censors import censor_line
-from context.engine.retrieval.fixed_sections import profile_rank
+from context.engine.retrieval.fixed_sections import REPORTED_SECTION, profile_rank
 from identity.models import Persona
 from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
 from memory.models import GLOBAL, ProjectScope
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
+from nousweb.lib.prompt_escaping import without_data_block
 
 SEVERITIES = ("absolute", "block", "warn")
 """In the order in which a prompt shows censors."""
@@ -161,9 +162,12 @@ class Overrides:
 
         Excluded kinds stay out, as do facts that `scope` does not show.
         """
+        reported = [item for section in fixed if section.key == REPORTED_SECTION for item in section.items]
+        verified = [self._verified(item) for item in reported if item.id in self.facts or item.id in self.endorsed]
         change = {
             "identity": self._identity,
-            "user_profile": lambda items: self._profile(items, clock, excluded, scope),
+            "user_profile": lambda items: self._profile([*items, *verified], clock, excluded, scope),
+            REPORTED_SECTION: lambda items: [item for item in items if not self._verifies(item.id)],
             "censors": self._censors,
         }
         return [
@@ -296,6 +300,14 @@ class Overrides:
                 item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
                 kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))
         return [*kept, *new]
+
+    def _verifies(self, key: str) -> bool:
+        """Whether a fact would be gone, or verified by people."""
+        return key in self.facts or key in self.endorsed or key in self.metadata
+
+    def _verified(self, item: Item) -> Item:
+        """A reported fact as it is told once people have verified it."""
+        return replace(item, text=without_data_block(item.text), priority=profile_rank(True, ""), screened_as="")
 
     def _censors(self, items: Sequence[Item]) -> Sequence[Item]:
         if not (self.removed_censors or self.censors):

@@ -22,10 +22,13 @@ from context.engine.retrieval.censors import ActiveCensor, censor_section
 from context.engine.retrieval.fixed_sections import (
     FACT_COLUMNS,
     PROFILE_FACTS_READ,
+    REPORTED_SECTION,
     frame_section,
     identity_fixed_section,
+    is_reported,
     pins_of_each,
     profile_fixed_section,
+    reported_fixed_section,
 )
 from context.engine.retrieval.recent_conversations import RECENT_LABEL, RECENT_SECTION
 from context.engine.retrieval.seeded_preferences import without_fact_copies
@@ -117,7 +120,10 @@ def _profile_room(budget: ContextBudget) -> int:
 
 
 def _identity_cut(fixed: Sequence[FixedSection], budget: ContextBudget) -> Truncation | None:
-    sized = [replace(section, budget=budget.of(section.key)) for section in fixed]
+    sized = [
+        replace(section, budget=budget.of(section.key) if section.items or section.key != REPORTED_SECTION else 0)
+        for section in fixed
+    ]
     cut = truncations_of(sized[:1], [first_section_fit(sized, budget.total)])
     return cut[0] if cut else None
 
@@ -169,13 +175,16 @@ def _fixed_sections_each(
     for key, *censor in active.values_list("agent", *ActiveCensor._fields):
         censors[key].append(ActiveCensor(*censor))
     facts = _core_facts_each(agents, view, profiles, pinned, rooms)
+    own = {key: [row for row in rows if not is_reported(row)] for key, rows in facts.items()}
+    reported = {key: [row for row in rows if is_reported(row)] for key, rows in facts.items()}
     budget = budget_for(SMALLEST_FRAME)
     return {
         agent.pk: [
             identity_fixed_section(without_fact_copies(agent, versions[agent.pk]), budget),
-            profile_fixed_section(facts[agent.pk], pinned[agent.pk], budget, clocks[agent.pk]),
+            profile_fixed_section(own[agent.pk], pinned[agent.pk], budget, clocks[agent.pk]),
             censor_section(censors[agent.pk], budget),
             frame_section(FRAMES[SMALLEST_FRAME], budget),
+            reported_fixed_section(reported[agent.pk], pinned[agent.pk], budget, clocks[agent.pk]),
             # Without items: what is guaranteed to them is room that the identity does not get.
             FixedSection("working_memory", "Working Memory", 2, 0),
             FixedSection(RECENT_SECTION, RECENT_LABEL, 2, 0),
@@ -186,12 +195,16 @@ def _fixed_sections_each(
 
 
 def _filling(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str], room: int) -> list[tuple[Any, ...]]:
-    """The first of these facts that fill as many characters, in their order of priority, and the pinned ones.
+    """The first of these facts that fill as many characters, in their order of priority, and the pinned ones; reported
+    ones by themselves.
 
     A large core memory is not formatted into lines that no prompt could include.
     """
-    before = accumulate((len(row[_CONTENT]) for row in rows), initial=0)
-    return [row for row, used in zip(rows, before, strict=False) if used < room or str(row[0]) in pinned]
+    kept = []
+    for group in ([row for row in rows if not is_reported(row)], [row for row in rows if is_reported(row)]):
+        before = accumulate((len(row[_CONTENT]) for row in group), initial=0)
+        kept += [row for row, used in zip(group, before, strict=False) if used < room or str(row[0]) in pinned]
+    return kept
 
 
 def _core_facts_each(
@@ -225,7 +238,7 @@ def _core_facts_each(
 
 def _characters(rows: Sequence[tuple[Any, ...]], pinned: Sequence[str]) -> int:
     """Characters of the facts that are not pinned; pinned ones are loaded separately."""
-    return sum(len(row[_CONTENT]) for row in rows if str(row[0]) not in pinned)
+    return sum(len(row[_CONTENT]) for row in rows if str(row[0]) not in pinned and not is_reported(row))
 
 
 def _core_read(

@@ -84,15 +84,25 @@ CHANGE_KINDS: dict[str, ChangeKind] = {
 }
 """By name: the type of the object, a dot, and the action."""
 
-_FACTS, _EVENTS = ("user_profile", "facts"), ("long_term", "short_term")
+_FACTS, _EVENTS = ("user_profile", "reported", "facts"), ("long_term", "short_term")
 _SEARCHED = ("decisions", "facts", "procedures", "episodes", "documents", *_EVENTS)
 BLOCKS: dict[str, tuple[str, ...]] = {
-    "agent": ("identity", "user_profile", "censors", "frame", "working_memory", "conversation", "recent", *_SEARCHED),
+    "agent": (
+        "identity",
+        "user_profile",
+        "censors",
+        "frame",
+        "reported",
+        "working_memory",
+        "conversation",
+        "recent",
+        *_SEARCHED,
+    ),
     "identity": ("identity",),
     "fact": _FACTS,
     "subject": _FACTS,
     "review": _FACTS,
-    "pin": ("user_profile", *_SEARCHED),
+    "pin": ("user_profile", "reported", *_SEARCHED),
     "censor": ("censors",),
     "working": ("frame", "working_memory"),
     "decision": ("decisions",),

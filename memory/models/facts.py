@@ -30,7 +30,7 @@ from memory.models.episodes import Episode
 from memory.models.events import Event
 from memory.models.sources import SourceFields
 from memory.models.subjects import SubjectAlias
-from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, PROFILE_CATEGORIES
+from memory.policy import BINDING_CATEGORIES, DEFAULT_CATEGORY, MAX_ATTRIBUTE_CHARACTERS, PROFILE_CATEGORIES, UNTRUSTED
 from nousweb.lib import clock
 
 SAME_WORDS = "md5(rtrim(regexp_replace(btrim({}), '\\s+', ' ', 'g'), ' .!'))"
@@ -55,6 +55,11 @@ class FactQuerySet(MemoryQuerySet["Fact"]):
     def profile(self) -> "FactQuerySet":
         """Facts that are always on: about the people served, what they prefer, and the rules they set."""
         return self.filter(category__in=PROFILE_CATEGORIES)
+
+    def reported(self, is_reported: bool = True) -> "FactQuerySet":
+        """Facts that rest on a tool, an import or the web and that nobody verified; else all others."""
+        reported = Q(endorsed=False, origin__in=UNTRUSTED)
+        return self.filter(reported if is_reported else ~reported)
 
     def profile_as_of(self, moment: datetime, without: Collection[str] = ()) -> "FactQuerySet":
         """Facts that were known, true and always on at `moment`, but for those of a category or kind of `without`."""

@@ -101,6 +101,9 @@ TRUST_ORDER = ("person", "agent", "tool", "imported", "web")
 """Trust classes of memories, the most trusted first: a person's words, the agent's own, what a tool answered, what came
 from another system, what stands on a page of the web."""
 
+UNTRUSTED = TRUST_ORDER[2:]
+"""Words of others than people and the agent: never core memory, and told in prompts as data that names its source."""
+
 TRUST_OF_EVENT_KIND = {"tool_result": "tool", "error": "tool"}
 """Kinds of events whose words are a program's, whoever records them."""
 
@@ -110,6 +113,9 @@ WEB_SOURCE = r"(?i)\b(?:https?|ftp)://|\bwww\."
 SOURCE_FIELDS = ("source", "url", "link", "href")
 """Fields of an event's metadata, or of a document, that name a source."""
 
+
+SOURCE_NAMES = (*SOURCE_FIELDS, "tool", "name")
+"""Of an event's metadata, those whose first one names its source in prompts."""
 
 PROFILE_CATEGORIES = ("person", "preference", "rule")
 """Facts of these are always on (tier 1) and are left out of searched facts. Source: seed 008, part B."""

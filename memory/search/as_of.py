@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import BooleanField, CharField, Max, Model, Q, TextField
 
 from identity.models import AuditEvent
-from memory.models import Fact, FactChange, ItemType, ends_at
+from memory.models import Fact, FactChange, ItemType, Trust, ends_at
 from memory.persona import PersonaMemory
 from memory.search.index_tables import source_of
 from memory.search.languages import terms_sql
@@ -43,11 +43,12 @@ MAX_CHANGED = 300
 
 @dataclass(frozen=True, slots=True)
 class MemorySnapshot:
-    """A memory at a moment: its text, metadata and index row. Events never change and have no `entry`."""
+    """A memory at a moment: its text, metadata, trust class and index row. Events never change and have no `entry`."""
 
     content: str
     metadata: Mapping[str, Any]
-    entry: IndexEntry | None
+    trust: str
+    entry: IndexEntry | None = None
 
 
 def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) -> dict[Key, MemorySnapshot]:
@@ -57,9 +58,10 @@ def memories_as_of(view: PersonaMemory, items: Iterable[Key], moment: datetime) 
         wanted.setdefault(item_type, []).append(item_id)
     found: dict[Key, MemorySnapshot] = {}
     if ids := wanted.get(ItemType.EVENT):
-        events = view.events.filter(pk__in=[int(item) for item in ids]).values_list("pk", "content", "metadata")
+        events = view.events.filter(pk__in=[int(item) for item in ids])
         found |= {
-            (ItemType.EVENT.value, str(pk)): MemorySnapshot(content, metadata, None) for pk, content, metadata in events
+            (ItemType.EVENT.value, str(pk)): MemorySnapshot(content, metadata, trust or Trust.AGENT.value)
+            for pk, content, metadata, trust in events.values_list("pk", "content", "metadata", "long_term__origin")
         }
     if ids := wanted.get(ItemType.FACT):
         facts = facts_as_of(view, list(view.facts.as_of(moment).filter(pk__in=ids)), moment)
@@ -299,7 +301,7 @@ def _is_shown(row: Any, moment: datetime) -> bool:
 
 
 def _snapshot(memory_type: MemoryType, memory: Any) -> MemorySnapshot:
-    return MemorySnapshot(memory_type.text(memory), memory_type.metadata(memory), entry_of(memory))
+    return MemorySnapshot(memory_type.text(memory), memory_type.metadata(memory), memory.trust, entry_of(memory))
 
 
 def _set(row: Model, values: Mapping[str, Any]) -> None:

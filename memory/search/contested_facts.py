@@ -26,6 +26,7 @@ from memory.models import (
     Relation,
     Subject,
     SubjectAlias,
+    Trust,
     Validity,
     tier_of,
     valid_at_sql,
@@ -119,7 +120,7 @@ _ABOUT = (
 )
 _FACT = (
     "endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at,"
-    " source_changed_at, valid_from"
+    " source_changed_at, valid_from, origin, source"
 )
 _TYPE = ItemType.FACT.value
 _NAME = (
@@ -187,7 +188,9 @@ def contested_facts(
         row["happened_at"] = row.pop("valid_from") or row["recorded_at"]
         row["scope"] = tier_of(row["scope"], row["project"], row["task"])
         row["subject_name"] = row["subject_name"] or row["subject"]
-        hit = SearchHit(type=_TYPE, metadata={}, score=0.0, cosine=None, lexical=0.0, loop_id="", **row)
+        origin, about = row.pop("origin"), {"source": row.pop("source")}
+        row["trust"] = Trust.PERSON.value if endorsed else origin
+        hit = SearchHit(type=_TYPE, metadata=about, score=0.0, cosine=None, lexical=0.0, loop_id="", **row)
         found[hit.id] = ContestedFact(hit, endorsed)
         pairs[hit.id] = [
             (other, kind, _codes(reasons), relation or "", undecided)
@@ -201,7 +204,8 @@ def _of_fact(fact: Fact) -> ContestedFact:
         hit_of_entry(
             entry_of(fact),
             fact.content,
-            {"source_changed_at": fact.source_changed_at},
+            {"source_changed_at": fact.source_changed_at, "source": fact.source},
+            fact.trust,
             getattr(fact, "subject_name", ""),
         ),
         fact.endorsed,

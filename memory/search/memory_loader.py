@@ -9,8 +9,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from django.db.models import QuerySet
+
 from identity.models import Agent
-from memory.models import SUBJECT_NAME, ItemType, SourceFields, valid_at_q, valid_at_sql
+from memory.models import SUBJECT_NAME, Event, ItemType, SourceFields, valid_at_q, valid_at_sql
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.contested_facts import pending_review_sql
@@ -21,25 +23,29 @@ from memory.types.memory_type import OF_AGENT
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import array_text, rows_prepared
 
-TextAndMetadata = tuple[str, Mapping[str, Any]]
+Loaded = tuple[str, Mapping[str, Any], str]
+"""Content, metadata and trust class."""
 
 
 def memories_load(
     view: PersonaMemory, items: Sequence[tuple[str, str]], as_of: datetime | None = None
-) -> dict[tuple[str, str], TextAndMetadata]:
-    """Content and metadata by (type, id), one query for each type; what may not be shown is missing."""
+) -> dict[tuple[str, str], Loaded]:
+    """Content, metadata and trust class by (type, id), one query for each type; what may not be shown is missing."""
     if as_of:
-        return {key: (then.content, then.metadata) for key, then in memories_as_of(view, items, as_of).items()}
+        return {
+            key: (then.content, then.metadata, then.trust) for key, then in memories_as_of(view, items, as_of).items()
+        }
     wanted: dict[str, list[str]] = {}
     for item_type, item_id in items:
         wanted.setdefault(item_type, []).append(item_id)
-    found: dict[tuple[str, str], TextAndMetadata] = {}
+    found: dict[tuple[str, str], Loaded] = {}
     for item_type, ids in wanted.items():
         own = MEMORY_TYPES[item_type]
-        rows = view.rows(own.model).filter(pk__in=ids)
+        rows: QuerySet[Any] = view.rows(own.model).filter(pk__in=ids)
+        rows = rows.select_related("long_term") if own.model is Event else rows
         shown = rows.filter(active=True) if own.retires else rows
         shown = shown.filter(valid_at_q(own.model, clock.now()))
-        found |= {(item_type, str(row.pk)): (own.text(row), own.metadata(row)) for row in shown}
+        found |= {(item_type, str(row.pk)): (own.text(row), own.metadata(row), row.trust) for row in shown}
     return found
 
 

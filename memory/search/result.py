@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.models import SearchItem, Validity
+from memory.policy import SOURCE_NAMES
 from memory.search.fusion import QueryContext
 from memory.types import IndexEntry
 
@@ -84,20 +85,20 @@ _hit_values = attrgetter(*HIT_COLUMNS)
 
 
 def hit_of_entry(
-    entry: IndexEntry | SearchItem, content: str, metadata: Mapping[str, Any], subject_name: str = ""
+    entry: IndexEntry | SearchItem, content: str, metadata: Mapping[str, Any], trust: str, subject_name: str = ""
 ) -> SearchHit:
     """A hit for a memory that no query found, from its row in the index, now or then. Its scores are 0; of its metadata
-    it has no more than when its source changed."""
+    it has no more than its source, and when that changed."""
     return SearchHit(
         type=entry.item_type,
         id=entry.item_id,
         content=content,
-        metadata={},
+        metadata={"source": next((metadata[name] for name in SOURCE_NAMES if metadata.get(name)), "")},
         score=0.0,
         cosine=None,
         lexical=0.0,
         subject_name=subject_name or entry.subject,
-        trust=getattr(entry, "trust", "agent"),
+        trust=trust,
         source_changed_at=metadata.get("source_changed_at"),
         **dict(zip(HIT_COLUMNS, _hit_values(entry), strict=True)),
     )

@@ -19,10 +19,11 @@ PROFILE_SEED_LIMIT = 50
 def profile_texts(agent: Agent) -> Mapping[str, Sequence[str]]:
     """The actor's current profile facts as texts by category, surest first, at most 50 of each.
 
-    Those of projects are not among them: an identity is in every prompt.
+    Those of projects are not among them, nor what only tools, imports and the web report: an identity is in every
+    prompt.
     """
     found: dict[str, list[str]] = {category: [] for category in PROFILE_CATEGORIES}
-    facts = Fact.objects.current().profile().filter(GLOBAL.q, agent=agent, persona=Persona.ACTOR)
+    facts = Fact.objects.current().profile().reported(False).filter(GLOBAL.q, agent=agent, persona=Persona.ACTOR)
     for category, content in facts.surest_first().values_list("category", "content"):
         if len(found[category]) < PROFILE_SEED_LIMIT:
             found[category].append(content)

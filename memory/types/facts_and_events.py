@@ -11,8 +11,20 @@ from operator import attrgetter
 from typing import Any
 
 from memory.layers.texts import indexed_text
-from memory.models import Event, EventKind, Fact, ItemType, LongTermEntry, LoopSummary, Scope, ends_at, tier_of
-from memory.types.memory_type import OF_AGENT, IndexEntry, MemoryType
+from memory.models import (
+    LOCATORS,
+    Event,
+    EventKind,
+    Fact,
+    ItemType,
+    LongTermEntry,
+    LoopSummary,
+    Scope,
+    ends_at,
+    tier_of,
+)
+from memory.policy import SOURCE_NAMES
+from memory.types.memory_type import OF_AGENT, IndexEntry, MemoryType, fields_sql
 
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 INSTRUCTION = "instruction"
@@ -88,6 +100,7 @@ EVENT = MemoryType(
     text_sql="content",
     words=("content",),
     metadata_field="metadata",
+    source_sql=fields_sql("metadata", SOURCE_NAMES),
     trust_sql=f"coalesce((SELECT origin FROM memory_longtermentry WHERE agent_id = {OF_AGENT}"  # noqa: S608
     " AND event_id = memory_event.id), 'agent')",
     indexed_model=LongTermEntry,
@@ -143,7 +156,7 @@ FACT = MemoryType(
         "expires_at",
         "source_changed_at",
     ),
-    source_sql="source",
+    source_sql=f"coalesce(nullif(source, ''), {fields_sql('source_ref', LOCATORS)})",
     subject_sql="(SELECT thing.name FROM memory_subjectalias AS spelling JOIN memory_subject AS thing"  # noqa: S608
     " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"
     f" WHERE spelling.agent_id = {OF_AGENT} AND spelling.id = subject_alias_id)",

@@ -1,7 +1,7 @@
 """The declaration of a memory type, from which everything below context and console that lists types derives, and its
 rows of the search index."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -89,6 +89,11 @@ def _unchanged(row: Any, action: str, after: Values) -> Values:
 
 def _restore_as_of(row: Any, moment: datetime, undone: Collection[str]) -> None:
     return None
+
+
+def fields_sql(column: str, names: Iterable[str]) -> str:
+    """The first of these fields of a JSON object that is given, as text; "" for none."""
+    return f"coalesce({', '.join(f'{column}->>{name!r}' for name in names)}, '')"
 
 
 OF_AGENT = "{agent}"

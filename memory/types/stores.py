@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from memory.models import Decision, Document, Episode, ItemType, Procedure
-from memory.policy import COMPACT_EPISODES, MAX_DOCUMENT_CHARACTERS
-from memory.types.memory_type import IndexEntry, MemoryType, lines, store_entry
+from memory.models import LOCATORS, Decision, Document, Episode, ItemType, Procedure
+from memory.policy import COMPACT_EPISODES, MAX_DOCUMENT_CHARACTERS, SOURCE_FIELDS
+from memory.types.memory_type import IndexEntry, MemoryType, fields_sql, lines, store_entry
 from nousweb.lib import clock
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\*|\d+)\]")
@@ -210,5 +210,6 @@ DOCUMENT = MemoryType(
     text_sql="text",
     words=("namespace", "key", "text", "value", "tags"),
     about=("namespace", "key", "version", "source_changed_at"),
+    source_sql=f"coalesce(nullif({fields_sql('source_ref', LOCATORS)}, ''), {fields_sql('value', SOURCE_FIELDS)})",
     tokens_may=("view", "add"),
 )

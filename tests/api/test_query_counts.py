@@ -106,7 +106,7 @@ WRITES = {
     "POST /context": 8,
 }
 """Of a context for a knight two are about what tools answered last: in its session, and within a day."""
-CORE_MEMORY_READ_WHOLE = 2
+CORE_MEMORY_READ_WHOLE = 3
 """Where core memory has more than what is read at first: the rest of it, and what contests that."""
 BODIES = {
     "PUT /identity/values": {"content": "Truth.", "mode": "propose"},

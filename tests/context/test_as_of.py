@@ -591,7 +591,7 @@ def test_as_of_every_moment_equals_what_was_present_then(old_ada, system, steps)
     key = ("episode", str(episode.pk))
     for day, shown in seen.items():
         then = memories_as_of(ActorMemory(old_ada), [key], ago(day - 1)).get(key)
-        assert (then and (then.content, then.metadata, then.entry.tags, then.entry.importance)) == shown
+        assert (then and (then.content, then.metadata, then.trust, then.entry.tags, then.entry.importance)) == shown
 
 
 def _shown(agent, episode):

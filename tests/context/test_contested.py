@@ -73,7 +73,8 @@ def learn(agent, content, by, **more):
 
 def lines_of(body, key="facts"):
     blocks = [block.split("\n") for block in body["system_prompt"].split("\n\n")]
-    return [line for heading, *lines in blocks if heading == HEADINGS[key] for line in lines]
+    shown = [line for heading, *lines in blocks if heading == HEADINGS[key] for line in lines]
+    return [line for line in shown if not line.startswith(("<data ", "</data>"))]
 
 
 def items_of(body, key="facts"):

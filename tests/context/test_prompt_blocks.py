@@ -68,7 +68,7 @@ def test_blocks_are_the_prompt_from_stable_to_volatile(caller, ada, system):
 
 
 def test_kinds_of_changes_touch_blocks_that_exist():
-    known = {"identity", "user_profile", "censors", "frame", "working_memory", "conversation", "recent"}
+    known = {"identity", "user_profile", "censors", "frame", "reported", "working_memory", "conversation", "recent"}
     known |= {section.key for section in MEMORY_SECTIONS.values()}
     assert {block for blocks in BLOCKS.values() for block in blocks} == known
     assert {*BLOCKS} == {kind.partition(".")[0] for kind in CHANGE_KINDS if blocks_touched(kind)}
@@ -79,7 +79,7 @@ def test_change_of_the_feed_names_the_blocks_that_it_touches(caller):
     caller.post("/facts", {"content": "Tim sails.", "category": "person"})
     caller.post("/decisions", {"description": "We sail."})
     told = {item["kind"]: item["blocks"] for item in caller.get("/changes", {"after": after}).json()["items"]}
-    assert told == {"fact.learned": ["user_profile", "facts"], "decision.recorded": ["decisions"]}
+    assert told == {"fact.learned": ["user_profile", "reported", "facts"], "decision.recorded": ["decisions"]}
 
 
 @pytest.mark.parametrize("limits", [{}, {"budget": 700}, {"budgets": {"user_profile": 40}}])

@@ -44,10 +44,10 @@ def test_memory_loader_one_statement_equals_the_loaders(ada, actor, django_asser
     whole = memories_load(ActorMemory(ada), keys)
     with django_assert_num_queries(2):
         found = loaded(ActorMemory(ada), keys)
-    assert {key: (hit["content"], hit["metadata"]) for key, hit in found.items()} == whole
+    assert {key: (hit["content"], hit["metadata"], hit["trust"]) for key, hit in found.items()} == whole
     assert set(found) == set(keys)
     short = loaded(ActorMemory(ada), keys, metadata=False)
-    assert {key: hit["content"] for key, hit in short.items()} == {key: text for key, (text, _) in whole.items()}
+    assert {key: hit["content"] for key, hit in short.items()} == {key: text for key, (text, *_) in whole.items()}
     assert short[keys[1]]["metadata"] == {"source": "a book"}
 
 

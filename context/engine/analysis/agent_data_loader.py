@@ -33,7 +33,7 @@ PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (
     "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "valid_from",
     "source_changed_at",
-    "attribute", "origin", "project", "task", "kind", "has_pending_review",
+    "attribute", "origin", "project", "task", "source", "kind", "has_pending_review",
 )  # fmt: skip
 _KEY, _HAS_PENDING_REVIEW = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_pending_review")
 CORE_READ = 100

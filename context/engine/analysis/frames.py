@@ -203,6 +203,7 @@ SECTION_BUDGETS: Mapping[str, int] = MappingProxyType(
     {
         "identity": 300,
         "user_profile": 200,
+        "reported": 150,
         "censors": 200,
         "frame": 150,
         "working_memory": 200,

@@ -18,7 +18,7 @@ from context.engine.assembly.prompt_section import ContestAnnotation, FixedSecti
 from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
 
 Entry = TypeVar("Entry", Item, Verdict)
-CORE_SECTION = "user_profile"
+CORE_SECTION, REPORTED_SECTION = "user_profile", "reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,20 @@ def contested_layout(
         layout = _core_layout(layout, group, groups)
     for group in groups.searched_groups:
         layout = _searched_layout(layout, group, groups)
-    return layout
+    return replace(layout, fixed=[_reported_marked(section, groups) for section in layout.fixed])
+
+
+def _reported_marked(section: FixedSection, groups: ContestedGroups) -> FixedSection:
+    """The section; contested facts that only tools, imports or the web report are marked where they stand."""
+    contested = [item.id for item in section.items if item.type == "fact" and item.id in groups.facts]
+    if section.key != REPORTED_SECTION or not contested:
+        return section
+    marked = {key: groups.marked(groups.facts[key].candidate) for key in contested}
+    items = [
+        replace(item, text=marked[item.id].line(), contest=marked[item.id].contest) if item.id in marked else item
+        for item in section.items
+    ]
+    return replace(section, items=items)
 
 
 def contested_grouped(entries: Iterable[Entry], contest_of: Callable[[Entry], ContestAnnotation | None]) -> list[Entry]:

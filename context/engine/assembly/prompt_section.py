@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from memory.models import Trust, carried_keys
+from memory.policy import UNTRUSTED
 from nousweb.lib.dated_lines import Told, line_dated
 from nousweb.lib.lookalikes import lookalike_fold
-from nousweb.lib.prompt_escaping import fence_item, fence_label, joined_item
+from nousweb.lib.prompt_escaping import data_block, fence_item, fence_label, joined_item
 from nousweb.lib.token_estimate import estimate_tokens
 
 _MARK_START = re.compile(
@@ -74,12 +75,18 @@ def _reads_like_mark(line: str) -> bool:
     return _MARK_START.match(start) is not None
 
 
-def list_item(text: str, label: str = "", mark: str = "", told: Told | None = None) -> str:
+_SOURCES = {Trust.TOOL: "a tool", Trust.IMPORTED: "an import", Trust.WEB: "the web"}
+
+
+def list_item(
+    text: str, label: str = "", mark: str = "", told: Told | None = None, trust: str = Trust.AGENT, source: str = ""
+) -> str:
     """A memory as a list item of a prompt, which its lines cannot leave. `label` is its subject or date. Source: seed
     008, "Expected Context Assembly".
 
     `mark` comes first; a text that looks like a mark is escaped. Words that depend on a day are dated by when they were
-    `told`, and a mark has a date already. Last comes that its source has changed.
+    `told`, and a mark has a date already. Last comes that its source has changed. What is trusted less than the agent's
+    own words stands in a block that names its class and its `source`.
     """
     item = fence_item(text)
     if not item[:1].isalnum() and _reads_like_mark(item.partition("\n")[0]):
@@ -92,7 +99,15 @@ def list_item(text: str, label: str = "", mark: str = "", told: Told | None = No
         words.append(f"({mark})")
     if label:
         words.append(fence_label(label))
-    return joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)
+    line = joined_item(" ".join(words), item) if item or len(words) == 1 else " ".join(words)
+    return as_data(line, trust, source)
+
+
+def as_data(line: str, trust: str, source: str = "") -> str:
+    """The line; of a class that is trusted less than the agent's own words in a block that names it and the source."""
+    if trust not in UNTRUSTED:
+        return line
+    return data_block(line, ", ".join(filter(None, [_SOURCES[Trust(trust)], source])))
 
 
 LOGGED_LEFT_OUT = 20

@@ -56,7 +56,8 @@ class Candidate:
     def line(self, text: str | None = None) -> str:
         """The candidate as a list item of a prompt; `text` replaces its own if it was shortened."""
         mark = self.contest.mark if self.contest else ""
-        return list_item(self.hit.content if text is None else text, self.label, mark, self.told)
+        hit, source = self.hit, str(self.hit.metadata.get("source") or "")
+        return list_item(hit.content if text is None else text, self.label, mark, self.told, hit.trust, source)
 
 
 LOGGED_CHARACTERS = 500

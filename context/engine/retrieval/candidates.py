@@ -278,7 +278,7 @@ def _pinned(
     if request.as_of:
         snapshots = memories_as_of(view, keys, request.as_of)
         entries |= {key: snapshot.entry for key, snapshot in snapshots.items() if snapshot.entry is not None}
-        loaded = {key: (snapshot.content, snapshot.metadata) for key, snapshot in snapshots.items()}
+        loaded = {key: (then.content, then.metadata, then.trust) for key, then in snapshots.items()}
     else:
         loaded = memories_load(view, keys)
     names = fact_subject_names(view, [item_id for item_type, item_id in keys if item_type == "fact"])
@@ -333,7 +333,7 @@ def _with_tool_output(view: PersonaMemory, candidates: list[Candidate], resolved
         for candidate in candidates
     ]
     return marked + [
-        candidate_of(hit_of_entry(entry_of(entry), entry.text, {}), by_time=True)
+        candidate_of(hit_of_entry(entry_of(entry), entry.text, entry.event.metadata, entry.trust), by_time=True)
         for key, entry in by_key.items()
         if key not in known
     ]

@@ -26,6 +26,7 @@ from context.engine.analysis.line_clock import LineClock, repeated_slots
 from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
+from context.engine.assembly.contested_pairs import REPORTED_SECTION
 from context.engine.assembly.prompt_section import SEPARATORS, screening_class
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.recent_conversations import RECENT_SECTION, recent_section
@@ -37,7 +38,7 @@ from identity.policy.sections import Section as IdentitySection
 from identity.services.guardrails import is_undecided
 from memory.models import STAND_INS, FactChange, FactQuerySet, ItemType, ProjectScope, Trust
 from memory.persona import PersonaMemory
-from memory.policy import BINDING_CATEGORIES
+from memory.policy import BINDING_CATEGORIES, UNTRUSTED
 from memory.search.as_of import facts_as_of, recorded_fields
 from memory.services.quarantine.memories import TRUSTED, is_task_trusted
 from nousweb.lib.injection.pieces import scan_cached
@@ -101,10 +102,11 @@ FACT_COLUMNS = CORE_COLUMNS[: CORE_COLUMNS.index("kind")]
 _CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN, _SUBJECT, _ATTRIBUTE = map(
     CORE_COLUMNS.index, ("category", "recorded_at", "kind", "endorsed", "origin", "subject_name", "attribute")
 )
+REPORTED_LABEL = "Reported by Tools, Imports and the Web"
 
 _FACTS = CachedQuery(
     lambda shape, agent, now, project, task: _without(
-        core_facts(shape[0](Agent(pk=agent)), shape[2], now), shape[1]
+        core_facts(shape[0](Agent(pk=agent)), shape[2], now).reported(shape[3]), shape[1]
     ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ],
     agent=ANYONE,
     now=SOME_TIME,
@@ -125,6 +127,7 @@ def fixed_sections(
         _guarded("user_profile", "User Profile", 1, lambda: profile_section(view, resolved, pins)),
         censor_section(censors, budget),
         frame_section(resolved.analysis.frame.frame, budget),
+        _guarded(REPORTED_SECTION, REPORTED_LABEL, 2, lambda: reported_section(view, resolved, pins)),
         _guarded("working_memory", "Working Memory", 2, lambda: working_section(view, resolved)),
         _guarded(RECENT_SECTION, "Recent Conversations", 2, lambda: recent_section(view, resolved)),
         conversation_section(request, profile, budget),
@@ -181,45 +184,85 @@ def identity_fixed_section(found: list[tuple[str, int, str]], budget: ContextBud
 
 def profile_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins = frozenset()) -> FixedSection:
     """Tier 1: person, preference and rule facts that are valid and that the request's scope shows, without any search.
-    Source: seed 008, B2.
+    Source: seed 008, B2. Those that only tools, imports or the web report have a section of their own.
 
     Kinds that the profile excludes are left out, pinned or not. Pinned facts come first, each in the order in which
     they were recorded, so that no confirmation moves them. If the budget is short, people's rules are chosen first,
     then other facts that people have verified, then those of agents, the most certain ones first.
     """
+    return profile_fixed_section(*_always_on(view, resolved, pins), resolved.budget, resolved.clock)
+
+
+def reported_section(view: PersonaMemory, resolved: ResolvedRequest, pins: Pins = frozenset()) -> FixedSection:
+    """Tier 2: facts of the kinds of core memory that only tools, imports or the web report, each as data that names its
+    source. In the order of `profile_section`."""
+    rows, pinned = _always_on(view, resolved, pins, reported=True)
+    return reported_fixed_section(rows, pinned, resolved.budget, resolved.clock)
+
+
+def is_reported(row: Sequence[Any]) -> bool:
+    """Whether a fact, a row of FACT_COLUMNS, is trusted less than the agent's own words and verified by nobody."""
+    return not row[_ENDORSED] and row[_ORIGIN] in UNTRUSTED
+
+
+def _always_on(
+    view: PersonaMemory, resolved: ResolvedRequest, pins: Pins, *, reported: bool = False
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Facts of the kinds of core memory that the profile trusts, those that are `reported` or all others, and the ids
+    of the pinned ones."""
     request, profile, rows = resolved.request, resolved.profile, resolved.rows
     pinned = [item_id for item_type, item_id in pins if item_type == "fact"]
     scope = request.scope
     if rows is not None and rows.core is not None and len(rows.core) < CORE_READ:
         loaded = _shown_kinds(rows.core, profile.excluded_kinds)
     elif request.as_of is None and not pinned and (pattern := scope.pattern):
-        shape = (type(view), tuple(profile.excluded_kinds), pattern)
+        shape = (type(view), tuple(profile.excluded_kinds), pattern, reported)
         loaded = _FACTS.rows(shape, agent=view.agent.pk, now=resolved.now, project=scope.project, task=scope.task)
     elif request.as_of:
         loaded = _profile_as_of(view, profile, scope, request.as_of, pinned)
     else:
-        facts = _without(core_facts(view, scope, resolved.now), profile.excluded_kinds)
+        facts = _without(core_facts(view, scope, resolved.now).reported(reported), profile.excluded_kinds)
         first = list(facts.filter(pk__in=pinned).values_list(*FACT_COLUMNS)) if pinned else []
         loaded = [*first, *facts.exclude(pk__in=pinned).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ]]
-    trusted = [row for row in loaded if profile.trusts("fact", Trust.PERSON if row[_ENDORSED] else row[_ORIGIN])]
-    return profile_fixed_section(trusted, pinned, resolved.budget, resolved.clock)
+    trusted = (row for row in loaded if profile.trusts("fact", Trust.PERSON if row[_ENDORSED] else row[_ORIGIN]))
+    return [row for row in trusted if is_reported(row) is reported], pinned
 
 
 def profile_fixed_section(
     loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], budget: ContextBudget, clock: LineClock
 ) -> FixedSection:
     """Build the section of these facts, rows of FACT_COLUMNS; `pinned` are ids of facts."""
+    return FixedSection(
+        "user_profile",
+        "User Profile",
+        1,
+        budget.of("user_profile"),
+        _fact_items(loaded, pinned, clock),
+        growth=profile_rank(True, ""),
+        binding=profile_rank(True, BINDING_CATEGORIES[0]),
+    )
+
+
+def reported_fixed_section(
+    loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], budget: ContextBudget, clock: LineClock
+) -> FixedSection:
+    """Build the section of these reported facts, rows of FACT_COLUMNS. Without any it takes no room from others."""
+    items = _fact_items(loaded, pinned, clock)
+    return FixedSection(REPORTED_SECTION, REPORTED_LABEL, 2, budget.of(REPORTED_SECTION) if items else 0, items)
+
+
+def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock: LineClock) -> list[Item]:
     several = repeated_slots((row[_SUBJECT], row[_ATTRIBUTE]) for row in loaded)
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
-        _, subject, content, *_, recorded_at, began, changed, attribute, _, _, _ = row
+        _, subject, content, endorsed, *_, recorded_at, began, changed, attribute, origin, _, _, source = row
         always = (subject, attribute) in several
         times = began or recorded_at, recorded_at
         told = clock.fact_told(content, attribute, *times, always=always, changed=changed, core=True)
-        return list_item(content, subject, told=told)
+        return list_item(content, subject, told=told, trust=Trust.PERSON if endorsed else origin, source=source)
 
-    items = [
+    return [
         Item(
             "fact",
             str(key),
@@ -231,17 +274,8 @@ def profile_fixed_section(
             choice_key=sureness(*sure),
         )
         for row in shown
-        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task in [row]
+        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task, _ in [row]
     ]
-    return FixedSection(
-        "user_profile",
-        "User Profile",
-        1,
-        budget.of("user_profile"),
-        items,
-        growth=profile_rank(True, ""),
-        binding=profile_rank(True, BINDING_CATEGORIES[0]),
-    )
 
 
 def _profile_as_of(

@@ -10,12 +10,14 @@ from context.engine.retrieval.restatement import text_vectors
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import Scope, tier_of
+from memory.models import EventKind, Scope, tier_of
 from memory.persona import PersonaMemory
+from memory.policy import UNTRUSTED
 from memory.search.fusion import QueryContext
 from memory.search.languages import terms_sql
 from memory.search.result import SearchHit
 from memory.search.search import calibrated
+from memory.services.trust import least_trusted
 from nousweb.lib.prepared_statements import rows_prepared
 
 LOOPS_SEEN = 10
@@ -38,7 +40,11 @@ def loop_hits(view: PersonaMemory, resolved: ResolvedRequest, query: QueryContex
     # The loop that is going on is the conversation itself.
     hits = [_hit(one) for one in found if one.loop.loop_id != request.session_id]
     alike = [hit for hit in hits if hit.score >= MEMORY_SECTIONS["loop"].threshold]
-    if not alike or query is None:
+    if not alike:
+        return hits
+    trust = _trust_of(view, alike)
+    hits = [replace(hit, trust=trust.get(hit.id, hit.trust)) for hit in hits]
+    if query is None:
         return hits
     shared = _shared_words(view, query, alike)
     cosines = _cosines(query, alike)
@@ -47,6 +53,17 @@ def loop_hits(view: PersonaMemory, resolved: ResolvedRequest, query: QueryContex
         if not words if cosine is None else cosine < (NEAR_TOPIC if words else SAME_TOPIC):
             weak[hit.id] = max(cosine or 0.0, 0.0)
     return [replace(hit, score=weak[hit.id]) if hit.id in weak else hit for hit in hits]
+
+
+def _trust_of(view: PersonaMemory, hits: Sequence[SearchHit]) -> dict[str, str]:
+    """The least trusted class of the words in each summary, by loop, where that is less than the agent's own."""
+    entries = view.long_term.filter(loop_id__in=[hit.id for hit in hits], origin__in=UNTRUSTED)
+    # Of what a tool answered, a summary has no more than the tool's name.
+    rows = entries.exclude(event__kind=EventKind.TOOL_RESULT).values_list("loop_id", "origin").distinct()
+    found: dict[str, list[str]] = {}
+    for loop_id, origin in rows:
+        found.setdefault(loop_id, []).append(origin)
+    return {loop_id: least_trusted(origins) for loop_id, origins in found.items()}
 
 
 def _shared_words(view: PersonaMemory, query: QueryContext, hits: Sequence[SearchHit]) -> list[bool]:

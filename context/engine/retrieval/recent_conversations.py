@@ -9,6 +9,7 @@ from django.db.models import Q
 from context.engine.analysis.agent_time import RecentMode
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
+from context.engine.assembly.prompt_section import as_data, screening_class
 from memory.layers.short_term_search import stm_window
 from memory.models import ProjectScope, Trust
 from memory.persona import PersonaMemory
@@ -35,6 +36,7 @@ class RecentConversation:
     ended_at: datetime | None
     project: str
     task: str
+    trust: str = Trust.AGENT
 
 
 def recent_conversations(
@@ -53,7 +55,7 @@ def recent_conversations(
     episodes = list(rows.active()[:limit]) if as_of is None else _as_of(rows, as_of)[:limit]
     found = [
         RecentConversation("episode", str(row.pk), _title(prompt_text(row)), row.started_at, row.ended_at, row.project,
-                           row.task)
+                           row.task, row.trust)
         for row in episodes
     ]  # fmt: skip
     loops = () if found else stm_window(view, scope, limit + 1, as_of=as_of)
@@ -78,11 +80,14 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
             Item(
                 one.type,
                 one.id,
-                f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(one.title[:TITLE_CHARACTERS])}",
+                as_data(
+                    f"- {one.started_at.astimezone(resolved.zone):%a %H:%M} {fence_line(one.title[:TITLE_CHARACTERS])}",
+                    one.trust,
+                ),
                 place,
                 project=one.project,
                 task=one.task,
-                screened_as=Trust.AGENT,
+                screened_as=screening_class(one.trust) or Trust.AGENT,
             )
             for place, one in enumerate(found)
         ]

@@ -152,6 +152,7 @@ PROMPT_SECTIONS: Mapping[str, str] = {
     "user_profile": "User Profile",
     "censors": "Active Censors",
     "frame": "Current Frame",
+    "reported": "Reported by Tools, Imports and the Web",
     "working_memory": "Working Memory",
     "recent": "Recent Conversations",
     "conversation": "Recent Conversation",

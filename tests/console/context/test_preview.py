@@ -48,8 +48,8 @@ def test_preview_number_of_queries_is_constant(
             make_copies(first, number - 1, content="'Fact ' || n || '.'")
         for _ in range(number // 400):
             make_run(ada, actor, "Hello")
-        # With facts, one statement more looks for what contests them, and one for the core memory beyond what is read.
-        with django_assert_num_queries(10 + 2 * bool(number)):
+        # With facts, one statement more looks for what contests them, and two for the core memory beyond what is read.
+        with django_assert_num_queries(10 + 3 * bool(number)):
             client.get(url, {"input": "Hello"})
 
 
