@@ -92,7 +92,7 @@ def _links(
         return
     fields = {field.name: field for field in model._meta.get_fields() if field.concrete}
     # Objects are loaded with the related rows of their names, and without long columns.
-    parents = [key for key, field in fields.items() if field.many_to_one]
+    parents = [key for key, field in fields.items() if field.many_to_one and key != "agent"]
     long = [key for key, field in fields.items() if isinstance(field, JSONField)]
     rows = model._default_manager.select_related(*parents).defer(*long).filter(agent=agent)
     if "persona" in fields:
