@@ -20,7 +20,7 @@ from tests.http import browser
 
 USUAL = 16
 MORE = {
-    "event": 18,
+    "event": 19,
     "changes": 25,
     "context, bisect": 110,
     "context, impact": 38,
