@@ -246,6 +246,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "refused": ("proposal", lambda: ["00000000-0000-4000-8000-000000000000"], ""),
 }
 NO_PAGES = {
+    "styleguide",
     "account_provider",
     "agent",
     "openid_connect_callback",
@@ -312,7 +313,7 @@ NO_PAGES = {
     "section_preview",
     "agent_document_change",
 }
-"""Addresses that answer a form or a part of a page."""
+"""Addresses that answer a form or a part of a page, or developers only."""
 
 
 def story_told(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:

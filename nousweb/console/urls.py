@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from nousweb.console.home.views import console_search, console_usage, demo_tour_change, home
+from nousweb.console.styleguide import styleguide
 
 urlpatterns = [
     path("", home, name="home"),
@@ -10,6 +11,7 @@ urlpatterns = [
     path("demo-tour/leave/", demo_tour_change, {"leaves": True}, name="demo_tour_leave"),
     path("demo-tour/resume/", demo_tour_change, {"leaves": False}, name="demo_tour_resume"),
     path("search/", console_search, name="search"),
+    path("styleguide/", styleguide, name="styleguide"),
     path("", include("nousweb.console.inbox.urls")),
     path("", include("nousweb.console.context.urls")),
     path("", include("nousweb.console.memory.urls")),

@@ -423,6 +423,7 @@ POST   agent_webhook_edit             login no    no    in    login
 GET    agent_webhook_delete           login no    no    in    login
 POST   agent_webhook_delete           login no    no    in    login
 GET    search                         login in    in    in    login
+GET    styleguide                     login in    in    in    login
 GET    review                         login in    in    in    login
 GET    proposal                       login in    in    in    login
 POST   proposal_preview               login in    in    in    login
