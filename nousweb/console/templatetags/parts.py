@@ -1,6 +1,6 @@
 """The small parts that pages repeat most: times, badges, buttons, and the head of a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,20 @@ def said(value: Any, empty: str = "–") -> SafeString | str:
     if value in (None, ""):
         return _faint(empty)
     return dt(value) if isinstance(value, datetime) else shown(value)
+
+
+@register.simple_tag
+def source(sources: Mapping[int, dict[str, Any]], number: int) -> SafeString:
+    """The number of a memory as a link to its page, with its text as a tooltip; one without a page leads to its row."""
+    memory = sources.get(number, {})
+    page = memory.get("url") or f"#use-{number}"
+    return format_html(
+        '<a class="mark-number" href="{}" title="{}" aria-label="Memory {}">{}</a>',
+        page,
+        shown_plain(memory.get("text", "")),
+        number,
+        number,
+    )
 
 
 @register.simple_tag

@@ -321,8 +321,10 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     shown = text(page)
     assert "".join(piece.text for piece in page.context["answer"]) == answer
     assert next(piece.text for piece in page.context["answer"] if piece.numbers).startswith("replica lagged")
-    for part in ('href="#use-1"', 'id="use-1"', 'class="answer-mark"'):
+    used = page.context["turn"]["memories"][0]
+    for part in (f'class="mark-number" href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
+    assert [piece.text for piece in page.context["answer"] if piece.rests_on_nothing] == [".\n\nBread needs time."]
     assert "&lt;b&gt;Sorry" in shown
     assert [one["number"] for one in page.context["turn"]["memories"]] == [1, None]
 

@@ -112,6 +112,10 @@ JOINED_CHARACTERS = 12
 """Marks of one memory with no more than this between them, on one line and without another word of content, are one."""
 
 
+WORDS_THAT_SAY_SOMETHING = 3
+"""Words of content; fewer of them beside a mark are the rest of its sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
     """A stretch of the answer. `numbers` are of the memories it refers to, `begins` of those whose mark begins here."""
@@ -119,6 +123,11 @@ class AnswerPiece:
     text: str
     numbers: tuple[int, ...] = ()
     begins: tuple[int, ...] = ()
+
+    @property
+    def rests_on_nothing(self) -> bool:
+        """Whether it says something that no memory of the prompt says."""
+        return not self.numbers and len(content_words(self.text)) >= WORDS_THAT_SAY_SOMETHING
 
 
 def answer_pieces(run: ContextRun, uses: Iterable[MemoryUsage]) -> list[AnswerPiece]:
@@ -255,6 +264,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     place = session_place(run, by)
     prefix = prompt_prefix(run, place.previous, by)
     uses = sorted(run.usages.all(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
+    memories = run_memories(run, shown, uses)
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
@@ -282,8 +292,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             },
             "candidates": Paginator(candidates, A_PAGE).get_page(request.GET.get("page")),
             "answer": answer_pieces(run, [use for use in uses if use.referenced]) if run.response else [],
+            "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
-                "memories": run_memories(run, shown, uses),
+                "memories": memories,
                 "used": f"the answer refers to {sum(use.referenced for use in uses)}" if run.responded_at else "",
                 "recalls": recall_rows(agent.slug, run),
             },
