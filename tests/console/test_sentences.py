@@ -91,7 +91,7 @@ def test_snoozed_items_are_in_no_count(ada, actor, reviewer, bob, charlie):
     item_snooze(item=InboxItem.of(proposal), until=clock.now() + timedelta(days=1), by=reviewer)
     for person, counted in ((bob, False), (charlie, True)):
         page = " ".join(browser(person).get("/").content.decode().split())
-        assert ("identity change pending" in page) is counted
+        assert ("1 item waits for you" in page) is counted
         assert bool(re.search(r'class="count">1<span class="visually-hidden"> pending', page)) is counted
 
 
