@@ -26,7 +26,6 @@ MORE = {
     "context, impact": 38,
     "context, impact of proposals": 39,
     "erase agent": 17,
-    "home": 18,
     "integrity": 22,
     "proposal": 20,
     "proposal, stale": 20,

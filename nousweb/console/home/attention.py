@@ -1,24 +1,28 @@
 """What needs a person on Home: items that wait for a decision, and what failed, each with its remedy."""
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
+from uuid import UUID
 
-from django.db.models import Count, Min, Q
+from django.db.models import Count, F, Min, Q, Value
+from django.db.models.fields.json import KeyTextTransform
 from django.urls import reverse
 
 from context.expectations.services import broken_results
 from context.models import ExpectationResult
-from identity.models import ChangeProposal, Persona, Webhook
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
+from identity.models import ChangeProposal, Webhook
 from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from memory.models import Job, MemoryReview
+from nousweb.console.home.board_rows import board_query, moment_read
 from nousweb.console.inbox.filter import RISK_KINDS, InboxFilter
-from nousweb.console.inbox.items import items_of, review_title
-from nousweb.console.inbox.proposal_items import ProposalItem
+from nousweb.console.inbox.items import review_title
+from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
+from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.lib.prepared_statements import Rows
 
 ITEMS_SHOWN = 6
 FAILURES_READ = 100
@@ -49,13 +53,16 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
     found = inbox.groups(size=ITEMS_SHOWN + 1)
     entries = found[:ITEMS_SHOWN]
     rows = []
-    for entry, item in items_of(entries):
-        risk = Risk(entry.risk)
+    items = _items(entries)
+    for entry in entries:
+        if (item := items.get(entry.id)) is None:
+            continue
+        risk, owner = Risk(entry.risk), item.proposal if isinstance(item, ProposalItem) else item
         rows.append(
             WaitingItem(
                 title=item.change if isinstance(item, ProposalItem) else review_title(item),
                 kind=_kind(item),
-                agent=(item.proposal if isinstance(item, ProposalItem) else item).agent.name,
+                agent=owner.agent.name,
                 risk=f"{risk.label} risk",
                 badge=RISK_KINDS[risk],
                 at=entry.created_at,
@@ -66,6 +73,22 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
         )
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
     return rows, total
+
+
+def _items(entries: Sequence[InboxEntry]) -> dict[UUID, ProposalItem | MemoryReview]:
+    """The items of these entries, with no more of them than their titles need: a statement of all columns takes twice
+    as long to write. A query for each type."""
+    keys = {kind: [entry.id for entry in entries if entry.type == kind] for kind in (PROPOSAL, REVIEW)}
+    proposals = with_texts(ChangeProposal.objects.filter(pk__in=keys[PROPOSAL])).only(
+        "section", "status", "content", "edited", "base_version", "agent__name", "version__content"
+    )
+    reviews = (
+        MemoryReview.objects.filter(pk__in=keys[REVIEW])
+        .select_related("agent", "new", "censor")
+        .only("kind", "subject", "proposal", "reasons", "facts", "agent__name", "new__content", "censor__pattern")
+    )
+    items: dict[UUID, ProposalItem | MemoryReview] = {row.pk: ProposalItem(row) for row in proposals}
+    return items | {row.pk: row for row in reviews}
 
 
 def _kind(item: ProposalItem | MemoryReview) -> str:
@@ -86,21 +109,59 @@ class Failure:
     url: str
 
 
-def expectation_failures(broken: list[ExpectationResult]) -> list[Failure]:
+@dataclass(frozen=True, slots=True)
+class BrokenExpectation:
+    """An expectation that failed (`fails`), or could not be checked, since a moment."""
+
+    agent: str
+    slug: str
+    question: str
+    fails: bool
+    since: datetime
+    url: str
+
+
+BROKEN = board_query(
+    lambda sight: (
+        broken_results(sight)
+        .order_by("-since", "-id")
+        .annotate(
+            slug=F("agent__slug"), name=F("agent__name"), question=KeyTextTransform("input", "expectation__request")
+        )
+        .values_list("name", "slug", "question", "state", "since", "expectation_id")[:FAILURES_READ]
+    )
+)
+
+
+def broken_expectations(rows: Rows) -> list[BrokenExpectation]:
+    """The rows of BROKEN, the latest first."""
+    return [
+        BrokenExpectation(
+            name,
+            slug,
+            question or "",
+            state == ExpectationResult.State.FAILED,
+            moment_read(since),
+            reverse("agent_expectation", args=[slug, key]),
+        )
+        for name, slug, question, state, since, key in rows
+    ]
+
+
+def expectation_failures(broken: Sequence[BrokenExpectation]) -> list[Failure]:
     """Expectations that failed or could not be checked, by agent."""
-    counted = Counter((row.agent.slug, row.state) for row in broken)
+    groups: dict[tuple[str, bool], list[BrokenExpectation]] = {}
+    for row in broken:
+        groups.setdefault((row.slug, row.fails), []).append(row)
     failures = []
-    for (slug, state), number in counted.items():
-        rows = [row for row in broken if (row.agent.slug, row.state) == (slug, state)]
-        fails = state == ExpectationResult.State.FAILED
-        name, verb = rows[0].agent.name, _verb(number) if fails else "could not be checked"
+    for (slug, fails), rows in groups.items():
+        number = len(rows)
+        name, verb = rows[0].agent, _verb(number) if fails else "could not be checked"
         if number == 1:
-            words = rows[0].expectation.input
-            shown = f"{words[:QUESTION_CHARACTERS].rstrip()}…" if len(words) > QUESTION_CHARACTERS else words
-            title = f"The expectation of {name} for “{shown}” {verb}"
-            url = reverse("agent_expectation", args=[slug, rows[0].expectation_id])
+            title, url = f"The expectation of {name} for “{_shortened(rows[0].question)}” {verb}", rows[0].url
         else:
             title = f"{_number(number)} expectations of {name} {verb}"
+            state = ExpectationResult.State.FAILED if fails else ExpectationResult.State.ERROR
             url = f"{reverse('agent_expectations', args=[slug])}?state={state}"
         remedy = (
             "See which change broke it, then undo the change or correct the expectation."
@@ -112,6 +173,10 @@ def expectation_failures(broken: list[ExpectationResult]) -> list[Failure]:
     return failures
 
 
+def _shortened(words: str) -> str:
+    return f"{words[:QUESTION_CHARACTERS].rstrip()}…" if len(words) > QUESTION_CHARACTERS else words
+
+
 def _number(number: int) -> str:
     return f"{number:,}{' or more' if number >= FAILURES_READ else ''}"
 
@@ -120,17 +185,21 @@ def _verb(number: int) -> str:
     return "fails" if number == 1 else "fail"
 
 
-def broken_expectations(by: Principal) -> list[ExpectationResult]:
-    """The current results that are not passed, the latest first. One query."""
-    found = broken_results(by).select_related("expectation", "agent").order_by("-since", "-id")
-    return list(found[:FAILURES_READ])
+DEAD_JOBS = board_query(
+    lambda sight: (
+        for_visible_agents(Job.objects.filter(status=Job.Status.DEAD, persona__in=sight.personas), sight)
+        .order_by()
+        .values_list(Value("jobs"))
+        .annotate(count=Count("pk"), oldest=Min("finished_at"))
+        .values_list("count", "oldest")
+    )
+)
 
 
-def job_failures(by: Principal, personas: tuple[str, ...]) -> list[Failure]:
-    """Jobs that failed too often and were given up. One query."""
-    dead = for_visible_agents(Job.objects.filter(status=Job.Status.DEAD, persona__in=personas), by)
-    found = dead.aggregate(count=Count("pk"), oldest=Min("finished_at"))
-    if not (count := found["count"]):
+def job_failures(rows: Rows) -> list[Failure]:
+    """Jobs that failed too often and were given up, from the row of DEAD_JOBS."""
+    count, oldest = rows[0] if rows else (0, None)
+    if not count:
         return []
     what = f"{count:,} job{'' if count == 1 else 's'} failed"
     return [
@@ -140,27 +209,36 @@ def job_failures(by: Principal, personas: tuple[str, ...]) -> list[Failure]:
             if count == 1
             else "Their work is not done. Read the errors, remove the causes and try them again.",
             what,
-            found["oldest"],
+            moment_read(oldest),
             f"{reverse('lifecycle')}?status={Job.Status.DEAD}",
         )
     ]
 
 
-def webhook_failures(by: Principal) -> list[Failure]:
-    """Webhooks whose messages fail, or that were disabled for it. One query."""
-    failing = Q(state=Webhook.State.DISABLED) | Q(state=Webhook.State.ACTIVE, failures__gt=0)
-    found = (
-        for_visible_agents(Webhook.objects.filter(failing), by).select_related("agent").order_by("state", "-failures")
+FAILING_WEBHOOKS = board_query(
+    lambda sight: (
+        for_visible_agents(
+            Webhook.objects.filter(
+                Q(state=Webhook.State.DISABLED) | Q(state=Webhook.State.ACTIVE, failures__gt=0),
+                persona__in=sight.personas,
+            ),
+            sight,
+        )
+        .order_by("state", "-failures", "id")
+        .annotate(slug=F("agent__slug"), name=F("agent__name"))
+        .values_list("id", "name", "slug", "url", "state", "failures")[:FAILURES_READ]
     )
-    if not by.may(VIEW_SUBCONSCIOUS):
-        found = found.exclude(persona=Persona.SUBCONSCIOUS)
-    rows = list(found[:FAILURES_READ])
+)
+
+
+def webhook_failures(rows: Rows) -> list[Failure]:
+    """Webhooks whose messages fail, or that were disabled for it, from the rows of FAILING_WEBHOOKS."""
     failures = []
-    for row in rows[:WEBHOOKS_SHOWN]:
-        tries = f"{row.failures:,} failed attempt{'' if row.failures == 1 else 's'}"
-        off = row.state == Webhook.State.DISABLED
+    for key, name, slug, url, state, number in rows[:WEBHOOKS_SHOWN]:
+        tries = f"{number:,} failed attempt{'' if number == 1 else 's'}"
+        off = state == Webhook.State.DISABLED
         # An address may have a secret in its path.
-        title = f"The webhook of {row.agent.name} to {urlsplit(row.url).hostname or 'its address'}"
+        title = f"The webhook of {name} to {urlsplit(url).hostname or 'its address'}"
         failures.append(
             Failure(
                 f"{title} {'was disabled' if off else 'does not deliver'} after {tries}",
@@ -168,10 +246,10 @@ def webhook_failures(by: Principal) -> list[Failure]:
                 f"{', then activate it' if off else ''}.",
                 "1 webhook fails",
                 None,
-                row.get_absolute_url(),
+                reverse("agent_webhook", args=[slug, key]),
             )
         )
-    if rest := len(rows) - WEBHOOKS_SHOWN if len(rows) > WEBHOOKS_SHOWN else 0:
+    if rest := max(len(rows) - WEBHOOKS_SHOWN, 0):
         more = f"{_number(rest)} more webhook{'' if rest == 1 else 's'} {_verb(rest)}"
         failures.append(Failure(more, "Open the agent's webhooks.", more, None, reverse("agents")))
     return failures

@@ -6,17 +6,16 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 
-from context.models import ExpectationResult
 from identity.models import AuditEvent
 from identity.policy.changes import audit_phrase
-from identity.policy.permissions import VIEW_SUBCONSCIOUS
-from identity.principal import Principal
-from nousweb.lib.permission_holder import PermissionHolder
-from nousweb.lib.prepared_statements import CachedQuery
+from nousweb.console.home.attention import BrokenExpectation
+from nousweb.console.home.board_rows import Sight, board_query, moment_read
+from nousweb.lib.prepared_statements import Rows
 
 COUNTED = 100
 """Records of a group that are read."""
@@ -66,31 +65,22 @@ class NewsGroup:
         return f"{rest}{' or more' if self.count >= COUNTED else ''}" if rest else ""
 
 
-def changes_since(since: datetime, broken: Sequence[ExpectationResult], by: Principal) -> list[NewsGroup]:
-    """What others than `by` changed since then, and the expectations among `broken` that began to fail. One query."""
-    found = _rows(since, by)
+def changes_since(since: datetime, rows: Rows, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
+    """What others changed since then, from the rows of NEWS, and the expectations that began to fail."""
     groups = [
-        NewsGroup(title, [_line(row) for row in rows[:SHOWN]], len(rows), _url(name, since))
+        NewsGroup(title, [_line(row) for row in latest[:SHOWN]], len(latest), _url(name, since))
         for name, (title, _, _) in GROUPS.items()
-        if (rows := sorted((row for row in found if row[0] == name), key=lambda row: -row[1]))
+        if (latest := sorted((row for row in rows if row[0] == name), key=lambda row: -row[1]))
     ]
     return [*groups, *_began_to_fail(since, broken)]
 
 
-def _began_to_fail(since: datetime, broken: Sequence[ExpectationResult]) -> list[NewsGroup]:
-    began = [row for row in broken if row.since > since and row.state == ExpectationResult.State.FAILED]
+def _began_to_fail(since: datetime, broken: Sequence[BrokenExpectation]) -> list[NewsGroup]:
+    began = [row for row in broken if row.since > since and row.fails]
     lines = [
-        NewsLine(
-            row.agent.name,
-            "no longer meets",
-            _short(row.expectation.input),
-            "",
-            row.since,
-            reverse("agent_expectation", args=[row.agent.slug, row.expectation_id]),
-        )
-        for row in began[:SHOWN]
+        NewsLine(row.agent, "no longer meets", _short(row.question), "", row.since, row.url) for row in began[:SHOWN]
     ]
-    url = reverse("agent_expectations", args=[began[0].agent.slug]) + "?state=failed" if began else ""
+    url = reverse("agent_expectations", args=[began[0].slug]) + "?state=failed" if began else ""
     return [NewsGroup("Expectations that began to fail", lines, len(began), url)] if began else []
 
 
@@ -105,34 +95,20 @@ def _line(row: tuple[Any, ...]) -> NewsLine:
     _, key, at, who, action, what, agent, newer = row
     of = f" of {agent}" if agent and action.startswith(("proposal.", "identity.")) else ""
     replaced = _short(newer) if action in _REPLACED and newer and newer != what else ""
-    return NewsLine(who, audit_phrase(action), f"{_short(what)}{of}", replaced, at, reverse("audit_event", args=[key]))
+    url = reverse("audit_event", args=[key])
+    return NewsLine(who, audit_phrase(action), f"{_short(what)}{of}", replaced, moment_read(at), url)
 
 
 def _short(words: str) -> str:
     return f"{words[:QUOTED].rstrip()}…" if len(words) > QUOTED else words
 
 
-@dataclass(frozen=True)
-class _Sight:
-    """Of a person who sees all agents: whether they see records of the subconscious."""
-
-    subconscious: bool
-    agents: None = None
-
-    def may(self, permission: str) -> bool:
-        return self.subconscious and permission == VIEW_SUBCONSCIOUS
-
-
-def _rows(since: datetime, by: Principal) -> list[tuple[Any, ...]]:
-    if by.agents is None:
-        # Writing the query takes several times as long as its answer.
-        return _CACHED.rows(_Sight(by.may(VIEW_SUBCONSCIOUS)), since=since, person=by.id)
-    return list(_query(by, since, by.id))
-
-
-def _query(by: PermissionHolder, since: datetime, person: str) -> QuerySet[Any, Any]:
-    mine = Q(author_kind="person", author_id=person)
-    trail = AuditEvent.objects.visible_to(by).filter(at__gt=since).exclude(mine).order_by("-id")
+def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:
+    mine = Q(author_kind="person", author_id=author)
+    # Records of one action are found by their keys, so the last one before then bounds what is read.
+    earlier = AuditEvent.objects.filter(at__lte=since).order_by("-at").values("id")[:1]
+    fresh = AuditEvent.objects.filter(at__gt=since, id__gt=Coalesce(Subquery(earlier), 0))
+    trail = fresh.visible_to(sight).exclude(mine).order_by("-id")
     first, *others = (
         trail.filter(whose, action__in=actions)
         .annotate(group=Value(name), newer=KT("after__content"))
@@ -142,4 +118,4 @@ def _query(by: PermissionHolder, since: datetime, person: str) -> QuerySet[Any, 
     return first.union(*others, all=True)
 
 
-_CACHED = CachedQuery(_query, since=datetime.fromisoformat("2001-02-03T04:05:06+00:00"), person="nobody at all")
+NEWS = board_query(_news, "since", author=True)

@@ -10,8 +10,9 @@ from django.db.models import Model
 from django.utils.text import capfirst, get_text_list
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
+from context.expectations.services import personas_of
 from context.models import ContextRun
-from identity.models import Agent, Persona
+from identity.models import Agent
 from identity.policy.inbox import VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.policy.webhooks import MANAGE
@@ -19,6 +20,9 @@ from identity.principal import Principal
 from identity.services.versions import REVIEW
 from nousweb.console.common import TYPE_PAGES
 from nousweb.console.home.attention import (
+    BROKEN,
+    DEAD_JOBS,
+    FAILING_WEBHOOKS,
     Failure,
     WaitingItem,
     broken_expectations,
@@ -27,10 +31,14 @@ from nousweb.console.home.attention import (
     waiting_items,
     webhook_failures,
 )
-from nousweb.console.home.changes_since import NewsGroup, changes_since
-from nousweb.console.home.period import DEFAULT_DAYS, Period
-from nousweb.console.home.prompt_cost import PromptCost, prompt_cost
+from nousweb.console.home.board_rows import board_rows
+from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
+from nousweb.console.home.prompt_cost import COSTS, PromptCost, prompt_cost
 from nousweb.console.home.system_health import (
+    JUDGE_CALLS,
+    LAST_VERIFICATION,
+    MODELS,
+    UNREADY,
     HealthCheck,
     embedder_check,
     index_check,
@@ -38,8 +46,8 @@ from nousweb.console.home.system_health import (
     log_check,
     worker_check,
 )
-from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.lib.prepared_statements import CachedQuery
 
 VIEW_AGENT, VIEW_AUDIT, VIEW_RUN = "identity.view_agent", "identity.view_auditevent", "context.view_contextrun"
 VIEW_INDEX, VIEW_JOB = "memory.view_searchitem", "memory.view_job"
@@ -100,12 +108,26 @@ class Dashboard:
         return "All is well: nothing waits, nothing failed, the log is as it was sealed, and all expectations are met."
 
 
+QUERIES: dict[str, tuple[str, CachedQuery]] = {
+    "index": (VIEW_INDEX, UNREADY),
+    "models": (VIEW_INDEX, MODELS),
+    "judge": (VIEW_INDEX, JUDGE_CALLS),
+    "costs": (VIEW_RUN, COSTS),
+    "log": (VIEW_AUDIT, LAST_VERIFICATION),
+    "news": (VIEW_AUDIT, NEWS),
+    "broken": (VIEW_EXPECTATION, BROKEN),
+    "jobs": (VIEW_JOB, DEAD_JOBS),
+    "webhooks": (MANAGE, FAILING_WEBHOOKS),
+}
+"""By name: the right to see the rows, and their query."""
+
+
 def dashboard(by: Principal, since: datetime) -> Dashboard:
     """The home page of `by`, who was here before until `since`. The number of queries does not depend on the amount
     of data."""
     both = by.may(VIEW_SUBCONSCIOUS)
-    personas = tuple(Persona.values) if both else (Persona.ACTOR.value,)
     items, waiting = waiting_items(by) if any(map(by.may, VIEW_RIGHTS.values())) else ([], 0)
+    rows = board_rows({name: query for name, (right, query) in QUERIES.items() if by.may(right)}, since, by)
     failures: list[Failure] = []
     checks: list[HealthCheck] = []
 
@@ -116,22 +138,23 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
 
     if by.may(VIEW_AGENT):
         checks.append(worker_check(sees_queue=both and by.agents is None))
-    if by.may(VIEW_INDEX):
-        checks += [index_check(by, personas), embedder_check()]
-        checks.append(judge_check(by, personas, Period(DEFAULT_DAYS, clock.now())))
-    cost = prompt_cost(by, personas) if by.may(VIEW_RUN) else None
+    if "index" in rows:
+        checks.append(index_check(rows["index"], both=both))
+        checks.append(embedder_check(rows["models"]))
+        checks.append(judge_check(rows["judge"], by))
+    cost = prompt_cost(rows["costs"]) if "costs" in rows else None
     if cost:
         checks.append(cost.check)
-    if by.may(VIEW_AUDIT):
-        checks.append(log_check(by))
-    broken = broken_expectations(by) if by.may(VIEW_EXPECTATION) else []
-    if by.may(VIEW_EXPECTATION):
+    if "log" in rows:
+        checks.append(log_check(rows["log"], by))
+    broken = broken_expectations(rows.get("broken", []))
+    if "broken" in rows:
         failing("Expectations", expectation_failures(broken), "Every checked expectation is met.")
-    if by.may(VIEW_JOB):
-        failing("Jobs", job_failures(by, personas), "No job failed permanently.")
-    if by.may(MANAGE):
-        failing("Webhooks", webhook_failures(by), "No webhook fails.")
-    is_new = bool(cost and not cost.prompts and not cost.prompts_before and _is_empty(by, personas))
+    if "jobs" in rows:
+        failing("Jobs", job_failures(rows["jobs"]), "No job failed permanently.")
+    if "webhooks" in rows:
+        failing("Webhooks", webhook_failures(rows["webhooks"]), "No webhook fails.")
+    is_new = bool(cost and not cost.prompts and not cost.prompts_before and _is_empty(by))
     return Dashboard(
         since=since,
         decides=by.may(REVIEW),
@@ -141,15 +164,15 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         waiting=waiting,
         failures=failures,
         checks=checks,
-        news=changes_since(since, broken, by) if by.may(VIEW_AUDIT) else None,
+        news=changes_since(since, rows["news"], broken) if "news" in rows else None,
         cost=cost,
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,
     )
 
 
-def _is_empty(by: Principal, personas: tuple[str, ...]) -> bool:
+def _is_empty(by: Principal) -> bool:
     """Whether `by` could see neither memories nor prompts, however old."""
     models: tuple[type[Model], ...] = (ContextRun, *(pages.model for pages in TYPE_PAGES.values()))
-    rows = (for_visible_agents(model._default_manager.filter(persona__in=personas), by) for model in models)
-    return by.may(VIEW_AGENT) and not any(found.order_by().exists() for found in rows)
+    found = (for_visible_agents(model._default_manager.filter(persona__in=personas_of(by)), by) for model in models)
+    return by.may(VIEW_AGENT) and not any(rows.order_by().exists() for rows in found)

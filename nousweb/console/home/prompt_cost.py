@@ -1,17 +1,17 @@
 """What the prompts of the last week cost in tokens, by agent, and those that lack a section."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
 from context.models import ContextRun
-from identity.principal import Principal
-from nousweb.console.home.period import DAY, ENOUGH, Trend
+from nousweb.console.home.board_rows import Sight, board_query
+from nousweb.console.home.period import ENOUGH, Trend
 from nousweb.console.home.system_health import HealthCheck
-from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.lib.prepared_statements import Rows
 
 DAYS = 7
 NAMED = 3
@@ -46,17 +46,11 @@ class PromptCost:
         )  # fmt: skip
 
 
-def prompt_cost(by: Principal, personas: tuple[str, ...]) -> PromptCost:
-    """The cost of the prompts that `by` may see, of seven days to the minute. One query."""
-    now = clock.now()
-    week, before = now - DAYS * DAY, now - 2 * DAYS * DAY
-    runs: QuerySet[ContextRun] = ContextRun.objects.filter(
-        created_at__gte=before, created_at__lte=now, persona__in=personas
-    )
+def _by_agent(sight: Sight, now: datetime, day: datetime, week: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
+    runs = ContextRun.objects.filter(created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
     this, last = Q(created_at__gte=week), Q(created_at__lt=week)
-    fresh = Q(created_at__gte=now - timedelta(days=1)) & ~Q(failed_sections=[])
-    rows: list[tuple[Any, ...]] = list(
-        for_visible_agents(runs, by)
+    return (
+        for_visible_agents(runs, sight)
         .order_by()
         .values_list("agent__name")
         .annotate(
@@ -64,13 +58,20 @@ def prompt_cost(by: Principal, personas: tuple[str, ...]) -> PromptCost:
             n_before=Count("created_at", filter=last),
             sum=Sum("tokens", filter=this, default=0),
             sum_before=Sum("tokens", filter=last, default=0),
-            failed=Count("created_at", filter=fresh),
+            failed=Count("created_at", filter=Q(created_at__gte=day) & ~Q(failed_sections=[])),
         )
     )
+
+
+COSTS = board_query(_by_agent, "now", "day", "week", "fortnight")
+
+
+def prompt_cost(rows: Rows) -> PromptCost:
+    """The cost of the prompts of seven days to the minute, from the rows of COSTS."""
     prompts, prompts_before, tokens, tokens_before, incomplete = (
-        sum(row[place] for row in rows) for place in range(1, 6)
+        int(sum(row[place] for row in rows)) for place in range(1, 6)
     )
-    ranked = sorted(((row[0], row[3]) for row in rows if row[3]), key=lambda row: -row[1])
+    ranked = sorted(((row[0], int(row[3])) for row in rows if row[3]), key=lambda row: -row[1])
     named = ranked[:NAMED]
     return PromptCost(
         prompts=prompts,

@@ -8,21 +8,23 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db.models import Count, F, Min, Q, Sum
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value
 from django.urls import reverse
 from django.utils.text import get_text_list
 
+from context.expectations.services import personas_of
 from identity.models import LogVerification
 from identity.policy.sealed_tables import VERIFY_EVERY
 from identity.principal import Principal
 from identity.services.seals.export import findings_seen, sees_all
 from memory.embedding.registry import configured_name
 from memory.jobs import messages_waiting
-from memory.judge.model_judge import today_start
 from memory.models import EmbeddingModel, IndexStatus, ItemType, JudgeCall, JudgeTask, SearchItem
-from nousweb.console.home.period import Period, Trend
+from nousweb.console.home.board_rows import Sight, board_query, moment_read
+from nousweb.console.home.period import Trend
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
+from nousweb.lib.prepared_statements import Rows
 
 log = structlog.get_logger(__name__)
 
@@ -103,19 +105,28 @@ def worker_check(*, sees_queue: bool) -> HealthCheck:
     return HealthCheck(name, "ok", ", ".join(states), queued)
 
 
-def index_check(by: Principal, personas: tuple[str, ...]) -> HealthCheck:
-    """Memories that are not indexed yet, or failed to be. Reads only the rows that are not ready. One query."""
-    unready = SearchItem.objects.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED), persona__in=personas)
-    rows: list[Any] = list(
-        for_visible_agents(unready, by)
+UNREADY = board_query(
+    lambda sight: (
+        for_visible_agents(
+            SearchItem.objects.filter(status__in=(IndexStatus.PENDING, IndexStatus.FAILED), persona__in=sight.personas),
+            sight,
+        )
         .order_by()
-        .values("status", "agent__slug", "agent__name", "item_type")
+        .values_list("status", "agent__slug", "agent__name", "item_type")
         .annotate(count=Count("pk"), oldest=Min("recorded_at"))
     )
+)
+"""Rows of the index that are not ready, of which there are few."""
+
+
+def index_check(found: Rows, *, both: bool) -> HealthCheck:
+    """Memories that are not indexed yet, or failed to be, from the rows of UNREADY; `both`: of both personas."""
+    columns = ("status", "slug", "agent", "item_type", "count", "oldest")
+    rows = [dict(zip(columns, row, strict=True)) | {"oldest": moment_read(row[5])} for row in found]
     name, failed = "Search index", [row for row in rows if row["status"] == IndexStatus.FAILED]
     if failed:
-        agents = dict.fromkeys((row["agent__slug"], row["agent__name"]) for row in failed)
-        suffix = "?persona=subconscious" if len(personas) > 1 else ""
+        agents = dict.fromkeys((row["slug"], row["agent"]) for row in failed)
+        suffix = "?persona=subconscious" if both else ""
         return HealthCheck(
             name,
             "block",
@@ -123,7 +134,7 @@ def index_check(by: Principal, personas: tuple[str, ...]) -> HealthCheck:
             f"{_counted(failed)} of {_named([label for _, label in agents])} cannot be found by meaning.",
             "Read why their vectors failed, and try them again.",
             min(row["oldest"] for row in failed),
-            reverse("agent_index", args=[failed[0]["agent__slug"]]) + suffix,
+            reverse("agent_index", args=[failed[0]["slug"]]) + suffix,
         )
     if not rows:
         return HealthCheck(name, "ok", "complete", "Every memory can be found by meaning.")
@@ -149,11 +160,17 @@ def _named(agents: list[str]) -> str:
     return get_text_list(shown, "and")
 
 
-def embedder_check() -> HealthCheck:
+MODELS = board_query(lambda sight: EmbeddingModel.objects.values_list("state", "name", "dimension", "since"))
+
+
+def embedder_check(rows: Rows) -> HealthCheck:
     """The model of the index, and whether the index is moving to another one or the settings name another."""
-    name = "Embedding model"
-    models = {model.state: model for model in EmbeddingModel.objects.all()}
-    active, building = (models.get(state) for state in (EmbeddingModel.State.ACTIVE, EmbeddingModel.State.BUILDING))
+    name, states = "Embedding model", EmbeddingModel.State
+    models = {
+        state: EmbeddingModel(name=model, dimension=dimension, since=moment_read(since))
+        for state, model, dimension, since in rows
+    }
+    active, building = models.get(states.ACTIVE), models.get(states.BUILDING)
     if active is None:
         return HealthCheck(name, "ok", "not used yet", f"{settings.EMBEDDER}, from the first memory on.")
     detail = f"{active.name}, {active.dimension:,} dimensions."
@@ -171,76 +188,94 @@ def embedder_check() -> HealthCheck:
     return HealthCheck(name, "ok", "in use", detail)
 
 
-def judge_check(by: Principal, personas: tuple[str, ...], period: Period) -> HealthCheck:
-    """The judge's spending of today's budget, which all agents share, and its errors in the period.
-
-    For a person who is limited to some agents only the spending for these.
-    """
-    today = today_start()
-    calls = JudgeCall.objects.filter(created_at__gte=min(today, period.earlier)).order_by()
+def _spent(
+    sight: Sight, now: datetime, week: datetime, fortnight: datetime, today: datetime, judge_since: datetime
+) -> QuerySet[Any, Any]:
     spent = F("tokens_in") + F("tokens_out")
-    mine = Q(persona__in=personas) & (Q() if by.agents is None else Q(agent__in=by.agents))
-    now, before = period.within("created_at") & mine, period.within_before("created_at") & mine
+    mine = Q(persona__in=sight.personas) & (Q() if sight.agents is None else Q(agent__in=sight.agents))
+    this, last = Q(created_at__gte=week, created_at__lt=now), Q(created_at__gte=fortnight, created_at__lt=week)
     # The playground spends of the same budget, and its failures are no judge's.
-    asked = now & ~Q(task=JudgeTask.CHAT)
-    found = calls.aggregate(
-        today=Sum(spent, filter=Q(created_at__gte=today) & mine),
-        all_today=Sum(spent, filter=Q(created_at__gte=today)),
-        now=Sum(spent, filter=now),
-        before=Sum(spent, filter=before),
-        questions=Count("pk", filter=asked),
-        errors=Count("pk", filter=asked & ~Q(error="")),
+    asked = this & mine & ~Q(task=JudgeTask.CHAT)
+    measures = {
+        "spent_today": Sum(spent, filter=Q(created_at__gte=today) & mine, default=0),
+        "all_today": Sum(spent, filter=Q(created_at__gte=today), default=0),
+        "spent_now": Sum(spent, filter=this & mine, default=0),
+        "spent_before": Sum(spent, filter=last & mine, default=0),
+        "questions": Count("pk", filter=asked),
+        "errors": Count("pk", filter=asked & ~Q(error="")),
+        "last_error": Max("created_at", filter=asked & ~Q(error="")),
+    }
+    calls = JudgeCall.objects.filter(created_at__gte=judge_since).order_by()
+    return calls.values_list(Value("calls")).annotate(**measures).values_list(*measures)
+
+
+JUDGE_CALLS = board_query(_spent, "now", "week", "fortnight", "today", "judge_since")
+
+
+def judge_check(rows: Rows, by: Principal) -> HealthCheck:
+    """The judge's spending of today's budget, which all agents share, and its errors of a week.
+
+    From the row of JUDGE_CALLS; for a person who is limited to some agents it has only the spending for these.
+    """
+    spent_today, all_today, spent, before, questions, errors = (
+        int(value or 0) for value in (rows[0][:6] if rows else [0] * 6)
     )
-    name, spent_today, limit = "Judge", found["today"] or 0, settings.JUDGE_DAILY_TOKENS
-    trend = Trend(found["now"] or 0, found["before"] or 0)
-    if settings.JUDGE == "none" and not found["questions"]:
+    name, limit, trend = "Judge", settings.JUDGE_DAILY_TOKENS, Trend(spent, before)
+    if settings.JUDGE == "none" and not questions:
         return HealthCheck(name, "ok", "off", "People resolve all memory reviews.")
     of_limit = f" of {limit:,} ({round(100 * spent_today / limit)} %)" if limit else ""
     detail = f"It used {spent_today:,}{of_limit} tokens today."
     # The budget is shared: that it is spent is for everybody, what the other persona spent of it is not.
-    if limit and (found["all_today"] or 0) >= limit:
+    if limit and all_today >= limit:
         return HealthCheck(
             name, "warn", "out of tokens for today", f"{detail} New questions wait until tomorrow or go to people.",
             "Raise NOUS_JUDGE_DAILY_TOKENS, or wait.", trend=trend, unit="tokens",
         )  # fmt: skip
-    last = None
-    if found["errors"]:
-        last = calls.filter(asked).exclude(error="").order_by("-created_at").values("error", "created_at").first()
-    if last is None:
+    if not errors:
         return HealthCheck(name, "ok", "working", detail, trend=trend, unit="tokens")
-    error = last["error"][:ERROR_CHARACTERS]
+    at = moment_read(rows[0][6])
+    calls = JudgeCall.objects.filter(created_at=at, persona__in=personas_of(by)).exclude(error="")
+    error = for_visible_agents(calls, by).values_list("error", flat=True).first() or ""
     return HealthCheck(
         name,
         "warn",
         "failing",
-        f"{found['errors']:,} of {found['questions']:,} calls failed, so their questions wait or go to people."
-        f" The last error: {error}",
+        f"{errors:,} of {questions:,} calls failed, so their questions wait or go to people."
+        f" The last error: {error[:ERROR_CHARACTERS]}",
         "Correct what the error names: the key, the address or the model.",
-        last["created_at"],
+        at,
         trend=trend,
         unit="tokens",
     )
 
 
-def log_check(by: Principal) -> HealthCheck:
-    """The last verification of the log against its seals. One query."""
+LAST_VERIFICATION = board_query(
+    lambda sight: LogVerification.objects.filter(status=LogVerification.Status.DONE).values_list(
+        "problems", "findings", "finished_at"
+    )[:1]
+)
+
+
+def log_check(rows: Rows, by: Principal) -> HealthCheck:
+    """The last verification of the log against its seals, from the row of LAST_VERIFICATION."""
     name, url = "Log", reverse("integrity")
-    last = LogVerification.objects.filter(status=LogVerification.Status.DONE).first()
-    if last is None:
+    if not rows:
         return HealthCheck(
             name, "warn", "not verified", "Nobody would see that an old record was changed in the database.",
             "The worker verifies it each day; ask for it on the page Integrity.", url=url,
         )  # fmt: skip
-    problems = last.problems if sees_all(by) else len(findings_seen(last, by))
+    found, findings, finished = rows[0]
+    at = moment_read(finished)
+    problems = found if sees_all(by) else len(findings_seen(LogVerification(findings=findings), by))
     if problems:
         what = "1 record is" if problems == 1 else f"{problems:,} records are"
         return HealthCheck(
             name, "block", "not as it was sealed", f"{what} not as when the product wrote them.",
-            "Read the findings, and compare with a backup.", last.finished_at, url,
+            "Read the findings, and compare with a backup.", at, url,
         )  # fmt: skip
-    if last.finished_at is None or last.finished_at < clock.now() - 2 * VERIFY_EVERY:
+    if at is None or at < clock.now() - 2 * VERIFY_EVERY:
         return HealthCheck(
             name, "warn", "verified too long ago", "A record that was changed since would not be seen.",
-            "See whether the background worker runs.", last.finished_at, url,
+            "See whether the background worker runs.", at, url,
         )  # fmt: skip
-    return HealthCheck(name, "ok", "verified", "Every sealed record is as it was written.", at=last.finished_at)
+    return HealthCheck(name, "ok", "verified", "Every sealed record is as it was written.", at=at)
