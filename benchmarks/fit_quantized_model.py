@@ -1,4 +1,4 @@
-"""Make memory/embedding/query_model.onnx, by which questions are embedded: python -m benchmarks.fit_query_model LOCOMO
+"""Make memory/embedding/quantized_model.onnx: python -m benchmarks.fit_quantized_model LOCOMO
 
 The graph of the local embedder with products in 8 bits. Its matrices stay in the model that is installed; the file has
 no more than the graph, and how the channels of each layer are evened out. A few channels are twenty times as large as
@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.system import PROJECT
 from memory.embedding.local import MODEL_FILE, MODEL_SHA256, tokenizer, verified_file
-from memory.embedding.quantized_query_model import GRAPH_FILE, JOINED, LEVELS, MATRIX, SCALE, SMOOTHING, model_weights
+from memory.embedding.quantized_model import GRAPH_FILE, JOINED, LEVELS, MATRIX, SCALE, SMOOTHING, model_weights
 
 LAYERS, HEADS, SIZE = 6, 12, 384
 TEXTS = 1_500
@@ -170,7 +170,7 @@ def model_of(graph: Graph) -> onnx.ModelProto:
         for name in ("input_ids", "attention_mask", "token_type_ids")
     ]
     output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["batch", "sequence", SIZE])
-    made = helper.make_graph(graph.nodes, "query_model", inputs, [output], graph.initializers)
+    made = helper.make_graph(graph.nodes, "quantized_model", inputs, [output], graph.initializers)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(CONTRIB, 1)]
     return helper.make_model(made, opset_imports=opsets, ir_version=9)
 
