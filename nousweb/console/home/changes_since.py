@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet, Subquery, Value
+from django.db.models import F, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 from django.urls import reverse
@@ -105,10 +105,11 @@ def _short(words: str) -> str:
 
 def _news(sight: Sight, since: datetime, author: str) -> QuerySet[Any, Any]:
     mine = Q(author_kind="person", author_id=author)
-    # Records of one action are found by their keys, so the last one before then bounds what is read.
+    # The records of an action are read by the index of actions and keys, from the last key before then on: in the order
+    # of the keys themselves, those of all actions would be.
     earlier = AuditEvent.objects.filter(at__lte=since).order_by("-at").values("id")[:1]
     fresh = AuditEvent.objects.filter(at__gt=since, id__gt=Coalesce(Subquery(earlier), 0))
-    trail = fresh.visible_to(sight).exclude(mine).order_by("-id")
+    trail = fresh.visible_to(sight).exclude(mine).order_by((F("id") + 0).desc())
     first, *others = (
         trail.filter(whose, action__in=actions)
         .annotate(group=Value(name), newer=KT("after__content"))
