@@ -15,7 +15,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
 from nousweb.console.common import TYPE_PAGES, Bar, Segment, State, bars, nice_top, stacked_bar
-from nousweb.console.home.period import CHOICES, LEAST_POINTS, Period, Trend
+from nousweb.console.home.period import CHOICES, LEAST_POINTS, STAND_IN_END, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -97,7 +97,7 @@ def growth_count(
     totals: dict[tuple[str, str], int] = {}
     added: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
     shape = (tuple(kind.key for kind in types), personas, agent is not None)
-    values = {"agent": agent.pk if agent else 0, **_moments(period)}
+    values = {"agent": agent.pk if agent else 0, **period.bounds}
     for what, state, at, number in _counting(period.days).rows(shape, **values):
         if at is None:
             totals[what, state] = number
@@ -108,14 +108,9 @@ def growth_count(
 
 @cache
 def _counting(days: int) -> CachedQuery:
-    """The query of a period. Home asks for it each time, and writing it takes longer than its answer."""
-    stand_in = Period(days, datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC))
-    return CachedQuery(partial(_counted_rows, stand_in), agent=-1, **_moments(stand_in))
-
-
-def _moments(period: Period) -> dict[str, datetime]:
-    before = period.end - period.length
-    return {"since": period.start, "until": period.end, "since_before": period.earlier, "until_before": before}
+    """The query of a period. A page asks for it each time, and writing it takes longer than its answer."""
+    stand_in = Period(days, STAND_IN_END)
+    return CachedQuery(partial(_counted_rows, stand_in), agent=-1, **stand_in.bounds)
 
 
 def _counted_rows(

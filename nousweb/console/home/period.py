@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from django.db.models import DateTimeField, Q
@@ -82,6 +82,12 @@ class Period:
         told = zip(self.moments, values, strict=True)
         return get_text_list([f"{value:,g} {preposition} {self.name(at)}" for at, value in told if value], "and")
 
+    @property
+    def bounds(self) -> dict[str, datetime]:
+        """The moments of both periods, as a query that is written once names them."""
+        before = self.end - self.length
+        return {"since": self.start, "until": self.end, "since_before": self.earlier, "until_before": before}
+
     def within(self, field: str) -> Q:
         """Condition for rows of this period."""
         return Q(**{f"{field}__gte": self.start, f"{field}__lt": self.end})
@@ -108,6 +114,10 @@ class Period:
         """The values of the hours or days of the period before."""
         values = dict(rows)
         return [values.get(moment - self.length, 0) for moment in self.moments]
+
+
+STAND_IN_END = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+"""The end of a period that stands for others in a query that is written once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,15 +34,21 @@ class PromptCost:
     incomplete: int
 
     @property
+    def count(self) -> Trend | None:
+        """The trend of the number of prompts."""
+        return Trend(self.prompts, self.prompts_before) if self.trend else None
+
+    @property
     def check(self) -> HealthCheck:
         """The health of the assembly of prompts."""
         name, number = "Assembly of prompts", self.incomplete
         if not number:
-            return HealthCheck(name, "ok", "whole", "No prompt of the last 24 hours lacks a section.")
+            detail = "No prompt of the last 24 hours lacks a section."
+            return HealthCheck(name, "ok", "whole", detail, trend=self.count, unit="prompts")
         what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
         return HealthCheck(
             name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
-            "Open such a run: it names the section and the error.",
+            "Open such a run: it names the section and the error.", trend=self.count, unit="prompts",
         )  # fmt: skip
 
 
