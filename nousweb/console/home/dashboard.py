@@ -78,8 +78,13 @@ class Dashboard:
         return [check for check in self.checks if check.is_fine]
 
     @property
-    def troubles(self) -> list[HealthCheck]:
+    def not_fine(self) -> list[HealthCheck]:
+        """The checks that are not fine, or cannot be told yet."""
         return [check for check in self.checks if not check.is_fine]
+
+    @property
+    def troubles(self) -> list[HealthCheck]:
+        return [check for check in self.not_fine if check.kind != "neutral"]
 
     @property
     def kind(self) -> str:
@@ -88,10 +93,15 @@ class Dashboard:
         return "block" if self.failures or "block" in kinds else "warn" if kinds else "ok"
 
     @property
+    def is_well(self) -> bool:
+        """Whether nothing waits, every check is fine, and the person sees all of them."""
+        return self.sees_all and not (self.waiting or self.failures or self.not_fine)
+
+    @property
     def word(self) -> str:
         """The words of the badge; "" for nothing but items that wait."""
-        words = {"block": "problems", "warn": "needs a look", "ok": "all well" if self.sees_all else ""}
-        return words[self.kind] if self.kind != "ok" or not self.waiting else ""
+        words = {"block": "problems", "warn": "needs a look", "ok": "all well" if self.is_well else ""}
+        return words[self.kind]
 
     @property
     def state(self) -> str:
@@ -103,7 +113,7 @@ class Dashboard:
         if wrong or waits:
             said = f"{capfirst(get_text_list([*waits, *wrong], 'and'))}."
             return said if wrong else f"{said} Nothing failed."
-        if not self.sees_all:
+        if not self.is_well:
             return "Nothing needs you."
         return "All is well: nothing waits, nothing failed, the log is as it was sealed, and all expectations are met."
 

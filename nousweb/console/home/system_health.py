@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.text import get_text_list
 
 from context.expectations.services import personas_of
-from identity.models import LogVerification
+from identity.models import LogSeal, LogVerification
 from identity.policy.sealed_tables import VERIFY_EVERY
 from identity.principal import Principal
 from identity.services.seals.export import findings_seen, sees_all
@@ -38,8 +38,8 @@ AGENTS_NAMED = 3
 class HealthCheck:
     """One part of the system: whether it is fine, else what does not work for that, and what to do.
 
-    `kind` is "ok", "warn" or "block". `word` completes "the search index is …". `trend` is of a number of `unit` in a
-    week; `url` is the page of the remedy.
+    `kind` is "ok", "warn" or "block", or "neutral" where it cannot be told yet. `word` completes "the search index
+    is …". `trend` is of a number of `unit` in a week; `url` is the page of the remedy.
     """
 
     name: str
@@ -260,6 +260,9 @@ def log_check(rows: Rows, by: Principal) -> HealthCheck:
     """The last verification of the log against its seals, from the row of LAST_VERIFICATION."""
     name, url = "Log", reverse("integrity")
     if not rows:
+        began = LogSeal.objects.order_by("serial").values_list("sealed_at", flat=True).first()
+        if began is None or began > clock.now() - VERIFY_EVERY:
+            return HealthCheck(name, "neutral", "not verified yet", "The worker verifies it for the first time soon.")
         return HealthCheck(
             name, "warn", "not verified", "Nobody would see that an old record was changed in the database.",
             "The worker verifies it each day; ask for it on the page Integrity.", url=url,

@@ -14,7 +14,7 @@ from django_q.models import OrmQ
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.models import ContextRun
-from identity.models import Agent, AuditEvent, LogVerification, SignIn, Webhook
+from identity.models import Agent, AuditEvent, LogSeal, LogVerification, SignIn, Webhook
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
 from identity.services.webhooks import webhook_create
@@ -321,6 +321,18 @@ def test_all_is_well_only_when_it_is(
     LogVerification.objects.update(problems=0, finished_at=ago(days=9))
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is verified too long ago.")
     LogVerification.objects.all().delete()
+    assert (board(charlie).word, board(charlie).state) == ("", "Nothing needs you.")
+    seal = {
+        "format": 1,
+        "kind": "audit",
+        "persona": "actor",
+        "number": 1,
+        "first": 1,
+        "count": 1,
+        "root": "",
+        "hash": "",
+    }
+    LogSeal.objects.create(serial=1, sealed_at=ago(days=3), **seal)
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is not verified.")
     LogVerification.objects.create(status="done", asked_by="schedule", finished_at=ago(hours=2))
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
