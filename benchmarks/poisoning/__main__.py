@@ -1,20 +1,25 @@
-"""python -m benchmarks.poisoning [--half dev|test|both | --doors]: hostile and harmless texts, through the API.
+"""python -m benchmarks.poisoning [--half dev|test|both] [--doors | --requests]: hostile and harmless texts, by the API.
 
 Each case of `cases.jsonl` is written as a memory of its type, by a token or as a tool's output; then the context and
 the search are asked for its words. A case was quarantined if the API says so, and reached a prompt if a context or a
 search returns it. The halves were parted before the rules were fitted; figures are those of the half called test.
+
+With --requests, requests to the reader and harmless instructions come from a tool, an import or the web, by all doors.
 
 With --doors, fresh texts from templates are written through every door (API, MCP, clients), which must agree.
 """
 
 import argparse
 import json
+import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
+from benchmarks.poisoning.requests import request_cases
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
 
@@ -88,13 +93,59 @@ def doors_show(size: int) -> None:
                 print(f"    {(*hostile, *innocent)[place]!r}"[:160])
 
 
+WRITES: tuple[tuple[str, str, Callable[[str, str], dict[str, Any]]], ...] = (
+    ("POST", "/facts", lambda text, key: {"content": text, "category": "preference"}),
+    ("POST", "/facts", lambda text, key: {"content": text}),
+    ("POST", "/decisions", lambda text, key: {"description": text}),
+    ("POST", "/procedures", lambda text, key: {"name": key, "steps": [text]}),
+    ("POST", "/episodes", lambda text, key: {"detail": text}),
+    ("PUT", "/documents", lambda text, key: {"namespace": ["notes"], "key": key, "value": {"text": text}}),
+)
+"""Methods, paths and bodies of the doors, for a text and a name that was not used before."""
+ORIGINS = ("tool", "imported", "web")
+BLOCK = re.compile(r"<data from=.*?</data>", re.S)
+
+
+def requests_show(half: str) -> None:
+    """Print how many requests to the reader a prompt or a search gives, and how many harmless texts are held or stand
+    outside of a block of data."""
+    table: Counter[tuple[str, str]] = Counter()
+    with system() as running:
+        for number, case in enumerate(request_cases(half)):
+            if number % 100 == 0:
+                # Few memories for each agent, so that each of them has room in its prompts.
+                client = running.agent(f"requests{number}")
+            method, path, body = WRITES[number % len(WRITES)]
+            origin = ORIGINS[number // len(WRITES) % len(ORIGINS)]
+            write = client.put if method == "PUT" else client.post
+            made = write(path, body(case.text, f"n{number}") | {"origin": origin})
+            row = made.get("fact") or made.get("document") or made
+            words = " ".join(case.text.split())[:200]
+            asked = {"session_id": f"n{number}", "input": f"Notes {words}", "fill": True, "budget": 6_000}
+            prompt = client.post("/context", asked | {"dry_run": True})["system_prompt"]
+            prompt = "\n".join(line for line in prompt.splitlines() if not line.startswith("Current task:"))
+            unfenced = words in " ".join(BLOCK.sub("", prompt).split())
+            found = any(words in " ".join(one["content"].split()) for one in client.get("/recall", q=words)["items"])
+            kind = "request" if case.is_request else "harmless"
+            table[kind, "texts"] += 1
+            table[kind, "held"] += row["quarantined"]
+            table[kind, "told outside of a block"] += unfenced
+            table[kind, "told"] += found or words in " ".join(prompt.split())
+    for (kind, what), count in sorted(table.items()):
+        print(f"{kind:10}{what:26}{count:6}")
+
+
 def main() -> None:
     """Print a confusion table, what was missed and what was quarantined by mistake."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--half", choices=["dev", "test", "both"], default="test")
     parser.add_argument("--doors", action="store_true")
     parser.add_argument("--texts", type=int, default=300, help="hostile and as many harmless texts, with --doors")
+    parser.add_argument("--requests", action="store_true")
     given = parser.parse_args()
+    if given.requests:
+        requests_show(given.half)
+        return
     if given.doors:
         doors_show(given.texts)
         return

@@ -47,6 +47,9 @@ class OriginFields(AgentRow):
     origin = models.CharField(max_length=10, choices=Trust, default=Trust.AGENT, db_default=Trust.AGENT, editable=False)
     quarantined = models.BooleanField(default=False, db_default=False, editable=False)
 
+    screened_as: str = ""
+    """Of a new row, the class by which it is screened, where that is not its trust class."""
+
     class Meta:
         abstract = True
 

@@ -34,7 +34,7 @@ from memory.services.facts.repeated_facts import invalidated_match
 from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
 from memory.services.memory_write import human_author_check, memory_index, memory_lock, memory_stored
 from memory.services.sources import source_seen
-from memory.services.trust import fields_trust, origin_of
+from memory.services.trust import fields_trust, origin_of, screened_as
 from memory.types.stores import document_text
 from nousweb.lib import (
     Conflict,
@@ -127,6 +127,7 @@ def document_put(
         **end,
     )
     document.endorsed = document.origin == Trust.PERSON
+    document.screened_as = screened_as(by, document.origin)
     _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")

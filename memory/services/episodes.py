@@ -30,7 +30,7 @@ from memory.services.memory_write import (
     row_lock,
 )
 from memory.services.quarantine.memories import quarantine_if_needed
-from memory.services.trust import episode_origin, least_trusted, origin_of
+from memory.services.trust import episode_origin, least_trusted, origin_of, screened_as
 from nousweb.lib import Conflict, Invalid, choice_check, clock, past_check, text_check
 
 EVENTS_READ = 500
@@ -131,6 +131,7 @@ def episode_append(
                 field="text",
             )
         fields_change(episode, {"detail": detail})
+        episode.screened_as = screened_as(by, episode.origin)
         if not by.is_person or origin:
             quarantine_if_needed(episode)
         memory_index(episode)

@@ -21,7 +21,7 @@ from memory.layers.texts import compact, loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
 from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
-from memory.services.trust import event_origin
+from memory.services.trust import event_origin, screened_as
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
 from nousweb.lib.distribution import is_distributed
@@ -216,6 +216,8 @@ def long_term_store(
         )
         for event in events
     ]
+    for entry in entries:
+        entry.screened_as = screened_as(by, entry.origin) if by else ""
     quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
     for entry, text, match in quarantined:

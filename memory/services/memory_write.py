@@ -19,7 +19,7 @@ from memory.persona import change_check
 from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
-from memory.services.trust import least_trusted, origin_check, origin_of
+from memory.services.trust import least_trusted, origin_check, origin_of, screened_as
 from memory.types import entry_of
 from nousweb.lib import Conflict, clock, existing
 from nousweb.lib.transactions import transaction_lock
@@ -50,7 +50,9 @@ def memory_new(
     by.require_project(keys["project"])
     origin = origin_of(by, *filter(None, [rests_on]), declared=origin)
     written = keys | fields_checked(model, fields)
-    return model(agent=agent, persona=by.persona, endorsed=origin == Trust.PERSON, origin=origin, **written)
+    memory = model(agent=agent, persona=by.persona, endorsed=origin == Trust.PERSON, origin=origin, **written)
+    memory.screened_as = screened_as(by, origin)
+    return memory
 
 
 def memory_add(memory: MemoryRow, by: Principal, action: str, after: Mapping[str, Any]) -> MemoryRow:

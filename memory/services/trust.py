@@ -42,6 +42,12 @@ def origin_of(by: Principal, *rests_on: str, declared: str = "") -> str:
     return least_trusted(classes)
 
 
+def screened_as(by: Principal, origin: str) -> str:
+    """The class by which a new text of this origin is screened: a person has consented to an import, and not to what a
+    writer declares to be imported."""
+    return Trust.TOOL.value if origin == Trust.IMPORTED and by.channel != "import" else ""
+
+
 def origin_check(declared: str, field: str = "origin") -> str:
     """The origin that a writer declares, "" for none. Raises Invalid."""
     return declared and choice_check(field, declared, Trust.values)

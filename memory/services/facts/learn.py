@@ -25,7 +25,7 @@ from memory.services.facts.store import fact_fields_check, fact_store_audit
 from memory.services.memory_write import learning_lock
 from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
 from memory.services.subjects.registry import alias_find
-from memory.services.trust import fact_origin
+from memory.services.trust import fact_origin, screened_as
 from nousweb.lib import NotAllowed, clock
 from nousweb.lib.characters import shows_all
 from nousweb.lib.injection.scan import InjectionMatch
@@ -99,6 +99,7 @@ def build_fact(
     )
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
+    fact.screened_as = screened_as(by, fact.origin)
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):

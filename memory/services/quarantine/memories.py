@@ -68,7 +68,7 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     """
     if memory.trust == Trust.PERSON:
         return None
-    text, trust = memory_text(memory), memory.trust
+    text, trust = memory_text(memory), memory.screened_as or memory.trust
     match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
     match = match or scan_cached(memory_names(memory), trust)
     if match is None and (given := getattr(memory, "as_given", "")):
@@ -216,7 +216,7 @@ def quarantine_entries(entries: Iterable[LongTermEntry]) -> list[tuple[LongTermE
             continue
         text = event_text(entry.event)
         match, allowed = scan_agent_text(
-            entry.event.agent, entry.persona, text, entry.origin, memory_names(entry.event)
+            entry.event.agent, entry.persona, text, entry.screened_as or entry.origin, memory_names(entry.event)
         )
         if allowed:
             entry.origin = Trust.PERSON.value

@@ -1,7 +1,8 @@
 """Scan a text for prompt injection and secrets: a sum of weights for each sentence.
 
-The rules are those of `rules.toml`; no model is used, and the same words have the same result. The
-patterns of all features form one automaton of RE2, whose time is linear in the length of the text.
+The rules are those of `rules.toml`, and the words by which a request to the reader is known, by language, those of
+`requests.toml`; no model is used, and the same words have the same result. The patterns of the features form automata
+of RE2, whose time is linear in the length of the text.
 """
 
 import base64
@@ -13,10 +14,11 @@ import re
 import tomllib
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import re2
 
@@ -24,12 +26,13 @@ from nousweb.lib.characters import shows_all
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
 
-READING = 2
+READING = 3
 """Version of the scanning code: raise it if the same rules give other results."""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+_REQUESTS = tomllib.loads(Path(__file__).with_name("requests.toml").read_text(encoding="utf-8"))
 
-RULES_NAME = hashlib.sha256(f"{READING}{json.dumps(_TABLE, sort_keys=True)}".encode()).hexdigest()[:12]
+RULES_NAME = hashlib.sha256(f"{READING}{json.dumps([_TABLE, _REQUESTS], sort_keys=True)}".encode()).hexdigest()[:12]
 """Version of the rules: it differs whenever a text may have another result."""
 THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
 """Minimum sum of weights for which a text is quarantined, by trust class."""
@@ -38,7 +41,40 @@ KINDS: Mapping[str, str] = _TABLE["kinds"]
 """The kinds of matches, in words for people, by code."""
 SECRETS: Mapping[str, str] = _TABLE["secrets"]
 """Patterns of secrets, by name."""
+REPORTED: float = _TABLE["reported"]
+
+OWN_REQUESTS = frozenset(_TABLE["own_requests"])
+"""Trust classes whose words may say what is to be done, as long as they do not address whoever reads them."""
+ADDRESSED = frozenset({"reader", "occasion"})
+"""Features by which a sentence is meant for whoever reads it."""
+
+
+def _request_patterns(words: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The patterns of the features of requests in one language of requests.toml."""
+    edge = r"\b" if words["edge"] else ""
+    # Of a program, a name with a bracket or a dot follows; of a sentence, words.
+    end = r"(?:\s+[^\s(=.]|\s*[.!?,:;]?\s*$|[!?,:;]|\.\s)" if words["edge"] else ""
+    acts, weak, things, must = (f"(?:{words[name]})" for name in ("acts", "weak", "things", "must"))
+    verbs = "|".join(filter(None, [acts, weak, words.get("verbs")]))
+    # A clause begins at a sign, and may go on with words before its verb.
+    sign = r"(?:^\W{0,4}|[.!?:;,>]\s+|>|[。！？：；，、]\s*|\n\W*|\s[\"'“„«(\[*•–-]+\s*)"
+    begins = rf"(?:{sign}|{edge}(?:{words['lead']})\s*[,:]?\s*)(?:{edge}(?:{words['lead']})\s*[,:]?\s*)*"
+    asks = [f"{begins}{edge}", rf"{edge}{must}\s*(?:(?:{words['lead']})\s*)?{edge}"]
+    return {
+        "request": [
+            pattern for ask in asks for pattern in (f"{ask}{acts}{edge}", f"{ask}{weak}{edge}[^!?\n]*{things}")
+        ],
+        "order": [f"{ask}(?:{verbs}){edge}{end}" for ask in asks],
+        "reader": words["reader"],
+        "occasion": words["occasion"],
+        "reported": words["reported"],
+    }
+
+
+_BY_LANGUAGE = [_request_patterns(words) for words in _REQUESTS.values()]
 FEATURES: Mapping[str, tuple[str, ...]] = {
+    name: tuple(pattern for one in _BY_LANGUAGE for pattern in one[name]) for name in _BY_LANGUAGE[0]
+} | {
     name: (
         *patterns,
         *(
@@ -71,7 +107,7 @@ BLOCK_CHARACTERS = 4_000
 """Size of the blocks of which a whole one is skipped if it has too few features for any rule."""
 SHORT_LINE = 30
 """A line shorter than this may be part of a sentence that was split to evade the scan."""
-SET_BYTES = 64 << 20
+SET_BYTES = 32 << 20
 BROKEN_LINE = 60
 """A line up to this length without a full stop may continue in the next line."""
 LOWERED = 2.0
@@ -136,12 +172,19 @@ class InjectionMatch:
 
 
 @lru_cache(maxsize=1)
-def _automaton() -> tuple[re2.Set, tuple[str, ...]]:
+def _automata() -> tuple[tuple[re2.Set, tuple[str, ...]], ...]:
+    """An automaton with the features of its patterns for the rules, and one for the requests of each language: a single
+    one of all would outgrow its memory and be built again and again."""
+    rules = {name: patterns for name, patterns in FEATURES.items() if name not in _BY_LANGUAGE[0]}
+    return (_automaton(rules), *(_automaton(language) for language in _BY_LANGUAGE))
+
+
+def _automaton(features: Mapping[str, Sequence[str]]) -> tuple[re2.Set, tuple[str, ...]]:
     options = re2.Options()
     options.max_mem = SET_BYTES
     found = re2.Set.SearchSet(options)
     names = []
-    for name, patterns in FEATURES.items():
+    for name, patterns in features.items():
         for pattern in patterns:
             found.Add(pattern)
             names.append(name)
@@ -186,8 +229,7 @@ def secret_in(text: str) -> str:
 
 def features_in(text: str) -> frozenset[str]:
     """The names of the features of a text that was folded by `fold_text`."""
-    automaton, names = _automaton()
-    return frozenset(names[place] for place in automaton.Match(text) or ())
+    return frozenset(names[place] for automaton, names in _automata() for place in automaton.Match(text) or ())
 
 
 def fold_text(text: str) -> str:
@@ -222,6 +264,8 @@ def _best_match(text: str, threshold: float, trust: str) -> InjectionMatch | Non
 
 def _sentence_match(sentence: str, features: frozenset[str], less: float, trust: str) -> InjectionMatch | None:
     counted = [rule for rule in RULES if rule.features <= features]
+    if trust in OWN_REQUESTS and not features & ADDRESSED:
+        counted = [rule for rule in counted if rule.code != "request"]
     if not counted:
         return None
     # The rule with the highest weight of each kind counts in full, the others by half: they overlap in meaning.
@@ -232,6 +276,8 @@ def _sentence_match(sentence: str, features: frozenset[str], less: float, trust:
         best.setdefault(rule.code, rule.weight)
     if trust == "agent" and "about_attacks" in features:
         total += ABOUT_ATTACKS
+    if "reported" in features and not features & ADDRESSED:
+        total += REPORTED
     return InjectionMatch(tuple(best), total - less, sentence[:300])
 
 
