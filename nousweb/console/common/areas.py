@@ -63,7 +63,7 @@ AREAS: tuple[Area, ...] = (
         (
             AreaPage("Identity", "agent_identity", "identity.view_identityversion"),
             AreaPage("Changes", "agent_changes", "identity.view_agent", words="change feed"),
-            AreaPage("General", "agent_settings", "identity.change_agent", group="Settings"),
+            AreaPage("General", "agent_settings", "identity.change_agent", group="Settings", words="name kind slug"),
             AreaPage("Prompt", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"),
             AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
             AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),
@@ -108,7 +108,7 @@ AREAS: tuple[Area, ...] = (
         of_agent=True,
     ),
     Area(
-        "Tests",
+        "Expectations",
         (AreaPage("Expectations", "agent_expectations", "context.view_expectation", words="tests regression"),),
         of_agent=True,
     ),
@@ -122,9 +122,9 @@ AREAS: tuple[Area, ...] = (
     ),
     Area("People", (AreaPage("People", "people", OWNERS, words="users roles invitations"),)),
     Area(
-        "Settings",
+        "System",
         (
-            AreaPage("Profiles", "context_profiles", "context.view_contextprofile", words="context profiles"),
+            AreaPage("Profiles", "context_profiles", "context.view_contextprofile", words="context"),
             AreaPage("Clients", "oauth_clients", "identity.view_apitoken", words="oauth applications"),
             AreaPage("API", "api-1:openapi-view", words="reference documentation"),
             AreaPage("Database", "admin:index", ADMINS, words="admin tables"),

@@ -1,10 +1,14 @@
 """The rail and its areas: few links, and every page of the console behind them."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
+from django.http import HttpResponse
 from django.urls import reverse
 
 from identity.models import Agent
+from identity.principal import Principal
 from nousweb.console.common.areas import AREAS, PLACES
 from tests.http import browser
 
@@ -30,6 +34,28 @@ def test_rail_has_nine_links_at_most_and_leads_to_every_page_in_two_steps(ada: A
         # The palette knows the same places: each has an area, or is a tab.
         assert {place[2] for place in client.get("/").context["nav"]["places"]} <= reached | {ada.get_absolute_url()}
     assert len(rail) < len(AREAS), "people without the right do not see People"
+
+
+def heading_of(page: HttpResponse) -> str:
+    found = re.search(r"<h1>(.*?)</h1>", page.content.decode(), re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
+
+
+def test_page_is_headed_by_the_words_of_its_tab(ada: Agent, actor: Principal, owner: User) -> None:
+    client = browser(owner)
+    nav = client.get(ada.get_absolute_url()).context["nav"]
+    names = [area["label"] for area in nav["rail"]] + [tab["group"] for tab in nav["tabs"] if tab["group"]]
+    assert sorted(names) == sorted(set(names)), "Settings are those of the agent alone"
+    found = {}
+    for _, _, address, _ in nav["places"]:
+        page = client.get(address, follow=True)
+        if b'class="rail"' in page.content:
+            shown = page.context["nav"]
+            chosen = [one["label"] for one in (*shown["tabs"], *shown["rail"]) if one["active"]]
+            found[address] = (heading_of(page), chosen[0])
+            found |= {view["url"]: (heading_of(client.get(view["url"])), view["label"]) for view in shown["views"][1:]}
+    assert len(found) > 25
+    assert {address: pair for address, pair in found.items() if pair[0] != pair[1]} == {}
 
 
 def test_rail_and_switch_lead_to_the_agent_that_was_looked_at_last(ada: Agent, bruno: Agent, bob: User) -> None:

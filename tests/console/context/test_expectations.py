@@ -148,7 +148,7 @@ def test_broken_expectations_are_counted_in_the_navigation_and_on_home(ada, bill
     expectations_verify(agent=ada, by=reviewer)
     with CaptureQueriesContext(connection) as asked:
         found, _ = badges("/agents/ada/identity/")
-    assert found == {"Home": 1, "Tests": 1}
+    assert found == {"Home": 1, "Expectations": 1}
     counting = [query["sql"] for query in asked if "memory_memoryreview" in query["sql"]]
     assert [sql.count("context_expectationresult") > 0 for sql in counting] == [True], "in the one statement of all"
     home = text_of(console.get("/"))

@@ -116,7 +116,7 @@ VERSIONS_SHOWN = 25
 
 
 LIST = ListPage(
-    title="Context profiles",
+    title="Profiles",
     noun="profile",
     about="contents of the prompts of each kind of agent",
     empty="",

@@ -45,7 +45,7 @@ STATUS_KINDS = {
     "stopped": "warn", "done": "ok", "failed": "block", "discarded": "neutral",
 }  # fmt: skip
 LIST = ListPage(
-    title="Import",
+    title="Import and export",
     noun="import",
     empty="A file from another tool is checked first, and imported when you start it.",
     is_exported=False,
