@@ -2,14 +2,13 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from django.db import OperationalError, transaction
-from django.db.models import Model, Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import F, Func, Model, Q, QuerySet, TextField
 from django.utils.timezone import localtime
 from rapidfuzz import fuzz, process
 
@@ -26,6 +25,8 @@ from nousweb.lib.transactions import sql_change
 MAX_TERMS = 8
 SNIPPET = 160
 """Characters of a text that a hit shows, around its first term."""
+SAID = 90
+"""Characters of a sentence before such a text."""
 VOCABULARY_ROWS = 300
 """The latest rows of each source whose words correct a misspelt one: nothing about them is stored."""
 SPELLING = 75.0
@@ -64,9 +65,38 @@ def _memory_name(row: SearchItem) -> str:
     return f"{ItemType(row.item_type).label}{'' if row.active else ' of the past'}, {row.agent.name}"
 
 
+class _Words(Func):
+    """The strings in a column of JSON, without the names of its members."""
+
+    template = """jsonb_path_query_array(%(expressions)s, 'strict $.** ? (@.type() == "string")')::text"""
+    output_field = TextField()
+
+
 def _audit_rows(by: Principal) -> QuerySet[Any]:
     seen = AuditEvent.objects.visible_to(by).exclude(persona__in=[Persona.SUBCONSCIOUS, AuditEvent.BOTH])
-    return seen.annotate(**{f"{name}_text": Cast(name, TextField()) for name in ("before", "after")})
+    return seen.annotate(before_text=_Words(F("before")), after_text=_Words(F("after")))
+
+
+def _audit_label(row: AuditEvent, terms: Sequence[str]) -> str:
+    """What was done, as a sentence, and the text with the terms where the sentence does not have them."""
+    said = f"{row.author_name} {audit_phrase(row.action)} {row.object_label}"
+    held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
+    if held == said:
+        return snippet(said, terms)
+    return f"{said[:SAID]}{'…' if len(said) > SAID else ''}: {snippet(held, terms)}"
+
+
+def _strings(state: Any) -> Iterator[str]:
+    if isinstance(state, str):
+        yield state
+    elif isinstance(state, dict | list):
+        for value in state.values() if isinstance(state, dict) else state:
+            yield from _strings(value)
+
+
+def _held(texts: Sequence[str], terms: Sequence[str]) -> str:
+    """The first of the texts that has the most of the terms."""
+    return max(texts, key=lambda text: sum(term.casefold() in text.casefold() for term in terms))
 
 
 TEXT_SOURCES = (
@@ -92,7 +122,7 @@ TEXT_SOURCES = (
         "identity.view_auditevent",
         _audit_rows,
         ("message", "object_label", "after_text", "before_text"),
-        lambda row: f"{row.author_name} {audit_phrase(row.action).rstrip(':')}",
+        lambda row: "Record",
         "at",
     ),
 )
@@ -147,7 +177,6 @@ def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int
 
 def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> dict[str, str]:
     texts = [str(getattr(row, column) or "") for column in source.columns]
-    held = max(texts, key=lambda text: sum(term.casefold() in text.casefold() for term in terms))
     match row:
         case ItemComment():
             address = object_url(row.item_type, str(row.item_id), by)
@@ -156,7 +185,7 @@ def _hit(source: TextSource, row: Any, terms: Sequence[str], by: Principal) -> d
         case _:
             address = row.get_absolute_url()
     return {
-        "label": snippet(held, terms),
+        "label": _audit_label(row, terms) if isinstance(row, AuditEvent) else snippet(_held(texts, terms), terms),
         "url": address or "",
         "detail": f"{source.name(row)}, {localtime(getattr(row, source.moment)):%Y-%m-%d %H:%M}",
     }

@@ -1,5 +1,6 @@
 """Search across agents finds what one may see, and nothing else."""
 
+import re
 from dataclasses import replace
 from uuid import uuid4
 
@@ -9,8 +10,9 @@ from django.db.models import Func, TextField, Value
 from django.db.models.functions import Cast
 
 from context.models import ContextRun
-from identity.models import Agent, ItemComment
+from identity.models import Agent, AuditEvent, ItemComment
 from identity.principal import Principal
+from identity.services.proposals import proposal_approve
 from memory.services.facts.changes import fact_invalidate
 from nousweb.console.home import global_search
 from nousweb.console.home.text_search import TEXT_SOURCES
@@ -98,6 +100,26 @@ def test_texts_are_found_by_words_parts_and_phrases(told: ContextRun, alice: Use
     assert groups(alice, "promise a deliv")["Proposals"] == ["Never promise a delivery date."]
     assert groups(alice, "harsh")["Comments"] == ["Harsh wording"]
     assert groups(alice, "ferry leaves")["Audit trail"]
+
+
+def test_records_are_found_by_what_they_say_and_shown_as_sentences(
+    ada: Agent, actor: Principal, bob: User, alice: User
+) -> None:
+    proposal = make_proposal(ada, actor, "values", content="Never promise a delivery date.\nSay “perhaps”.")
+    proposal_approve(proposal=proposal, by=Principal.of_user(bob), comment="Customers asked for it.")
+    client = browser(alice)
+
+    def records(query: str) -> list[dict[str, str]]:
+        return client.get(SEARCH, {"q": query, "kind": "Audit trail"}).context["result"].groups.get("Audit trail", [])
+
+    for query in ("delivery date", "customers asked"):
+        (first, *_) = records(query)
+        assert first["label"].startswith("bob approved ")
+        assert query in first["label"].casefold()
+        assert not set("{}[]\\") & set(first["label"])
+        assert re.fullmatch(r"Record, \d{4}-\d\d-\d\d \d\d:\d\d", first["detail"])
+    assert "base_version" in AuditEvent.objects.filter(action="proposal.create").latest("pk").after
+    assert records("base_version") == [], "the name of a member is no text"
 
 
 def test_misspelt_word_is_replaced_by_one_that_a_text_has(told: ContextRun, alice: User) -> None:
