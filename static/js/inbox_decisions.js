@@ -65,11 +65,17 @@ document.addEventListener("htmx:afterSettle", ({ target }) => {
   if (target.id === "inbox-beside") target.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
 });
 
-// What was decided leaves the list beside the item.
+// What was decided leaves the list beside the item, and a list that comes to its end is read again.
+const FEW = 8;
 document.addEventListener("nous:sent", ({ detail }) => {
-  for (const link of document.querySelectorAll("#inbox-beside li a")) {
-    if (link.pathname === detail.path) link.closest("li").remove();
-  }
+  const beside = document.getElementById("inbox-beside");
+  if (!beside) return;
+  const links = [...beside.querySelectorAll("li a")];
+  for (const link of links) if (link.pathname === detail.path) link.closest("li").remove();
+  if (!links.length || links.length > FEW) return;
+  const key = location.pathname.split("/").at(-2);
+  const url = beside.getAttribute("hx-get").replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, key);
+  window.htmx.ajax("GET", url, { target: beside, swap: "innerHTML" });
 });
 
 function settle() {

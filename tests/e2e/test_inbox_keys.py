@@ -1,5 +1,6 @@
 """The inbox worked off by keys alone, as benchmarks.inbox_keys does it in full size, against a list of decisions."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks.inbox_keys import WATCH, worked_off
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
 from identity.services.proposals import proposal_reject
+from tests.e2e.conftest import press_key
 from tests.factories import make_proposal
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -40,3 +42,27 @@ def test_refused_decision_brings_its_item_back(
     expect(page.get_by_role("heading", level=1)).to_have_text("Values of Ada")
     assert f"/review/{first.pk}/" in page.url
     assert ChangeProposal.objects.get(pk=second.pk).status == "pending"
+
+
+def test_list_beside_an_item_goes_on_with_the_decisions(
+    log_in: Callable[..., Page], ada: Agent, actor: Principal, bob: User
+) -> None:
+    for section in ("values", "boundaries", "protocols"):
+        make_proposal(ada, actor, section, f"Text of {section}.")
+    page = log_in(bob)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/inbox/")
+    page.get_by_role("link", name="Start reviewing").click()
+    listed = page.locator("#inbox-beside li")
+    current = page.locator("#inbox-beside [aria-current=page]")
+    expect(listed).to_have_count(3)
+    expect(current).to_contain_text("Text of values.")
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    press_key(page, "a")
+    expect(listed).to_have_count(2)
+    expect(current).to_contain_text("Text of boundaries.")
+    # A list that comes to its end is read again: what came meanwhile is in it.
+    make_proposal(ada, actor, "preferences", "Tables.")
+    page.locator("[data-read][data-seen]").wait_for(state="attached")
+    press_key(page, "a")
+    expect(listed).to_have_text([re.compile("Text of protocols"), re.compile("Tables")])

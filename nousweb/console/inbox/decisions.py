@@ -277,8 +277,11 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
     mine = ChangeProposal.objects.visible_to(by).filter(
         reviewer_id=by.id, status__in=(Status.APPROVED, Status.REJECTED), decided_at__gte=clock.now() - LATELY
     )
-    for row in _groups(mine, "decided_at", "section", "status", "agent__name", kept=Count("pk", Q(self_applied=True))):
+    counts = {"kept": Count("pk", Q(self_applied=True)), "approved": Count("pk", Q(status=Status.APPROVED))}
+    for row in _groups(mine, "decided_at", "section", "status", "agent__name", **counts):
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
+        if 0 < row["approved"] < row["number"]:
+            word = f"Approved {row['approved']} and rejected {row['number'] - row['approved']} of"
         yield _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
 
 
@@ -287,17 +290,18 @@ def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDec
         resolver_id=by.id, resolver_kind="person", status="resolved", resolved_at__gte=clock.now() - LATELY
     )
     about = ("subject", "new__content", "censor__pattern", "proposal")
-    for row in _groups(mine, "resolved_at", "kind", "resolution", *about):
+    for row in _groups(mine, "resolved_at", "kind", "resolution", *about, answers=Count("resolution", distinct=True)):
         named = next((row[name] for name in about if row[name]), "")
         what = ", ".join(filter(None, [MemoryReview.Kind(row["kind"]).label, " ".join(named.split())[:120]]))
-        yield _decided(REVIEW, row, f"{MemoryReview.Resolution(row['resolution']).label}:", what, by, part)
+        word = f"{MemoryReview.Resolution(row['resolution']).label}:" if row["answers"] == 1 else "Decided together:"
+        yield _decided(REVIEW, row, word, what, by, part)
 
 
 def _groups(rows: QuerySet[Any], moment: str, *fields: str, **counts: Count) -> QuerySet[Any]:
     """One row for each bulk action and each single decision, the latest first."""
     about = {name: Max(name) for name in fields}
     grouped = rows.order_by().values(key=Coalesce("batch", "pk"))
-    return grouped.annotate(at=Max(moment), number=Count("pk"), batches=Count("batch"), **about, **counts).order_by(
+    return grouped.annotate(at=Max(moment), number=Count("pk"), batches=Count("batch"), **counts, **about).order_by(
         "-at"
     )[:OFFERED]
 

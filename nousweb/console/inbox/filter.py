@@ -202,9 +202,15 @@ class InboxRow:
     group_url: str = ""
     is_open: bool = True
     may_decide: bool = False
+    may_undo: bool = False
     assignee: str = ""
     comments: int = 0
     snooze: ItemSnooze | None = None
+
+    @property
+    def when(self) -> tuple[str, Any]:
+        """The moment that the line shows: when it began to wait, or else who decided it and when."""
+        return ("", self.times[0][1]) if self.is_open else self.times[-1]
 
     @property
     def risk_label(self) -> str:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Count
 
 from identity.models import ItemAssignment, ItemComment, ItemSnooze
+from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import row_state
@@ -143,6 +144,10 @@ def _line(entry: InboxEntry, item: ProposalItem | MemoryReview) -> dict[str, Any
     return line | {"reviewer_name": item.resolver_name, "decided_at": item.resolved_at}
 
 
+def _is_undoable(item: ProposalItem | MemoryReview) -> bool:
+    return item.undoable if isinstance(item, ProposalItem) else item.status == MemoryReview.Status.RESOLVED
+
+
 def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) -> list[InboxRow]:
     """The rows of these entries for `by`, in their order, with what people did with them."""
     items = items_of(entries)
@@ -161,8 +166,9 @@ def inbox_rows(entries: Sequence[InboxEntry], part: InboxFilter, by: Principal) 
     if part.view == "snoozed":
         mine = ItemSnooze.objects.filter(person_id=int(by.id), ended_at=None, item_id__in=keys)
         snoozes = {snooze.item_id: snooze for snooze in mine}
-    for row in rows:
+    for row, (_, item) in zip(rows, items, strict=True):
         key = row.entry.id
+        row.may_undo = part.is_decided and by.may(DECIDE_RIGHTS[row.entry.type]) and _is_undoable(item)
         row.assignee, row.comments, row.snooze = people.get(key, ""), comments[key], snoozes.get(key)
         row.placed(part, by)
     return rows

@@ -120,8 +120,8 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
     if request.method == "POST":
         batch, chosen = uuid4(), next(iter(uuids_of([request.POST.get("choose", "")])), None)
         items = [item for _, item in items_of(entries)]
-        if chosen is None and (item_type == PROPOSAL or request.POST.get("choose") != "known"):
-            raise Invalid("Choose one of them.", field="choose")
+        if chosen not in [entry.id for entry in entries] and request.POST.get("choose") != "none":
+            raise Invalid("Choose one of them, or none.", field="choose")
         try:
             rival_choose(chosen, items, request, by, batch)
         except DomainError as error:

@@ -88,7 +88,7 @@ def test_account_holds_no_line_that_a_memory_or_a_reason_forged(
     page = reverse("agent_fact", args=["ada", fact.pk])
     lines = browser(alice).get(page, {"format": "text"}).content.decode().splitlines()
     assert [line for line in lines if line.startswith("- 2026-01-01")] == []
-    assert len(lines) == 5
+    assert len(lines) == 6, "no more than the sentence, its origin, two steps, the prompts and the address"
 
 
 def test_account_needs_the_rights_of_its_page(ada: Agent, actor: Principal, client: Any) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -147,7 +148,7 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
     read = [f"{row.entry.id}:{row.proposal.read_version}" for row in page.context["rows"]]
     shown = {"shown": read, "choose": str(rivals[1].pk)}
     assert browser(alice).post(group.group_url, shown).status_code == 403
-    assert browser(bob).post(group.group_url, shown | {"choose": "known"}).status_code == 422
+    assert browser(bob).post(group.group_url, shown | {"choose": str(uuid4())}).status_code == 422
     late = make_proposal(ada, actor, "boundaries", "Never rest.")
     refused = browser(bob).post(group.group_url, shown, follow=True)
     assert "Another proposal has come since" in markup(refused)
@@ -160,9 +161,14 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
         "Never lie.": "rejected", "Never guess.": "approved", "Never promise.": "rejected", "Never rest.": "rejected"
     }  # fmt: skip
     undo = answer.context["undo"]
-    assert undo["many"], "they are one decision"
+    assert (undo["word"], undo["what"], undo["many"]) == ("Approved 1 and rejected 3 of", "4 proposals", True)
+    decided = browser(bob).get("/inbox/", {"status": "decided"}).context["rows"]
+    assert {(row.when[0], row.may_undo) for row in decided} == {("bob,", True)}
+    assert not any(row.may_undo for row in browser(alice).get("/inbox/", {"status": "decided"}).context["rows"])
     browser(bob).post(undo["url"])
     assert set(ChangeProposal.objects.values_list("status", flat=True)) == {"pending"}
+    browser(bob).post(group.group_url, shown | {"choose": "none"})
+    assert set(ChangeProposal.objects.values_list("status", flat=True)) == {"rejected"}
     single = browser(bob).get(reverse("inbox_compare", args=["changeproposal", make_proposal(ada, actor).pk]))
     assert single.status_code == 302, "there is nothing to compare it with"
 
@@ -178,7 +184,7 @@ def test_one_of_several_facts_that_contradict_a_known_one_is_chosen(
     group = next(row for row in inbox(bob).context["rows"] if row.entry.members == 2)
     page = browser(bob).get(group.group_url)
     seen = [f"{row.entry.id}:{row.state}" for row in page.context["rows"]]
-    chosen = "known" if choice is None else [first, second][choice].pk
+    chosen = "none" if choice is None else [first, second][choice].pk
     answer = browser(bob).post(group.group_url, {"seen": seen, "choose": str(chosen)}, follow=True)
     assert [str(message) for message in answer.context["messages"]] == []
     assert list(Fact.objects.active().values_list("content", flat=True)) == [true]
