@@ -117,6 +117,11 @@ class InboxFilter:
     def is_filtered(self) -> bool:
         return bool(self.agent or self.risk or self.kind or self.alike or self.q)
 
+    @property
+    def cleared(self) -> str:
+        """The address of the list without the choices of its form."""
+        return InboxFilter(view=self.view, status=self.status).url()
+
     def require(self, by: Principal) -> None:
         """Raise NotAllowed for people who may not see any items of this part."""
         if not any(by.may(VIEW_RIGHTS[item_type]) for item_type in self.split.types):
