@@ -37,6 +37,15 @@ class Trust(models.TextChoices):
     WEB = "web", "Web"
 
 
+ORIGIN_WORDS = {
+    Trust.PERSON: "A person wrote these words.",
+    Trust.AGENT: "These are the agent's own words.",
+    Trust.TOOL: "These words come from a tool.",
+    Trust.IMPORTED: "These words come from another system.",
+    Trust.WEB: "These words come from the web.",
+}
+
+
 class OriginFields(AgentRow):
     """The trust class of a memory, and whether it is quarantined until a person has read it.
 
@@ -62,6 +71,12 @@ class OriginFields(AgentRow):
     def trust_words(self) -> str:
         """The trust class for people."""
         return f"Trust: {Trust(self.trust).label.lower()}"
+
+    @property
+    def origin_words(self) -> str:
+        """Where the words come from, and whether people verified them, for people."""
+        verified = getattr(self, "endorsed", False) and self.origin != Trust.PERSON
+        return ORIGIN_WORDS[Trust(self.origin)] + " People verified them." * verified
 
 
 class ProjectKeyFields(AgentRow):

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from identity.models import Agent, AgentOneToOneField, AgentRow, Persona
-from memory.models.base import UNIT_INTERVAL, OriginFields, ProjectKeyFields, Trust
+from memory.models.base import ORIGIN_WORDS, UNIT_INTERVAL, OriginFields, ProjectKeyFields, Trust
 from nousweb.lib import clock
 
 
@@ -100,6 +100,11 @@ class Event(ProjectKeyFields):
         """The trust class of its words, as its long-term entry has it."""
         entry = getattr(self, "long_term", None)
         return entry.trust if entry is not None else Trust.AGENT.value
+
+    @property
+    def origin_words(self) -> str:
+        """Where its words come from, for people."""
+        return ORIGIN_WORDS[Trust(self.trust)]
 
     @property
     def quarantined(self) -> bool:

@@ -19,7 +19,7 @@ from context.selectors import memory_uses, runs_with_memory
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion
 from identity.policy.changes import audit_phrase
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview, Trust
+from memory.models import Fact, FactChange, MemoryReview
 from memory.selectors import visible_reviews
 from nousweb.console.common.change_sentence import change_sentence
 from nousweb.lib import clock
@@ -29,16 +29,24 @@ VIEW_AUDIT, VIEW_REVIEW = "identity.view_auditevent", "memory.view_memoryreview"
 VIEW_CHANGES = "memory.view_factchange"
 NO_ORIGIN = ("censor.trigger", "demo_tour.look")
 """Actions on a memory that say nothing of where it comes from."""
-CHANGE_VERBS = {
-    FactChange.Action.STORED: "stored",
-    FactChange.Action.CONFIRMED: "confirmed",
-    FactChange.Action.SUPERSEDED: "replaced",
-    FactChange.Action.INVALIDATED: "invalidated",
-    FactChange.Action.RESTORED: "restored",
-    FactChange.Action.MERGED: "merged",
-    FactChange.Action.EDITED: "recategorised",
-    FactChange.Action.QUARANTINED: "quarantined",
+CHANGE_WORDS = {
+    FactChange.Action.STORED: ("stored it", ""),
+    FactChange.Action.CONFIRMED: ("confirmed it", "with"),
+    FactChange.Action.SUPERSEDED: ("replaced it", "by"),
+    FactChange.Action.INVALIDATED: ("marked it as wrong", ""),
+    FactChange.Action.RESTORED: ("restored it", "beside"),
+    FactChange.Action.MERGED: ("merged it", "with"),
+    FactChange.Action.QUARANTINED: ("quarantined it", ""),
 }
+"""What each action did to a fact, and the word before the other fact that takes part."""
+EDIT_WORDS = (
+    ({"category"}, "recategorised it"),
+    ({"confirmation_count"}, "took back a confirmation of it"),
+    ({"invalidated_at"}, "took back that it is wrong"),
+    ({"expires_at", "valid_until"}, "changed its end"),
+    ({"source", "source_ref", "source_locator", "source_changed_at"}, "read it again in its source"),
+)
+"""What an edit did, by the fields that it changed; the first that fits."""
 STEPS_SHOWN = 30
 RUNS_SHOWN = 5
 ACCOUNT_CHARACTERS = 600
@@ -80,16 +88,6 @@ class Prompts:
     referred: int
     latest: tuple[ContextRun, ...]
     url: str
-
-
-WORDS_OF = {
-    Trust.PERSON: "A person wrote or confirmed these words.",
-    Trust.AGENT: "These are the agent's own words.",
-    Trust.TOOL: "These words come from a tool.",
-    Trust.IMPORTED: "These words come from another system.",
-    Trust.WEB: "These words come from the web.",
-}
-"""Where the words of a memory come from, by its trust class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +183,19 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         tuple(links),
         _prompts(memory, noun, by),
         whole=len(steps) <= STEPS_SHOWN,
-        words=WORDS_OF[Trust(memory.trust)],
+        words=memory.origin_words,
     )
 
 
 def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
-    """The changes of a fact, the latest STEPS_SHOWN and one more."""
-    for change in fact.changes.filter(at__lte=until).select_related("other").order_by("-id")[: STEPS_SHOWN + 1]:
-        did = f"{CHANGE_VERBS[FactChange.Action(change.action)]} it"
+    """The changes of a fact in their order, the latest STEPS_SHOWN and one more."""
+    latest = fact.changes.filter(at__lte=until).select_related("other").order_by("-id")[: STEPS_SHOWN + 1]
+    for change in reversed(latest):
+        did, is_told = change_words(change)
         other = None
         if change.other:
             change.other.agent = fact.agent
             other = Link(change.other.content, change.other.get_absolute_url())
-            did += " by" if change.action == FactChange.Action.SUPERSEDED else " with"
         score = f"Score {change.score:.3f}." if change.score is not None else ""
         yield Step(
             change.at,
@@ -205,16 +203,29 @@ def _changes(fact: Fact, until: datetime) -> Iterable[Step]:
             change.get_author_kind_display().lower(),
             did,
             change.reason,
-            note=" ".join(filter(None, [score, change_sentence(change)])),
+            note=" ".join(filter(None, [score, "" if is_told else change_sentence(change)])),
             other=other,
         )
+
+
+def change_words(change: FactChange) -> tuple[str, bool]:
+    """What a change did to its fact, and whether that tells all of it, so that the values before say nothing more."""
+    if change.action != FactChange.Action.EDITED:
+        did, joint = CHANGE_WORDS[FactChange.Action(change.action)]
+        return f"{did} {joint if change.other_id else ''}".strip(), False
+    if change.other_id:
+        # The moment from which it replaced the other was set, or removed as the other holds again.
+        return ("let it hold beside" if change.before.get("valid_from") else "replaced with it"), True
+    if set(change.before) == {"endorsed"}:
+        return ("took back its verification" if change.before["endorsed"] else "verified it"), True
+    return next((words for names, words in EDIT_WORDS if names & change.before.keys()), "edited it"), False
 
 
 def _recorded(noun: str, key: object, by: Principal, until: datetime) -> Iterable[Step]:
     """What the audit trail says of an object, the latest STEPS_SHOWN and one more."""
     records = AuditEvent.objects.visible_to(by).filter(object_type=noun, object_id=str(key))
     records = records.filter(at__lte=until).exclude(action__in=NO_ORIGIN).defer("before", "after")
-    for record in records.order_by("-id")[: STEPS_SHOWN + 1]:
+    for record in reversed(records.order_by("-id")[: STEPS_SHOWN + 1]):
         did = audit_phrase(record.action).removesuffix(f" the {noun}")
         yield Step(
             record.at,

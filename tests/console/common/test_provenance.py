@@ -9,9 +9,18 @@ from context.services.context import context_respond
 from identity.models import Agent, IdentityVersion
 from identity.principal import Principal
 from identity.services.proposals import identity_propose, proposal_approve
-from memory.services.facts import fact_confirm, fact_learn
+from memory.models import Fact
+from memory.services.facts import (
+    fact_confirm,
+    fact_edit,
+    fact_invalidate,
+    fact_learn,
+    fact_replace,
+    fact_restore,
+)
 from memory.services.search_index.row_embedding import embed_pending_rows
-from nousweb.console.common.provenance import line_origins, version_provenance
+from nousweb.console.common.provenance import line_origins, memory_provenance, version_provenance
+from nousweb.lib import clock
 from tests.factories import make_principal, make_run
 from tests.http import browser, markup
 
@@ -97,3 +106,43 @@ def test_account_needs_the_rights_of_its_page(ada: Agent, actor: Principal, clie
     answer = client.get(page, {"format": "text"})
     assert answer.status_code == 302
     assert "Tim" not in answer.content.decode()
+
+
+def told_of(fact: Fact, by: Principal) -> list[str]:
+    """The steps of a fact, each as its page and its account say it."""
+    steps = memory_provenance(Fact.objects.select_related("agent").get(pk=fact.pk), by).steps
+    return [" ".join(filter(None, [step.did, step.other and step.other.label, step.note])) for step in steps]
+
+
+def test_steps_stand_in_their_order_and_say_what_was_done(ada: Agent, actor: Principal, reviewer: Principal) -> None:
+    # All of it at one moment, so that times alone cannot order it.
+    with clock.at(clock.now()):
+        old = fact_learn(agent=ada, content="The export runs at 3.", by=actor).fact
+        new = fact_replace(old=old, by=reviewer, fields={"content": "The export runs at 4."}).new
+        fact_confirm(fact=new, by=reviewer)
+    assert told_of(old, reviewer) == ["stored it", "replaced it by The export runs at 4."]
+    assert [did.split(" Before")[0] for did in told_of(new, reviewer)] == [
+        "stored it",
+        "replaced with it The export runs at 3.",
+        "confirmed it",
+    ]
+    fact_restore(fact=old, by=reviewer, endorse=True)
+    assert told_of(new, reviewer)[-1] == "let it hold beside The export runs at 3."
+    fact_edit(fact=old, category="rule", by=reviewer)
+    fact_edit(fact=old, tags=["night"], by=reviewer)
+    fact_invalidate(fact=old, by=reviewer)
+    last = [did.split(" Before")[0] for did in told_of(old, reviewer)[-3:]]
+    assert last == ["recategorised it", "edited it", "marked it as wrong"]
+
+
+def test_what_a_person_verified_is_not_said_to_be_a_persons_words(
+    ada: Agent, actor: Principal, reviewer: Principal, alice: User
+) -> None:
+    fact = fact_learn(agent=ada, content="The export runs at 3.", by=actor).fact
+    page = reverse("agent_fact", args=["ada", fact.pk])
+    told = markup(browser(alice).get(page))
+    assert "These are the agent's own words." in told.replace("&#x27;", "'")
+    assert "People verified them" not in told
+    fact_confirm(fact=fact, by=reviewer)
+    told = markup(browser(alice).get(page))
+    assert "These are the agent's own words. People verified them." in told.replace("&#x27;", "'")
