@@ -20,6 +20,7 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
+from memory.api.common import AnyTrust
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
@@ -28,8 +29,9 @@ from memory.policy.autonomy import (
     AutomaticDecision,
     Autonomy,
 )
+from memory.policy.consent import MAX_RULES, MAX_WRITER_CHARACTERS, ConsentAction, ConsentPolicy
 from memory.search.languages import LANGUAGES
-from nousweb.lib.constrained_types import AgentSlug, text
+from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, text
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 router = Router(tags=["settings"])
@@ -68,6 +70,14 @@ class AutonomyIn(Input):
     )
 
 
+class ConsentRuleIn(Input):
+    action: ConsentAction = Field(description="pending: no agent gets it until a person allows it")
+    category: OptionalWord = Field("", description="A category of facts, or a type of memory; any by default")
+    trust: AnyTrust = Field("", description="Any by default")
+    writer: Annotated[str, text(MAX_WRITER_CHARACTERS)] = Field("", description="Name of a token; any by default")
+    project: ProjectKey = Field("", description="Any by default")
+
+
 class SettingsIn(Input):
     budgets: dict[str, int] | None = Field(
         None,
@@ -89,6 +99,11 @@ class SettingsIn(Input):
     )
     autonomy: AutonomyIn | None = Field(
         None, description="What is decided about facts without people; replaces the whole setting; see lifecycle.md"
+    )
+    consent: Annotated[list[ConsentRuleIn], Field(max_length=MAX_RULES)] | None = Field(
+        None,
+        description="Which new memories wait for a person, and which are refused: the first rule that fits decides; "
+        "replaces all rules; see security.md",
     )
     language: str | None = Field(
         None,
@@ -120,6 +135,9 @@ class AutonomyOut(Schema):
     asking: list[str]
 
 
+class ConsentRuleOut(Derived, of=ConsentRuleIn): ...
+
+
 class SettingsOut(Schema):
     version: int = Field(description="Counts the changes, from 0")
     budgets: dict[str, int]
@@ -128,9 +146,14 @@ class SettingsOut(Schema):
     contested: ContestedOut
     attention: AttentionOut
     autonomy: AutonomyOut
+    consent: list[ConsentRuleOut]
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
     time_zone: str = Field(description="Empty for that of the server")
     recent: RecentMode
+
+    @staticmethod
+    def resolve_consent(settings: Any) -> Any:
+        return settings.consent.rules
 
 
 class SettingsVersionOut(Schema):
@@ -151,8 +174,8 @@ def _principal(request: HttpRequest) -> Principal:
 
 @router.get("/settings", response={200: SettingsOut, **REFUSALS}, summary="An agent's settings (people)")
 def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
-    """Budgets, short-term search, profile, contested facts, attention budget, autonomy, language, time zone and
-    recent conversations of the agent, and their version."""
+    """Budgets, short-term search, profile, contested facts, attention budget, autonomy, consent policy, language, time
+    zone and recent conversations of the agent, and their version."""
     by = _principal(request)
     return settings_get(agent=agent_for(by, agent), by=by)
 
@@ -161,13 +184,15 @@ def settings_read(request: HttpRequest, agent: AgentSlug = "") -> Any:
 def settings_put(request: HttpRequest, payload: SettingsIn, agent: AgentSlug = "") -> Any:
     """A new version with the given settings; settings that are left out do not change. No token can do this."""
     by = _principal(request)
-    given = payload.dict(exclude={"contested", "attention", "autonomy"})
+    given = payload.dict(exclude={"contested", "attention", "autonomy", "consent"})
     if payload.contested is not None:
         given["contested"] = ContestedPolicy.checked(payload.contested.order, payload.contested.categories)
     if payload.attention is not None:
         given["attention"] = AttentionBudget.checked(**payload.attention.dict())
     if payload.autonomy is not None:
         given["autonomy"] = Autonomy.checked(**payload.autonomy.dict())
+    if payload.consent is not None:
+        given["consent"] = ConsentPolicy.checked(rule.dict() for rule in payload.consent)
     return settings_update(agent=agent_for(by, agent), by=by, **given)
 
 

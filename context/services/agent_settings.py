@@ -1,5 +1,5 @@
-"""Settings of people for one agent: budgets of tokens and of attention, autonomy, contested facts, short-term search,
-profile, language, time zone and recent conversations, in versions.
+"""Settings of people for one agent: budgets of tokens and of attention, autonomy, consent, contested facts, short-term
+search, profile, language, time zone and recent conversations, in versions.
 
 The settings are stored in the agent's configuration, and their versions are the records of the audit trail about it. So
 `agent_as_of` reconstructs those of any moment, and nothing is stored twice.
@@ -30,12 +30,25 @@ from memory.policy.autonomy import (
     AttentionBudget,
     Autonomy,
 )
+from memory.policy.consent import CONFIG_KEY as CONSENT_KEY
+from memory.policy.consent import NO_RULES, ConsentPolicy
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
 from nousweb.lib import Invalid, NotFound, StaleEdit, choice_check, clock, first_unstorable
 
 VIEW = "identity.view_auditevent"
 CHANGE = "identity.change_agent"
-SETTINGS = ("budgets", "stm", "profile", "contested", "attention", "autonomy", "language", ZONE_KEY, RECENT_KEY)
+SETTINGS = (
+    "budgets",
+    "stm",
+    "profile",
+    "contested",
+    "attention",
+    "autonomy",
+    "consent",
+    "language",
+    ZONE_KEY,
+    RECENT_KEY,
+)
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
 MAX_BOOSTS = 50
@@ -57,6 +70,7 @@ class AgentSettings:
     language: str = ""
     attention: AttentionBudget = DEFAULT_BUDGET
     autonomy: Autonomy = DEFAULT_AUTONOMY
+    consent: ConsentPolicy = NO_RULES
     time_zone: str = ""
     recent: RecentMode = RecentMode.ON_QUESTIONS
 
@@ -94,6 +108,7 @@ def settings_update(
     contested: ContestedPolicy | None = None,
     attention: AttentionBudget | None = None,
     autonomy: Autonomy | None = None,
+    consent: ConsentPolicy | None = None,
     language: str | None = None,
     time_zone: str | None = None,
     recent: str | None = None,
@@ -117,6 +132,8 @@ def settings_update(
         entries["contested"] = contested.as_json() if contested != ContestedPolicy() else None
     if attention is not None:
         entries[ATTENTION_KEY] = attention.as_json() if attention != DEFAULT_BUDGET else None
+    if consent is not None:
+        entries[CONSENT_KEY] = consent.as_json() or None
     if language is not None:
         entries[CONFIGURED] = language_check(language) or None
     if time_zone is not None:
@@ -154,6 +171,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         contested=was.contested,
         attention=was.attention,
         autonomy=was.autonomy,
+        consent=was.consent,
         language=was.language,
         time_zone=was.time_zone,
         recent=was.recent,
@@ -198,6 +216,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         str(config.get(CONFIGURED) or ""),
         AttentionBudget.of_config(config),
         Autonomy.of_config(config),
+        ConsentPolicy.of_config(config),
         str(config.get(ZONE_KEY) or ""),
         RecentMode(config.get(RECENT_KEY) or RecentMode.ON_QUESTIONS),
     )

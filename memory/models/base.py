@@ -58,6 +58,8 @@ class OriginFields(AgentRow):
 
     screened_as: str = ""
     """Of a new row, the class by which it is screened, where that is not its trust class."""
+    waits: bool = False
+    """Of a row that is written, whether the agent's consent policy lets it wait for a person."""
 
     class Meta:
         abstract = True

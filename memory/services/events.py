@@ -19,6 +19,7 @@ from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
 from memory.layers.texts import compact, loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
+from memory.services.consent import waits_for_consent
 from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin, screened_as
@@ -217,7 +218,10 @@ def long_term_store(
         for event in events
     ]
     for entry in entries:
-        entry.screened_as = screened_as(by, entry.origin) if by else ""
+        if by is not None:
+            of = {"category": "event", "trust": entry.origin, "project": entry.event.project}
+            entry.screened_as = screened_as(by, entry.origin)
+            entry.waits = waits_for_consent(entry.event.agent, by, **of)
     quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
     for entry, text, match in quarantined:

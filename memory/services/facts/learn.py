@@ -18,6 +18,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Episode, Fact, FactChange, Trust, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
+from memory.services.consent import memory_waits
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.reconcile import LearnResult, fact_reconcile
@@ -100,6 +101,7 @@ def build_fact(
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
     fact.screened_as = screened_as(by, fact.origin)
+    fact.waits = memory_waits(fact, by)
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):

@@ -27,6 +27,8 @@ from nousweb.lib.injection.scan import InjectionMatch, fold_text, scan_text
 from nousweb.lib.json_texts import json_texts
 
 BY = Principal.of_system("screening")
+WAITING = InjectionMatch(("consent",), 0.0, "")
+"""Instead of a match, for what the consent policy of the agent lets wait."""
 NAME_FIELDS = ("kind", "category", "domain", "project", "task", "loop_id")
 """Attributes of memories that are names given by the writer."""
 Kind = MemoryReview.Kind
@@ -73,6 +75,8 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     match = match or scan_cached(memory_names(memory), trust)
     if match is None and (given := getattr(memory, "as_given", "")):
         match = scan_text(given, trust)
+    if match is None and memory.waits:
+        match = WAITING
     if match is None:
         return None
     if is_allowed(memory.agent, memory.persona, text):
@@ -218,6 +222,9 @@ def quarantine_entries(entries: Iterable[LongTermEntry]) -> list[tuple[LongTermE
         match, allowed = scan_agent_text(
             entry.event.agent, entry.persona, text, entry.screened_as or entry.origin, memory_names(entry.event)
         )
+        if match is None and not allowed and entry.waits:
+            allowed = is_allowed(entry.event.agent, entry.persona, text)
+            match = None if allowed else WAITING
         if allowed:
             entry.origin = Trust.PERSON.value
         if match is not None:

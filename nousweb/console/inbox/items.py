@@ -49,6 +49,8 @@ def review_title(review: MemoryReview) -> str:
     if review.kind == Kind.REPEATED:
         return review.proposal
     if review.kind == Kind.QUARANTINED:
+        if review.details.get("codes") == ["consent"]:
+            return f"Pending: a new {review.subject} waits for consent"
         return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
     if review.kind == Kind.ATTRIBUTE:
         return str(review.reasons[0]["words"])

@@ -27,7 +27,7 @@ from identity.models import Agent, Persona
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
-from memory.models import EventKind, Fact
+from memory.models import EventKind, Fact, Trust
 from memory.policy import KNOWN_CATEGORIES
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
@@ -37,6 +37,7 @@ from memory.policy.autonomy import (
     AutomaticDecision,
     Autonomy,
 )
+from memory.policy.consent import ConsentAction, ConsentRule
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
@@ -115,10 +116,25 @@ def _words(settings: AgentSettings) -> str:
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
         lines += [f"Greatest error of automatic decisions: {settings.autonomy.max_error:g}"]
     lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
+    lines += [_rule_words(rule) for rule in settings.consent.rules]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)
 
 
+def _rule_words(rule: ConsentRule) -> str:
+    parts = {
+        "category": rule.category, "trust": Trust(rule.trust).label.lower() if rule.trust else "",
+        "writer": rule.writer, "project": rule.project,
+    }  # fmt: skip
+    of = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+    return f"New memories{f' of {of}' if of else ''}: {CONSENT_LABELS[rule.action]}"
+
+
+CONSENT_LABELS = {
+    ConsentAction.USE: "used at once",
+    ConsentAction.PENDING: "wait for a person",
+    ConsentAction.REFUSE: "refused",
+}
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
     "half_life_seconds": ("Half-life", "Seconds after which a loop counts half as recent."),

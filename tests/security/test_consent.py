@@ -1,0 +1,108 @@
+"""The consent policy of an agent: which new memories wait for a person, and which are refused."""
+
+import pytest
+
+from identity.policy.permissions import SCOPE_PERMISSIONS
+from identity.principal import Principal
+from memory.models import Fact, MemoryReview
+from memory.services.facts import fact_learn
+from memory.services.reviews.resolve import review_resolve
+from memory.services.search_index.row_embedding import embed_pending_rows
+from tests.api.problems import assert_problem
+from tests.factories import make_token
+
+AGENT = {"agent": "ada"}
+TEXT = "The lighthouse of Tarn is painted green."
+WRITES = {
+    "fact": ("POST", "/facts", {"content": TEXT, "category": "technical"}),
+    "decision": ("POST", "/decisions", {"description": TEXT}),
+    "procedure": ("POST", "/procedures", {"name": "Lamp", "steps": [TEXT]}),
+    "episode": ("POST", "/episodes", {"title": TEXT}),
+    "document": ("PUT", "/documents", {"namespace": ["n"], "key": "k", "value": {"text": TEXT}}),
+    "event": ("POST", "/events", {"events": [{"kind": "user_input", "content": TEXT, "loop_id": "l"}]}),
+}
+
+
+@pytest.fixture
+def admin(api, ada, charlie):
+    return api.as_person(charlie)
+
+
+@pytest.fixture
+def caller(api, ada):
+    return api.as_token(make_token(ada, name="crawler", scopes=sorted(SCOPE_PERMISSIONS)))
+
+
+def policy(admin, *rules):
+    answer = admin.put("/settings", {"consent": list(rules), "reason": "We read it first."}, AGENT)
+    assert answer.status_code == 200, answer.content
+    return answer.json()["consent"]
+
+
+def seen(caller):
+    """Everything that the token reads of its memories, as text."""
+    embed_pending_rows()
+    asked = {"session_id": "s", "input": "What colour is the lighthouse of Tarn?", "fill": True, "explain": True}
+    lists = [f"/{name}?state=all" for name in ("facts", "documents", "procedures", "episodes")]
+    read = [
+        caller.get(path).content for path in (*lists, "/events", "/decisions", "/changes", "/recall?q=lighthouse Tarn")
+    ]
+    return b"".join([*read, caller.post("/context", asked).content]).decode()
+
+
+@pytest.mark.parametrize("kind", sorted(WRITES))
+@pytest.mark.parametrize(
+    "rule", [{}, {"trust": "web"}, {"writer": "crawler"}, {"category": True}, {"project": "atlas"}]
+)
+def test_what_waits_is_nowhere_until_a_person_allows_it(admin, caller, reviewer, kind, rule):
+    rule = {
+        name: (("technical" if kind == "fact" else kind) if value is True else value) for name, value in rule.items()
+    }
+    policy(admin, {"action": "pending", **rule})
+    method, path, body = WRITES[kind]
+    more = {"origin": "web", "project": "atlas"}
+    body = {"events": [body["events"][0] | more]} if kind == "event" else body | more
+    answer = caller.request(method, path, body=body)
+    assert answer.status_code in (200, 201), answer.content
+    assert "painted green" not in seen(caller)
+    review = MemoryReview.objects.get()
+    assert review.reasons[0]["words"] == "The consent policy of the agent lets it wait for a person."
+    assert caller.get(f"/reviews/{review.pk}").json()["status"] == "pending"
+    review_resolve(review=review, resolution="allow", by=reviewer)
+    assert caller.get(f"/reviews/{review.pk}").json()["resolution"] == "allow"
+    lists = {"fact": "/facts", "event": "/events", "document": "/documents", "procedure": "/procedures"}
+    assert "painted green" in caller.get(lists.get(kind, f"/{kind}s") + "?project=atlas").content.decode()
+
+
+def test_the_first_rule_that_fits_decides(admin, caller):
+    policy(admin, {"action": "use", "category": "technical"}, {"action": "refuse", "writer": "crawler"})
+    assert caller.post("/facts", {"content": TEXT, "category": "technical"}).json()["action"] == "stored"
+    refused = caller.post("/facts", {"content": "Tarn has a pier.", "category": "person"})
+    assert_problem(refused, 403, "not_allowed")
+    assert_problem(caller.post("/decisions", {"description": TEXT}), 403, "not_allowed")
+    assert Fact.objects.count() == 1
+
+
+def test_people_need_no_consent_and_imports_do(admin, ada, reviewer):
+    policy(admin, {"action": "pending"})
+    ada.refresh_from_db()
+    assert fact_learn(agent=ada, by=reviewer, content=TEXT).action == "stored"
+    imports = Principal.of_command(channel="import")
+    assert fact_learn(agent=ada, by=imports, content="Tarn has a pier.").action == "quarantined"
+
+
+def test_the_policy_is_checked_versioned_and_for_people_only(admin, caller):
+    rule = {"action": "pending", "category": "rule", "trust": "", "writer": "", "project": ""}
+    assert policy(admin, {"action": "pending", "category": "rule"}) == [rule]
+    assert_problem(admin.put("/settings", {"consent": [{"action": "perhaps"}]}, AGENT), 422, "invalid")
+    assert_problem(admin.put("/settings", {"consent": [{"action": "use", "trust": "x"}]}, AGENT), 422, "invalid")
+    assert caller.put("/settings", {"consent": []}).status_code == 403
+    assert policy(admin) == []
+    restored = admin.post("/settings/restore", {"version": 1}, AGENT)
+    assert restored.json()["consent"] == [rule]
+
+
+def test_a_malformed_policy_lets_everything_wait(ada, caller):
+    ada.config = {"consent": [{"action": "never heard of"}]}
+    ada.save()
+    assert caller.post("/facts", {"content": TEXT}).json()["action"] == "quarantined"
