@@ -131,6 +131,9 @@ class Notification(ItemRow):
     read_at = models.DateTimeField(null=True)
     mailed_at = models.DateTimeField(null=True)
 
+    ASKING = (Kind.ASSIGNMENT, Kind.OPINION, Kind.RETURNED, Kind.HIGH_RISK)
+    """The kinds that ask for something until their item is decided."""
+
     objects = NotificationQuerySet.as_manager()
 
     class Meta:

@@ -163,6 +163,17 @@ def notifications_read(*, by: Principal, keys: Iterable[UUID] | None = None, ite
     return number
 
 
+def notifications_end(item: UUID, by: Principal) -> None:
+    """Mark as read the notifications about an item that `by` decides: their own, and others' that ask for something.
+
+    Part of the transaction of the decision, whose audit record covers it.
+    """
+    whose = Q(kind__in=Notification.ASKING)
+    if by.is_person:
+        whose |= Q(person_id=int(by.id))
+    Notification.objects.filter(whose, item_id=item).unread().update(read_at=clock.now())
+
+
 def notifications_purge() -> int:
     """Delete notifications that were read long ago; returns how many. Their items show their own outcome."""
     long_ago = clock.now() - timedelta(days=READ_KEPT_DAYS)

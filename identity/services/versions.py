@@ -18,6 +18,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_record
 from identity.services.guardrails import remark_check
+from identity.services.inbox_items import notifications_end
 from nousweb.lib import Conflict, NotAllowed, clock, existing
 
 
@@ -225,6 +226,7 @@ def decision_save(
     proposal.version = version
     proposal.decided_at = clock.now()
     proposal.save()
+    notifications_end(proposal.pk, by)
     change_tell("proposal.decided", proposal, status=str(status))
 
 

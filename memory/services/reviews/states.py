@@ -14,6 +14,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
+from identity.services.inbox_items import notifications_end
 from memory.models import Fact, MemoryReview, Subject, Validity
 from memory.policy import ESCALATES_TO, PROFILE_CATEGORIES
 from memory.policy.autonomy import DAY, FACTS, AttentionBudget, AutomaticDecision, Autonomy
@@ -51,6 +52,7 @@ def resolution_record(
     review.resolver_kind, review.resolver_id, review.resolver_name = by.kind, by.id, by.name
     review.resolved_at, review.batch, review.before = clock.now(), batch, undo or {}
     review.save()
+    notifications_end(review.pk, by)
     audit_record(
         by=by,
         action="memory_review.resolve",

@@ -16,6 +16,7 @@ from django.urls import get_script_prefix, reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import broken_results
+from context.models import ContextRun
 from identity.models import Agent, ChangeProposal, DemoTour, Notification, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
@@ -33,8 +34,8 @@ INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "to
 
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; up to five
-    more for a person in the guided demo."""
+    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; one more
+    where no agent was looked at yet, and up to five more for a person in the guided demo."""
     theme = request.COOKIES.get("theme", "")
     shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
     user = getattr(request, "user", None)
@@ -51,22 +52,22 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "tour_left": bool(waiting.get(TOUR_LEFT)),
         "past": past_shown(request),
         "perms": PermWrapper(cast(Any, SimpleNamespace(has_perm=by.may))),
-        "nav": {**_frame(request, agents, waiting), "unread": waiting[reverse("notifications")]},
+        "nav": {**_frame(request, agents, waiting, by), "unread": waiting[reverse("notifications")]},
     }
 
 
-def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int]) -> dict[str, Any]:
+def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int], by: Principal) -> dict[str, Any]:
     """The rail, the agents to switch to, the tabs of the page's area, and all places for the command palette.
 
-    Areas of one agent are those of the page's agent, else of the agent whose pages were looked at last, else of the
-    first one.
+    Areas of one agent are those of the page's agent, else of the agent whose pages were looked at last, else of the one
+    that asked for the latest prompt, else of the first one.
     """
     user, match, prefix = request.user, request.resolver_match, get_script_prefix()
     url_name = match.view_name if match else ""
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
     last = request.COOKIES.get("agent", "")
-    chosen = current or next((agent for agent in agents if agent.slug == last), next(iter(agents), None))
+    chosen = current or next((agent for agent in agents if agent.slug == last), None) or _latest_active(agents, by)
     here = place_of(url_name)
     persona = request.GET.get("persona", "")
     suffix = f"?persona={persona}" if current and persona in Persona.values else ""
@@ -136,6 +137,16 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         # The phone's menu hides the first two.
         "waiting": sum(waiting[reverse(name)] for name in ("home", "inbox")),
     }
+
+
+def _latest_active(agents: Sequence[Agent], by: Principal) -> Agent | None:
+    """The agent that asked for the latest prompt, else the first one."""
+    first = next(iter(agents), None)
+    if len(agents) < 2:
+        return first
+    runs = ContextRun.objects.visible_to(by).filter(agent__in=[agent.pk for agent in agents])
+    latest = runs.order_by("-created_at").values_list("agent_id", flat=True).first()
+    return next((agent for agent in agents if agent.pk == latest), first)
 
 
 def _same_page(

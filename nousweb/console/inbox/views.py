@@ -37,7 +37,7 @@ from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decided_tod
 from nousweb.console.inbox.filter import InboxFilter, InboxForm, InboxRow, inbox_tabs
 from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, review_title, reviews_of
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
-from nousweb.console.inbox.proposal_items import proposal_name
+from nousweb.console.inbox.proposal_items import proposals_of
 from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
 from nousweb.console.inbox.reviews import BULK_BUTTONS
 from nousweb.lib.errors import DomainError, Invalid, NotFound
@@ -253,9 +253,10 @@ def notifications(request: HttpRequest, by: Principal) -> HttpResponse:
     mine = Notification.objects.filter(person=person_of(by)).visible_to(by).select_related("agent")
     page = request_page(request, mine, "at")
     keys = {kind: [row.item_id for row in page.rows if row.item_type == kind] for kind in (PROPOSAL, REVIEW)}
-    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).select_related("agent")
+    proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).values_list("pk", flat=True)
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
-    titles: dict[UUID, str] = {row.pk: proposal_name(row.section, row.agent.name) for row in proposals}
+    changed = proposals_of(list(proposals))
+    titles = {item.proposal.pk: ": ".join(dict.fromkeys((item.title, item.change))) for item in changed}
     titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}
     rows = [
         {

@@ -10,6 +10,7 @@ from django.urls import reverse
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common.areas import AREAS, PLACES
+from tests.factories import make_principal, make_run
 from tests.http import browser
 
 
@@ -73,6 +74,16 @@ def test_rail_and_switch_lead_to_the_agent_that_was_looked_at_last(ada: Agent, b
     assert prompts("/inbox/") == runs["ada"]
     switch = {one["slug"]: one["url"] for one in client.get("/agents/ada/facts/").context["nav"]["agents"]}
     assert switch["bruno"] == "/agents/bruno/facts/"
+
+
+def test_new_log_in_has_the_agent_with_the_latest_prompt(
+    ada: Agent, bruno: Agent, system: Principal, actor: Principal, bob: User
+) -> None:
+    make_run(ada, actor)
+    make_run(bruno, make_principal(bruno))
+    assert browser(bob).get("/").context["nav"]["chosen"] == "Bruno"
+    make_run(ada, actor)
+    assert browser(bob).get("/").context["nav"]["chosen"] == "Ada"
 
 
 def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:

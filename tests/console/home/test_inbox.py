@@ -16,11 +16,12 @@ from context.tasks import notify_people
 from identity.models import Agent, AuditEvent, ChangeProposal, ItemComment, ItemSnooze, Notification, SavedFilter
 from identity.principal import Principal
 from identity.services.people import person_agents_set
-from identity.services.proposals import proposal_approve
+from identity.services.proposals import proposal_approve, proposal_reject
 from memory.comparison.compare_facts import Comparison, Kind, Reason
 from memory.models import Fact, MemoryReview
 from memory.services.erasure.memories import fact_erase
 from memory.services.reviews.open_review import PairReviewDraft, pair_reviews_open
+from memory.services.reviews.resolve import review_resolve
 from tests.factories import make_copies, make_fact, make_person, make_principal, make_proposal, make_review, make_run
 from tests.http import browser, markup
 
@@ -291,6 +292,31 @@ def test_assignment_is_for_who_may_decide_and_tells_them(
     )
     assert page.url == f"{reverse('inbox')}?view=identity"
     assert keys(inbox(bob, view="mine")) == []
+
+
+def test_notifications_say_what_changes_and_are_read_once_their_item_is_decided(
+    ada: Agent, actor: Principal, bob: User, charlie: User
+) -> None:
+    rows: list[Any] = [
+        make_proposal(ada, make_principal(ada, name=line), "boundaries", line)
+        for line in ("Ask first.", "Guess nothing.")
+    ]
+    rows.append(make_review(ada, actor, NEVER, SOMETIMES, category="preference"))
+    for row in rows:
+        change(charlie, row, "assign", person=str(bob.pk))
+    change(bob, rows[0], "comment", text="What does @charlie say?")
+    titles = [row["title"] for row in browser(bob).get(reverse("notifications")).context["rows"]]
+    assert len(set(titles)) == 3
+    assert "Ask first." in titles[2]
+    assert not Notification.objects.filter(person=bob, item_id=rows[1].pk).exclude(read_at=None).exists()
+    charlies = Principal.of_user(charlie)
+    for proposal in rows[:2]:
+        proposal_reject(proposal=proposal, by=charlies, comment="No.")
+    review_resolve(review=rows[2], resolution="both", by=charlies)
+    assert not Notification.objects.filter(person=bob).unread().exists(), "nothing is asked of bob any more"
+    assert not Notification.objects.filter(person=charlie).unread().exists(), "charlie has seen the item"
+    page = browser(bob).get(reverse("notifications"))
+    assert (page.context["unread"], page.context["nav"]["unread"]) == (0, 0)
 
 
 def test_limit_to_an_agent_holds_for_what_one_was_told_before(
