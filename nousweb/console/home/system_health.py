@@ -1,5 +1,6 @@
 """System health on the home page: checks of the worker, the index, its model, the judge and the log."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -268,6 +269,8 @@ def log_check(rows: Rows, by: Principal) -> HealthCheck:
             "The worker verifies it each day; ask for it on the page Integrity.", url=url,
         )  # fmt: skip
     found, findings, finished = rows[0]
+    # A statement of its own, as a cluster gets it, returns JSON as text.
+    findings = json.loads(findings) if isinstance(findings, str) else findings
     at = moment_read(finished)
     problems = found if sees_all(by) else len(findings_seen(LogVerification(findings=findings), by))
     if problems:
