@@ -230,6 +230,8 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     form = client.get(COMPARE, {"b": str(proposal.pk)}).context["form"]
     assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk))
     assert client.get(COMPARE, {"b": str(ledger.pk)}).status_code == 404
+    form = client.get(COMPARE).context["form"]
+    assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk)), "it begins with two different sides"
 
     model.always(says("Lag."))
     before = rows()

@@ -1,5 +1,6 @@
 """The log of real calls, one run, comparing, and what can be done about a memory."""
 
+import re
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -11,9 +12,10 @@ from context.services.context import context_respond
 from identity.models import ApiToken
 from identity.principal import Principal
 from memory.models import Fact
+from memory.services.facts import fact_supersede
 from nousweb.lib import clock
-from tests.factories import EXPORT, make_fact, make_run
-from tests.http import browser
+from tests.factories import EXPORT, make_fact, make_facts, make_run
+from tests.http import browser, markup
 
 LOG = "/agents/ada/context/runs/"
 COMPARE = "/agents/ada/context/compare/"
@@ -99,7 +101,7 @@ def test_run_page_is_made_from_the_stored_record(ada, ledger, actor, bob, django
     client = browser(bob)
     url = f"/agents/ada/context/{run.pk}/"
     client.get(url)
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(16):
         page = client.get(url)
     assert "replica lagged" in text(page)
     # The pieces lie in the log: what becomes of the memory changes nothing here.
@@ -336,3 +338,49 @@ def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger
     shown = text(browser(alice).get(run.get_absolute_url()))
     assert "The text of the answer was not kept." in shown
     assert "<mark" not in shown
+
+
+def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ada, actor, reviewer, system, alice, bob):
+    wrong, old, kept = make_facts(
+        ada, [f"The ledger export {what}." for what in ("failed at noon", "ran late", "is slow")], system
+    )
+    run = make_run(ada, actor)
+    url = reverse("agent_context_run", args=["ada", run.pk])
+    page = markup(browser(bob).get(url))
+    marked = reverse("agent_fact_change", args=["ada", wrong.pk, "invalidate"])
+    assert f'href="{marked}?run={run.pk}"' in page
+    assert marked not in markup(browser(alice).get(url))
+    assert " since<" not in page
+    make_run(ada, actor, "Was the ledger export late at noon?")
+    done = browser(bob).post(f"{marked}?run={run.pk}", follow=True)
+    assert f'<a href="{COMPARE}?a={run.pk}&amp;b=now">See the next prompt</a>' in markup(done)
+    _, new = fact_supersede(old=old, new=make_fact(ada, "The ledger export ran early.", system), by=reviewer)
+    told = {one["id"]: one for one in browser(bob).get(url).context["turn"]["memories"]}
+    assert told[str(wrong.pk)]["since"]["words"] == "marked as wrong since"
+    assert (told[str(old.pk)]["since"]["words"], str(new.pk) in told[str(old.pk)]["since"]["url"]) == (
+        "replaced since",
+        True,
+    )
+    assert "since" not in told[str(kept.pk)]
+    assert "marked as wrong since" in markup(browser(alice).get(url))
+    assert f'href="{marked}' not in markup(browser(bob).get(url))
+
+
+def test_a_change_of_what_no_prompt_had_promises_no_proof(ada, system, bob):
+    fact = make_fact(ada, "Nobody asked for this.", system)
+    done = browser(bob).post(reverse("agent_fact_change", args=["ada", fact.pk, "invalidate"]), follow=True)
+    assert "Marked as wrong." in markup(done)
+    assert "See the next prompt" not in markup(done)
+
+
+def test_nothing_is_compared_with_itself(ada, actor, bob):
+    run = make_run(ada, actor)
+    client = browser(bob)
+    assert 'type="radio"' not in markup(client.get(LOG))
+    assert "Both sides are the same." in markup(client.get(COMPARE, {"a": run.pk, "b": run.pk}))
+    assert "Both sides are the same." not in markup(client.get(COMPARE, {"a": run.pk, "b": "now"}))
+    assert "Both sides are the same." not in markup(client.get(COMPARE, {"a": run.pk, "b": run.pk, "b_frame": "debug"}))
+    other = make_run(ada, actor, "And now?")
+    page = markup(client.get(LOG))
+    checked = re.findall(r'name="([ab])"\s+value="([^"]+)"[^>]*checked', page)
+    assert sorted(checked) == [("a", str(run.pk)), ("b", str(other.pk))]

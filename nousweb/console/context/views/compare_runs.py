@@ -217,6 +217,8 @@ def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[s
     names = [a.cleaned_data["run"].strip(), b.cleaned_data["run"].strip()]
     if names == [NOW, NOW]:
         raise Invalid("One side must be a logged run.", field="a")
+    if names[0] == names[1] and a.changes == b.changes:
+        raise Invalid("Both sides are the same. Choose another run, frame, profile or date for one of them.", field="b")
     runs = [None if name == NOW else run_get(agent, by, _key(name)) for name in names]
     first, second = runs[0] or runs[1], runs[1] or runs[0]
     assert first is not None  # noqa: S101

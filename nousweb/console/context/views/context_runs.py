@@ -28,12 +28,13 @@ from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
 from identity.selectors.filters import DateInput, ListFilter
 from identity.services.personal_settings import demo_tour_look
+from memory.persona import persona_memory
 from memory.selectors.memory_expansion import Relation
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
@@ -49,6 +50,7 @@ from nousweb.console.common import (
     past_of,
     query_without,
     request_page,
+    uuid_of,
 )
 from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
@@ -185,6 +187,25 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
     return [*ranked, *known.values()]
 
 
+def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
+    """Tell at the facts of a run which of them no longer hold (since: words and url), and where they are marked as
+    wrong (wrong_url), if `by` may. One statement."""
+    facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
+    query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
+    slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
+    for fact in known.only("pk", "agent_id", "active", "invalidated_at", "superseded_by") if facts else ():
+        one = facts[fact.pk]
+        if fact.invalidated_at:
+            one["since"] = {"words": "marked as wrong since", "url": one["url"]}
+        elif not fact.active:
+            other = fact.superseded_by_id
+            url = memory_item_url(slug, "fact", str(other)) if other else one["url"]
+            one["since"] = {"words": "replaced since" if other else "retired since", "url": url}
+        elif by.may("memory.change_fact"):
+            url = reverse("agent_fact_change", args=[slug, fact.pk, "invalidate"])
+            one["wrong_url"] = f"{url}?{urlencode(query)}"
+
+
 OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]
 
 
@@ -265,6 +286,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     prefix = prompt_prefix(run, place.previous, by)
     uses = sorted(run.usages.all(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     memories = run_memories(run, shown, uses)
+    what_became(memories, run, by)
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)

@@ -24,7 +24,7 @@ from nousweb.console.context.views.playground import (
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
-NOW = "now"
+NOW, AS_IT_IS = "now", "As it is now"
 MAX_CHOICES = 50
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
@@ -57,7 +57,11 @@ class CompareForm(PlaygroundForm):
     def __init__(self, *args: Any, identities: Identities, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         del self.fields["keep"]
-        choices = [(NOW, "As it is now"), *((key, _label(one)) for key, one in identities.items())]
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for key, one in identities.items():
+            of = "Pending proposals" if isinstance(one, ChangeProposal) else f"{one.get_section_display()}, earlier"
+            groups.setdefault(of, []).append((key, _label(one)))
+        choices = [(NOW, AS_IT_IS), *groups.items()]
         for name, _ in SIDES:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
 
@@ -82,10 +86,12 @@ def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) 
         given = {name: request.GET.get(name, "") for name, _ in SIDES}
         if any(key not in ("", NOW, *identities) for key in given.values()):
             raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
-        initial = {name: key or NOW for name, key in given.items()}
+        # Two different sides to begin with, where there is another identity.
+        other = next(iter(identities), NOW)
+        initial = {"a": given["a"] or NOW, "b": given["b"] or (other if given["a"] in ("", NOW) else NOW)}
         session = f"playground-{secrets.token_hex(4)}"
         form = CompareForm(initial={**initial, "session": session}, identities=identities)
-    names = dict(form.fields["a"].choices)  # type: ignore[attr-defined]
+    names = {NOW: AS_IT_IS, **{key: _label(one) for key, one in identities.items()}}
     sides = [
         {"label": names.get(form[name].value(), ""), "said": said[place], "last": last[place] if last else None}
         for place, (name, _) in enumerate(SIDES)

@@ -9,7 +9,11 @@ from django import forms
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
 
+from context.models import ASSEMBLE, VIEW_RUN
+from context.selectors import runs_with_memory
 from identity.principal import Principal
 from memory.models import Fact, FactChange
 from memory.selectors.filters import SupersessionFilter
@@ -23,7 +27,7 @@ from memory.services.facts import (
 )
 from memory.services.reviews.states import REVIEW
 from memory.services.reviews.undo import supersession_undo
-from nousweb.console.common import FORM, POST, act, form_page, query_without
+from nousweb.console.common import FORM, POST, act, form_page, query_without, uuid_of
 from nousweb.console.memory.forms import ExpiryForm, FactEditForm, FactRestoreForm, FactSupersedeForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -169,6 +173,22 @@ FACT_ACTIONS: dict[str, FactAction] = {
 }
 
 
+def _done(request: HttpRequest, scope: PersonaScope, fact: Fact, change: str) -> str:
+    """What a change did, with a link to its proof: the last prompt that had the fact, or the one that ?run= names, as
+    it would be now."""
+    done, by = FACT_ACTIONS[change].done, scope.by
+    if change == "confirm" or not by.may(VIEW_RUN) or not by.may(ASSEMBLE):
+        return done
+    runs = runs_with_memory(scope.agent, "fact", str(fact.pk), by)
+    keys = runs.order_by("-created_at").values_list("pk", flat=True)
+    asked = uuid_of(request.GET.get("run", ""))
+    run = (keys.filter(pk=asked).first() if asked else None) or keys.first()
+    if run is None:
+        return done
+    url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{urlencode({'a': str(run), 'b': 'now'})}"
+    return format_html('{} <a href="{}">See the next prompt</a>', done, url)
+
+
 METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
 """Selectors of the fields of a recategorisation that its impact uses."""
 
@@ -187,7 +207,7 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
         "memory/fact_change.html",
         what.form(request.POST if request.method == "POST" else None, initial=initial),
         lambda fields: what.run(fact, scope.by, fields),
-        done=what.done,
+        done=lambda _: _done(request, scope, fact, change),
         back=scope.url,
         context=base_context(request, scope, fact=fact, change=change, what=what, metadata_fields=METADATA_FIELDS),
         conflict="refusal",
