@@ -24,6 +24,9 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     assert AuditEvent.objects.get(action="token.create", object_id=str(made.pk)).author_name == "charlie"
     page.locator("#connect-python summary").click()
     expect(page.locator("#connect-python pre").last).to_be_visible()
+    page.get_by_text("curl", exact=True).click()
+    expect(page.locator("#connect-curl pre")).to_be_in_viewport()
+    expect(page.locator("#connect-state")).to_be_in_viewport()
     expect(page.locator("#connect-mcp pre")).to_be_hidden()
 
     asked = httpx2.post(
@@ -33,6 +36,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
         timeout=60,
     )
     expect(page.locator("#connect-state")).to_contain_text("First call received")
+    expect(page.locator("#connect-state")).to_be_in_viewport()
     page.get_by_role("link", name="See the prompt that was sent").click()
     page.wait_for_url("**" + reverse("agent_context_run", args=["ada", asked.json()["id"]]))
     page.goto(reverse("agent_connect", args=["ada"]))

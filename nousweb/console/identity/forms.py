@@ -20,18 +20,25 @@ class AgentSearchForm(forms.Form):
         )
 
 
+_NAMES = ((kind.value, *kind.label.split(": ")) for kind in AgentKind)
+KINDS = [(key, f"{does.capitalize()} ({name.lower()})") for key, name, does in _NAMES]
+
+
 class AgentForm(forms.Form):
     """An agent's name and kind."""
 
     name = forms.CharField(max_length=100, help_text="The name shown in the console.")
     kind = forms.ChoiceField(
-        choices=AgentKind.choices, initial=AgentKind.SQUIRE, help_text="Chooses the agent's context profile."
+        choices=KINDS, initial=AgentKind.SQUIRE, help_text="What the agent does. Chooses its context profile."
     )
 
 
 class NewAgentForm(AgentForm):
     """Everything that an agent starts with."""
 
+    name = forms.CharField(
+        max_length=100, help_text="The name shown in the console.", widget=forms.TextInput(attrs={"autofocus": True})
+    )
     slug = forms.CharField(
         max_length=50,
         required=False,

@@ -123,7 +123,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             ("context:read", "memory:write"),
             _install(base_url, "[openai]"),
         ),
-        ConnectSnippet("curl", "HTTP", "In a shell, or as a request of any language.", "sh", curl, ("context:read",)),
+        ConnectSnippet("curl", "curl", "In a shell, or as a request of any language.", "sh", curl, ("context:read",)),
     ]
 
 
