@@ -251,11 +251,11 @@ def test_a_visit_lasts_until_home_was_not_opened_for_half_an_hour(ada: Agent, bo
         return timedelta(seconds=round(told.total_seconds() / 10) * 10)
 
     assert since(timedelta()) == -7 * DAY
-    assert "Changed in the last 7 days" in text_of(browser(bob))
+    assert "Changed by others in the last 7 days" in text_of(browser(bob))
     assert since(BREAK / 2) == BREAK / 2 - 7 * DAY
     assert since(2 * HOUR) == BREAK / 2
     assert since(2 * HOUR + BREAK / 2) == BREAK / 2
-    assert "Since you were here" in text_of(client)
+    assert "Changed by others since you were here" in text_of(client)
     # Where the browser knows of no visit, a log-in elsewhere tells of one.
     SignIn.objects.create(person=bob, session_key="elsewhere", created_at=start - 2 * DAY)
     client.cookies.pop("last_visit")
