@@ -15,7 +15,8 @@ class AreaPage:
     """A page of an area: its label, URL name and right.
 
     `group` is a word that stands before it and the tabs after it. `views` are other pages that are reached from it, as
-    (label, URL name, right), itself first. `words` are other names that a person may look for.
+    (label, URL name, right), itself first. `parts` are parts of it, as (label, query, right). `words` are other names
+    that a person may look for.
     """
 
     label: str
@@ -23,6 +24,7 @@ class AreaPage:
     right: str = ""
     group: str = ""
     views: tuple[memory_types.Page, ...] = ()
+    parts: tuple[memory_types.Page, ...] = ()
     words: str = ""
 
 
@@ -47,6 +49,18 @@ def _memory_page(one: TypePages) -> AreaPage:
 
 VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"
 VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
+VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memoryreview"
+INBOX_PARTS = (
+    ("Identity", "view=identity", VIEW_PROPOSAL),
+    ("Applied", "view=applied", VIEW_PROPOSAL),
+    ("Reviews", "view=reviews", VIEW_REVIEW),
+    ("Censors", "view=censors", VIEW_REVIEW),
+    ("Assigned to me", "view=mine", ""),
+    ("Mentions", "view=mentioned", ""),
+    ("Opinion requests", "view=opinions", ""),
+    ("Snoozed", "view=snoozed", ""),
+    ("Decided", "status=decided", ""),
+)
 _TYPES = {one.key.value: _memory_page(one) for one in memory_types.TYPE_PAGES.values()}
 
 AREAS: tuple[Area, ...] = (
@@ -57,7 +71,7 @@ AREAS: tuple[Area, ...] = (
             AreaPage("Usage", "usage", VIEW_RUN, words="figures tokens cost charts"),
         ),
     ),
-    Area("Inbox", (AreaPage("Inbox", "inbox", "identity.view_changeproposal", words="review queue proposals"),)),
+    Area("Inbox", (AreaPage("Inbox", "inbox", VIEW_PROPOSAL, parts=INBOX_PARTS, words="review queue proposals"),)),
     Area(
         "Agents",
         (

@@ -81,7 +81,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
     def address(area: Area, page: AreaPage, of: Agent | None) -> str:
         return _address(prefix, page.name, *((of.slug,) if of and area.of_agent and page is not area.page else ()))
 
-    rail, tabs, places = [], [], []
+    rail, tabs, places, parts = [], [], [], []
     for area in AREAS:
         pages = [page for page in area.pages if may(page.right)] if chosen or not area.of_agent else []
         first = area.page if area.page and may(area.page.right) else next(iter(pages), None)
@@ -104,6 +104,9 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         rail.append({"label": area.label, "url": url, "active": is_here, "count": sum(numbers)})
         of = chosen.name if chosen and area.of_agent else ""
         places += [[tab["label"], of or area.label, tab["url"], f"{area.label} {tab['words']}"] for tab in found]
+        for page in pages:
+            whole = address(area, page, chosen)
+            parts += [[label, page.label, f"{whole}?{part}", ""] for label, part, right in page.parts if may(right)]
         # A page of one thing has its parent in the breadcrumb instead.
         if is_here and url_name in PLACES and (current or not area.of_agent) and len(found) > 1:
             tabs = [{**tab, "url": f"{tab['url']}{suffix if area.label == 'Memory' else ''}"} for tab in found]
@@ -129,7 +132,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             for label, name, right in views
             if may(right)
         ],
-        "places": places,
+        "places": places + parts,
         # The name of the agent links to its identity already.
         "parent": {"label": parent.label, "url": address(here[0], parent, current)}
         if here and parent and parent.name != "agent_identity" and (current or not here[0].of_agent)

@@ -10,6 +10,7 @@ from django.urls import reverse
 from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common.areas import AREAS, PLACES
+from nousweb.console.inbox.filter import VIEWS
 from tests.factories import make_principal, make_run
 from tests.http import browser
 
@@ -33,7 +34,8 @@ def test_rail_has_nine_links_at_most_and_leads_to_every_page_in_two_steps(ada: A
         # From the list of agents one comes to an agent's own pages.
         reached |= {tab["url"] for tab in client.get(ada.get_absolute_url()).context["nav"]["tabs"]}
         # The palette knows the same places: each has an area, or is a tab.
-        assert {place[2] for place in client.get("/").context["nav"]["places"]} <= reached | {ada.get_absolute_url()}
+        places = [place for place in client.get("/").context["nav"]["places"] if "?" not in place[2]]
+        assert {place[2] for place in places} <= reached | {ada.get_absolute_url()}
     assert len(rail) < len(AREAS), "people without the right do not see People"
 
 
@@ -84,6 +86,15 @@ def test_new_log_in_has_the_agent_with_the_latest_prompt(
     assert browser(bob).get("/").context["nav"]["chosen"] == "Bruno"
     make_run(ada, actor)
     assert browser(bob).get("/").context["nav"]["chosen"] == "Ada"
+
+
+def test_palette_leads_to_each_part_of_the_inbox(owner: User) -> None:
+    client = browser(owner)
+    places = {url: label for label, _, url, _ in client.get("/").context["nav"]["places"] if "/inbox/?" in url}
+    for url, label in places.items():
+        tabs = client.get(url).context["tabs"]
+        assert [tab["label"] for tab in tabs if tab["active"]] == [label]
+    assert len(places) == len(VIEWS), "all but the whole of it, and what is decided"
 
 
 def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:
