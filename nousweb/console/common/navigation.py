@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from django.contrib.admin import site
 from django.contrib.auth.context_processors import PermWrapper
-from django.db.models import Case, Count, QuerySet, TextField, Value, When
+from django.db.models import Case, Count, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse
@@ -26,7 +26,7 @@ from nousweb.access.roles import role_of
 from nousweb.console.common.areas import ADMINS, AREAS, OWNERS, PARENT_PAGES, PLACES, Area, AreaPage, place_of
 from nousweb.console.common.demo_tour import tour_panel
 from nousweb.console.common.past import past_shown
-from nousweb.lib.permission_holder import PermissionHolder
+from nousweb.lib.permission_holder import PermissionHolder, for_visible_agents
 from nousweb.lib.prepared_statements import CachedQuery
 
 INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "tour shown", "tour left"
@@ -34,15 +34,15 @@ INBOX, NOTIFIED, TOUR_SHOWN, TOUR_LEFT = "the inbox", "notifications shown", "to
 
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; one more
-    where no agent was looked at yet, and up to five more for a person in the guided demo."""
+    """Template variables of base.html: `nav`, `theme`, `role` and `tour`. Two queries, whatever the page; up to five
+    more for a person in the guided demo."""
     theme = request.COOKIES.get("theme", "")
     shown: dict[str, Any] = {"theme": theme if theme in ("light", "dark") else ""}
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return shown
     by: Principal = request.principal  # type: ignore[attr-defined]
-    agents = list(Agent.objects.visible_to(by)[:200]) if user.has_perm("identity.view_agent") else []
+    agents = list(_agents(by, request)[:200]) if user.has_perm("identity.view_agent") else []
     waiting = _waiting(by)
     return {
         **shown,
@@ -52,11 +52,20 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "tour_left": bool(waiting.get(TOUR_LEFT)),
         "past": past_shown(request),
         "perms": PermWrapper(cast(Any, SimpleNamespace(has_perm=by.may))),
-        "nav": {**_frame(request, agents, waiting, by), "unread": waiting[reverse("notifications")]},
+        "nav": {**_frame(request, agents, waiting), "unread": waiting[reverse("notifications")]},
     }
 
 
-def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int], by: Principal) -> dict[str, Any]:
+def _agents(by: Principal, request: HttpRequest) -> QuerySet[Agent]:
+    """The agents that `by` may see, with the key of the one of the latest prompt where none was looked at yet."""
+    agents = Agent.objects.visible_to(by)
+    if "agent" in request.COOKIES:
+        return agents
+    runs = for_visible_agents(ContextRun.objects.visible_to(by), by).order_by("-created_at")
+    return agents.annotate(latest=Subquery(runs.values("agent_id")[:1]))
+
+
+def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int]) -> dict[str, Any]:
     """The rail, the agents to switch to, the tabs of the page's area, and all places for the command palette.
 
     Areas of one agent are those of the page's agent, else of the agent whose pages were looked at last, else of the one
@@ -67,7 +76,8 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
     slug = match.kwargs.get("slug", "") if match else ""
     current = next((agent for agent in agents if agent.slug == slug), None)
     last = request.COOKIES.get("agent", "")
-    chosen = current or next((agent for agent in agents if agent.slug == last), None) or _latest_active(agents, by)
+    usual = (agent for agent in agents if agent.slug == last or agent.pk == getattr(agent, "latest", None))
+    chosen = current or next(usual, next(iter(agents), None))
     here = place_of(url_name)
     persona = request.GET.get("persona", "")
     suffix = f"?persona={persona}" if current and persona in Persona.values else ""
@@ -140,16 +150,6 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         # The phone's menu hides the first two.
         "waiting": sum(waiting[reverse(name)] for name in ("home", "inbox")),
     }
-
-
-def _latest_active(agents: Sequence[Agent], by: Principal) -> Agent | None:
-    """The agent that asked for the latest prompt, else the first one."""
-    first = next(iter(agents), None)
-    if len(agents) < 2:
-        return first
-    runs = ContextRun.objects.visible_to(by).filter(agent__in=[agent.pk for agent in agents])
-    latest = runs.order_by("-created_at").values_list("agent_id", flat=True).first()
-    return next((agent for agent in agents if agent.pk == latest), first)
 
 
 def _same_page(
