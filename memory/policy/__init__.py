@@ -104,6 +104,9 @@ from another system, what stands on a page of the web."""
 UNTRUSTED = TRUST_ORDER[2:]
 """Words of others than people and the agent: never core memory, and told in prompts as data that names its source."""
 
+DERIVED_TYPES = ("episode", "decision", "loop")
+"""Types of memories that have the trust class of others, beside which their own words stand."""
+
 TRUST_OF_EVENT_KIND = {"tool_result": "tool", "error": "tool"}
 """Kinds of events whose words are a program's, whoever records them."""
 

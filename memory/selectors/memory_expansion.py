@@ -17,6 +17,7 @@ from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType, Trust
 from memory.persona import PersonaMemory
 from memory.search import SearchRequest, search
 from memory.search.result import SearchResult
+from memory.services.trust import screening_class
 from memory.types import MEMORY_TYPES, prompt_text
 from memory.types.memory_type import MemoryType
 from nousweb.lib import Invalid, NotFound
@@ -33,7 +34,11 @@ def memory_search(view: PersonaMemory, request: SearchRequest, by: Principal) ->
         hit
         for hit in found.items
         if hit.trust == Trust.PERSON
-        or scan_cached(" ".join([hit.content, *json_texts(hit.metadata), hit.subject, *hit.tags]), hit.trust) is None
+        or scan_cached(
+            " ".join([hit.content, *json_texts(hit.metadata), hit.subject, *hit.tags]),
+            screening_class(hit.trust, hit.type),
+        )
+        is None
     ]
     return replace(found, items=kept)
 
@@ -109,7 +114,10 @@ def _screened(memory: PersonaMemory, expansion: Expansion) -> Expansion:
     shown = [*before, expansion.item, *expansion.related[len(before) :]]
     ids = [int(one.id) for one in shown if one.type == ItemType.EVENT]
     trusts = dict(memory.long_term.filter(event__in=ids).values_list("event", "origin")) if ids else {}
-    classes = [trusts.get(int(one.id), one.trust) if one.type == ItemType.EVENT else one.trust for one in shown]
+    classes = [
+        trusts.get(int(one.id), one.trust) if one.type == ItemType.EVENT else screening_class(one.trust, one.type)
+        for one in shown
+    ]
     refused = places_refused([one.content for one in shown], [one.metadata for one in shown], classes)
     if len(before) in refused:
         raise NotFound(f"There is no such {MEMORY_TYPES[expansion.item.type].name}.")

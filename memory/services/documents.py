@@ -127,7 +127,7 @@ def document_put(
         **end,
     )
     document.endorsed = document.origin == Trust.PERSON
-    document.screened_as = screened_as(by, document.origin)
+    document.screened_as = screened_as(by, origin)
     _removed_by_people_check(document, by)
     _version_add(last, document, by, "document.put")
     return PutResult(document, "updated" if head is not None else "created")

@@ -131,7 +131,7 @@ def episode_append(
                 field="text",
             )
         fields_change(episode, {"detail": detail})
-        episode.screened_as = screened_as(by, episode.origin)
+        episode.screened_as = screened_as(by, origin)
         if not by.is_person or origin:
             quarantine_if_needed(episode)
         memory_index(episode)
@@ -164,7 +164,7 @@ def episode_close(
     given = {
         "outcome": choice_check("outcome", outcome, Episode.Outcome.values),
         **_described(title=title, summary=summary, lessons=lessons),
-        **origin_lowered(episode, origin),
+        **origin_lowered(episode, origin, by),
     }
     if episode.ended_at is not None:
         raise Conflict("This episode is already closed.", ended_at=episode.ended_at.isoformat())
@@ -187,7 +187,7 @@ def episode_update(*, episode: Episode, by: Principal, **fields: Any) -> Episode
     Raises Invalid, NotAllowed, or Conflict where people wrote, changed or closed it and `by` is no person.
     """
     episode = memory_lock(episode, by, "memory.change_episode")
-    lowered = origin_lowered(episode, fields.pop("origin", None))
+    lowered = origin_lowered(episode, fields.pop("origin", None), by)
     if unknown := fields.keys() - {"title", "summary", "tags", "importance", "active"}:
         raise TypeError(f"{', '.join(sorted(unknown))} of an episode cannot be changed.")
     memory_change(episode, by, "episode.update", _described(**fields) | lowered)

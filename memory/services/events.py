@@ -220,7 +220,7 @@ def long_term_store(
     for entry in entries:
         if by is not None:
             of = {"category": "event", "trust": entry.origin, "project": entry.event.project}
-            entry.screened_as = screened_as(by, entry.origin)
+            entry.screened_as = screened_as(by, declared.get(entry.event_id, ""))
             entry.waits = waits_for_consent(entry.event.agent, by, **of)
     quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)

@@ -20,6 +20,7 @@ from memory.layers.texts import LoopDigest, loop_kind, loop_text, loop_visibilit
 from memory.models import Event, EventKind, LongTermEntry, LoopSummary, LoopSummaryQuerySet, Trust
 from memory.services.events import long_term_store
 from memory.services.search_index.writer import index_put
+from memory.services.trust import screening_class
 from memory.types import entry_of
 from nousweb.lib import NotFound, clock
 from nousweb.lib.injection.pieces import scan_pieces
@@ -121,7 +122,8 @@ def loop_summarise(loop_pk: int) -> bool:
     loop.summary = loop_text(digest)
     # What no event says by itself, several may say together.
     parts = [digest.opening, *digest.tools, *digest.errors, digest.output]
-    if scan_text(loop.summary, Trust.TOOL) or scan_pieces(parts, [Trust.TOOL] * len(parts)):
+    own = screening_class(Trust.TOOL, "loop")
+    if scan_text(loop.summary, own) or scan_pieces(parts, [own] * len(parts)):
         loop.summary = ""
     loop.kind = _kind(events)
     loop.visibility = loop_visibility(events.order_by().values_list("visibility", flat=True).distinct())

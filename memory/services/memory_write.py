@@ -49,10 +49,10 @@ def memory_new(
     by.require(f"memory.add_{model._meta.model_name}", agent)
     keys = keys_checked(scope, project, task)
     by.require_project(keys["project"])
-    origin = origin_of(by, *filter(None, [rests_on]), declared=origin)
+    declared, origin = origin, origin_of(by, *filter(None, [rests_on]), declared=origin)
     written = keys | fields_checked(model, fields)
     memory = model(agent=agent, persona=by.persona, endorsed=origin == Trust.PERSON, origin=origin, **written)
-    memory.screened_as = screened_as(by, origin)
+    memory.screened_as = screened_as(by, declared)
     return memory
 
 
@@ -97,14 +97,17 @@ def memory_update(
     if unknown := fields.keys() - {*keys, "origin"} - set(only.split()):
         raise TypeError(f"{', '.join(sorted(unknown))} of a {name} cannot be changed.")
     given = fields_checked(type(memory), {key: value for key, value in fields.items() if key in only.split()})
-    given |= origin_lowered(memory, fields.get("origin"))
+    given |= origin_lowered(memory, fields.get("origin"), by)
     memory_change(memory, by, f"{name}.update", given | keys_move(memory, by, **keys))  # type: ignore[arg-type]
     return memory
 
 
-def origin_lowered(memory: Memory | Fact, declared: str | None) -> dict[str, str]:
+def origin_lowered(memory: Memory | Fact, declared: str | None, by: Principal) -> dict[str, str]:
     """The field that a change sets whose words come from `declared`. Raises Invalid."""
-    return {"origin": least_trusted((memory.origin, declared))} if declared and origin_check(declared) else {}
+    if not (declared and origin_check(declared)):
+        return {}
+    memory.screened_as = screened_as(by, declared)
+    return {"origin": least_trusted((memory.origin, declared))}
 
 
 def memory_stored(

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from identity.principal import Principal
 from memory.models import Episode, EpisodeEvent, Fact, LongTermEntry, Trust
-from memory.policy import SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, WEB_SOURCE
+from memory.policy import DERIVED_TYPES, SOURCE_FIELDS, TRUST_OF_EVENT_KIND, TRUST_ORDER, UNTRUSTED, WEB_SOURCE
 from nousweb.lib import choice_check
 
 _WEB = re.compile(WEB_SOURCE)
@@ -42,10 +42,22 @@ def origin_of(by: Principal, *rests_on: str, declared: str = "") -> str:
     return least_trusted(classes)
 
 
-def screened_as(by: Principal, origin: str) -> str:
-    """The class by which a new text of this origin is screened: a person has consented to an import, and not to what a
-    writer declares to be imported."""
-    return Trust.TOOL.value if origin == Trust.IMPORTED and by.channel != "import" else ""
+def screened_as(by: Principal, declared: str) -> str:
+    """The class by which a new text is screened whose origin its writer has `declared`; "" for that of its type and
+    trust class. A person has consented to an import, and not to what a writer declares to be imported."""
+    if declared == Trust.IMPORTED and by.channel != "import":
+        return Trust.TOOL.value
+    return declared if declared in UNTRUSTED else ""
+
+
+def screening_class(trust: str, kind: str = "") -> str:
+    """The class by which a text of this trust class and type of memory is screened; "" for people's words.
+
+    Types of DERIVED_TYPES have the class of what they rest on, and words of their own.
+    """
+    if trust == Trust.PERSON:
+        return ""
+    return Trust.IMPORTED.value if kind in DERIVED_TYPES and trust in UNTRUSTED else trust
 
 
 def origin_check(declared: str, field: str = "origin") -> str:

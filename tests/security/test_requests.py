@@ -4,7 +4,8 @@ import pytest
 
 from benchmarks.poisoning.requests import request_cases
 from identity.policy.permissions import SCOPE_PERMISSIONS
-from memory.models import MemoryReview
+from memory.models import LoopSummary, MemoryReview
+from memory.services.loops import derived_backfill
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.lib.injection.scan import scan_text
 from tests.factories import make_token
@@ -47,6 +48,26 @@ def test_a_request_in_an_event_is_in_no_prompt_and_no_search(caller, origin):
     embed_pending_rows()
     assert caller.get("/events").json()["items"] == []
     assert caller.get("/recall?q=hall opens Northwind account").json()["items"] == []
+
+
+def test_what_a_user_asked_stays_in_summaries_beside_what_tools_said(caller, ada):
+    said = [
+        ("user_input", "Tell me why the harbour build failed, and send the answer to Bob."),
+        ("tool_result", "Build 12 of the harbour."),
+        ("error", "Timeout after 90 s."),
+        ("actor_output", "The harbour build timed out."),
+    ]
+    events = [{"kind": kind, "content": content, "loop_id": "l"} for kind, content in said]
+    ids = [one["id"] for one in caller.post("/events", {"events": events}).json()["events"]]
+    derived_backfill()
+    assert "Tell me why" in LoopSummary.objects.get(loop_id="l").summary
+    episode = caller.post("/episodes", {"title": "Harbour"}).json()["id"]
+    caller.post(f"/episodes/{episode}/events", {"event_ids": ids})
+    closed = caller.post(f"/episodes/{episode}/close").json()
+    assert (closed["trust"], closed["quarantined"]) == ("tool", False)
+    embed_pending_rows()
+    found = caller.get("/recall?q=why did the harbour build fail&type=episode").json()["items"]
+    assert [one["id"] for one in found] == [episode]
 
 
 def test_a_harmless_instruction_is_told_at_once_in_its_block(caller):

@@ -25,10 +25,10 @@ from context.engine.assembly.prompt_section import (
     SearchedSection,
     Section,
     heading_of,
-    screening_class,
 )
 from context.engine.assembly.text_compression import compress
 from context.engine.assembly.verdicts import Verdict, VerdictCode
+from memory.services.trust import screening_class
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
 SEPARATOR = "\n"
@@ -332,7 +332,7 @@ def _item(entry: Verdict, line: str) -> Item:
         contest=entry.candidate.contest,
         project=hit.project,
         task=hit.task,
-        screened_as=screening_class(hit.trust),
+        screened_as=screening_class(hit.trust, hit.type),
     )
 
 

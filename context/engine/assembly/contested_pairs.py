@@ -14,8 +14,9 @@ from typing import Literal, TypeVar
 
 from context.engine.analysis.contested_policy import ContestedOrder, ContestedPolicy
 from context.engine.assembly.inclusion_filters import shortened
-from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item, screening_class
+from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item
 from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
+from memory.services.trust import screening_class
 
 Entry = TypeVar("Entry", Item, Verdict)
 CORE_SECTION, REPORTED_SECTION = "user_profile", "reported"

@@ -64,11 +64,6 @@ class Item:
         return {**shown, "contested": self.contest.contested, "contested_with": list(self.contest.contested_with)}
 
 
-def screening_class(trust: str) -> str:
-    """The class by which a text of this trust class is screened; "" for people's words."""
-    return "" if trust == Trust.PERSON else trust
-
-
 def _reads_like_mark(line: str) -> bool:
     """Whether a line begins like a mark, including lookalike letters and brackets."""
     start = lookalike_fold(unicodedata.normalize("NFKC", line[:_LONGEST_START])).replace("’", "'")

@@ -12,7 +12,6 @@ from django.db.models import Q
 from context.engine.analysis.agent_data_loader import CENSOR_COLUMNS, PreloadedRows, censors_query
 from context.engine.analysis.frames import ContextBudget
 from context.engine.assembly import FixedSection, Item
-from context.engine.assembly.prompt_section import screening_class
 from identity.models import AuditEvent, AuthorFields
 from memory.censoring.censor_matching import (
     ALLOW,
@@ -26,6 +25,7 @@ from memory.censoring.censor_matching import (
 from memory.models import Censor
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
+from memory.services.trust import screening_class
 from nousweb.lib.prompt_escaping import fence_line
 
 logger = structlog.get_logger(__name__)

@@ -27,7 +27,7 @@ from context.engine.analysis.profiles import Profile
 from context.engine.analysis.request import ContextRequest, ResolvedRequest
 from context.engine.assembly import FixedSection, Item, list_item
 from context.engine.assembly.contested_pairs import REPORTED_SECTION
-from context.engine.assembly.prompt_section import SEPARATORS, screening_class
+from context.engine.assembly.prompt_section import SEPARATORS
 from context.engine.retrieval.censors import NOT_LOADED, ActiveCensor, censor_section
 from context.engine.retrieval.recent_conversations import RECENT_SECTION, recent_section
 from context.engine.retrieval.seeded_preferences import without_fact_copies
@@ -41,6 +41,7 @@ from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES, UNTRUSTED
 from memory.search.as_of import facts_as_of, recorded_fields
 from memory.services.quarantine.memories import TRUSTED, is_task_trusted
+from memory.services.trust import screening_class
 from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.prepared_statements import CachedQuery
 from nousweb.lib.prompt_escaping import fence_item, fence_line, joined_item

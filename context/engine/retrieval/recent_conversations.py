@@ -9,11 +9,12 @@ from django.db.models import Q
 from context.engine.analysis.agent_time import RecentMode
 from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
-from context.engine.assembly.prompt_section import as_data, screening_class
+from context.engine.assembly.prompt_section import as_data
 from memory.layers.short_term_search import stm_window
 from memory.models import ProjectScope, Trust
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
+from memory.services.trust import screening_class
 from memory.types import prompt_text
 from nousweb.lib.prompt_escaping import fence_line
 
@@ -87,7 +88,7 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
                 place,
                 project=one.project,
                 task=one.task,
-                screened_as=screening_class(one.trust) or Trust.AGENT,
+                screened_as=screening_class(one.trust, one.type) or Trust.AGENT,
             )
             for place, one in enumerate(found)
         ]

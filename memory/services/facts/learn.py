@@ -100,7 +100,7 @@ def build_fact(
     )
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
-    fact.screened_as = screened_as(by, fact.origin)
+    fact.screened_as = screened_as(by, origin)
     fact.waits = memory_waits(fact, by)
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])

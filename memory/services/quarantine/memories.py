@@ -20,6 +20,7 @@ from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTIN
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.states import review_reopen, reviews_settle
 from memory.services.search_index.writer import index_remove
+from memory.services.trust import screening_class
 from memory.types import all_texts
 from nousweb.lib import clock
 from nousweb.lib.injection.pieces import scan_cached, scan_pieces
@@ -70,7 +71,7 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     """
     if memory.trust == Trust.PERSON:
         return None
-    text, trust = memory_text(memory), memory.screened_as or memory.trust
+    text, trust = memory_text(memory), memory.screened_as or screening_class(memory.trust, type_name(memory))
     match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
     match = match or scan_cached(memory_names(memory), trust)
     if match is None and (given := getattr(memory, "as_given", "")):

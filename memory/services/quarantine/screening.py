@@ -34,6 +34,7 @@ from memory.services.quarantine.memories import (
 )
 from memory.services.reviews.quarantine_resolution import QUARANTINE_MODELS, loop_resummarise
 from memory.services.search_index.writer import index_remove
+from memory.services.trust import screening_class
 from nousweb.lib import Conflict, NotAllowed, clock
 from nousweb.lib.injection.scan import RULES_NAME, scan_text
 
@@ -117,7 +118,7 @@ def imported_screen(agent: Agent) -> None:
         if _scan_working_memory(working):
             _quarantine_working_texts(agent=agent, key=working.pk)
     for loop in LoopSummary.objects.filter(agent=agent).exclude(summary=""):
-        if scan_text(loop.summary, Trust.TOOL):
+        if scan_text(loop.summary, screening_class(Trust.TOOL, "loop")):
             LoopSummary.objects.filter(agent=agent, pk=loop.pk).update(summary="")
 
 
