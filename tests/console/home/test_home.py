@@ -505,6 +505,7 @@ def test_home_number_of_queries_is_constant(
     ada: Agent, actor: Principal, bob: User, django_assert_num_queries: Any
 ) -> None:
     client = browser(bob)
+    client.cookies["agent"] = "ada"
     url = reverse("home")
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
     ask(ada, "compaction", ago(days=1), subject="tea", facts=[])
