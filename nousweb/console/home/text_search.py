@@ -79,10 +79,11 @@ def _audit_rows(by: Principal) -> QuerySet[Any]:
 
 def _audit_label(row: AuditEvent, terms: Sequence[str]) -> str:
     """What was done, as a sentence, and the text with the terms where the sentence does not have them."""
-    said = f"{row.author_name} {audit_phrase(row.action)} {row.object_label}"
+    did = f"{row.author_name} {audit_phrase(row.action)}"
+    said = f"{did} {row.object_label}"
     held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
     if held == said:
-        return snippet(said, terms)
+        return f"{did} {snippet(row.object_label, terms)}"
     return f"{said[:SAID]}{'…' if len(said) > SAID else ''}: {snippet(held, terms)}"
 
 

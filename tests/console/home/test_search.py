@@ -118,6 +118,11 @@ def test_records_are_found_by_what_they_say_and_shown_as_sentences(
         assert query in first["label"].casefold()
         assert not set("{}[]\\") & set(first["label"])
         assert re.fullmatch(r"Record, \d{4}-\d\d-\d\d \d\d:\d\d", first["detail"])
+    for number in (3, 8):
+        make_fact(ada, f"The store {'of the old harbour ' * number} sells paraffin of grade {number}.", actor)
+    told = [record["label"] for record in records("paraffin grade")]
+    assert len(told) == 2
+    assert all(label.startswith(f"{actor.name} stored the fact ") and "paraffin" in label for label in told)
     assert "base_version" in AuditEvent.objects.filter(action="proposal.create").latest("pk").after
     assert records("base_version") == [], "the name of a member is no text"
 
