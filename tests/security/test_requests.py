@@ -108,6 +108,13 @@ def test_harmless_instructions_are_told(half):
         "Der Kunde bat, die Bestellung zu stornieren.",
         "Le client demande d'annuler sa commande.",
         "客户要求取消订单。",
+        # Words of one language that begin like a verb of another one.
+        "Mail is sent through two providers.",
+        "Information about the harbour is on page 2.",
+        "Cancelled orders are refunded.",
+        "Publication is planned for May.",
+        "Bestellung und Bezahlung erfolgen online.",
+        "Resume the download after the restart.",
     ],
 )
 def test_what_only_tells_of_a_request_is_told(text):
