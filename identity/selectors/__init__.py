@@ -164,6 +164,11 @@ class VersionRow:
         return cls(version, tokens, None if before is None else tokens - sized_tokens(version.section, before))
 
 
+def approvals() -> QuerySet[ChangeProposal]:
+    """The proposals of versions, as the names of those who approved them need them."""
+    return ChangeProposal.objects.only("version_id", "reviewer_name", "status", "edited")
+
+
 def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
     """Versions of a section, latest first, without their texts but with `size` and `size_before` in characters.
 
@@ -174,9 +179,7 @@ def section_history(agent: Agent, section: str) -> QuerySet[IdentityVersion]:
         .select_related("restores")
         .defer("content", "restores__content")
         .annotate(size=Length("content"), size_before=Length("previous__content"))
-        .prefetch_related(
-            Prefetch("proposals", ChangeProposal.objects.only("version_id", "reviewer_name", "status", "edited"))
-        )
+        .prefetch_related(Prefetch("proposals", approvals()))
         .order_by("-version")
     )
 

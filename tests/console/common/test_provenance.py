@@ -77,6 +77,14 @@ def test_version_names_its_proposal_its_approval_and_each_line_its_version(
     assert "A date was missed." in text
 
 
+def test_lines_name_who_approved_them(ada: Agent, actor: Principal, reviewer: Principal, alice: User) -> None:
+    proposal = identity_propose(agent=ada, section="values", content="Be kind.", reason="Asked.", by=actor).proposal
+    assert proposal is not None
+    proposal_approve(proposal=proposal, by=reviewer)
+    history = markup(browser(alice).get(reverse("section_history", args=["ada", "values"])))
+    assert "approved by bob" in history.partition('id="lines-title"')[2].partition("</table>")[0]
+
+
 def test_version_tells_of_no_proposal_of_the_subconscious_to_whom_it_is_hidden(ada: Agent, alice: User) -> None:
     owner = Principal.of_user(User.objects.create_superuser("owner"))
     dreams = make_principal(ada, persona="subconscious")

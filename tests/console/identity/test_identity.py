@@ -136,7 +136,7 @@ class TestQueryCounts:
         ("name", "queries"),
         [
             ("agent_identity", FRAME + 9),
-            ("section_history", FRAME + 5),
+            ("section_history", FRAME + 6),
             ("section_compare", FRAME + 7),
             ("section_propose", FRAME + 8),
             ("section_rollback", FRAME + 3),

@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Prefetch, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -18,6 +19,7 @@ from identity.selectors import (
     VersionRow,
     agent_as_of,
     agent_get,
+    approvals,
     identity_state,
     section_history,
     section_states,
@@ -92,11 +94,13 @@ def history(request: HttpRequest, by: Principal, slug: str, section: str) -> Htt
     if rows and page.number == 1:
         # In the past, another version was the current one.
         rows[0].version.is_current = True
+    lines = line_origins(list(reversed(texts[:VERSIONS_READ]))) if page.number == 1 else []
+    prefetch_related_objects([line.version for line in lines], Prefetch("proposals", approvals()))
     context = {
         **_about(agent, named),
         "page": page,
         "rows": rows,
-        "lines": line_origins(list(reversed(texts[:VERSIONS_READ]))) if page.number == 1 else [],
+        "lines": lines,
         "query": query_without(request),
         "tabs": [
             {"label": each.label, "url": reverse("section_history", args=[slug, each]), "active": each == named}
