@@ -16,8 +16,7 @@ from django.urls import get_script_prefix, reverse
 
 from context.expectations.policy import VIEW as VIEW_EXPECTATION
 from context.expectations.services import broken_results
-from context.models import ContextRun
-from identity.models import Agent, ChangeProposal, DemoTour, Notification, Persona
+from identity.models import Agent, ApiToken, ChangeProposal, DemoTour, Notification, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.inbox_items import not_snoozed
@@ -57,19 +56,19 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
 
 def _agents(by: Principal, request: HttpRequest) -> QuerySet[Agent]:
-    """The agents that `by` may see, with the key of the one of the latest prompt where none was looked at yet."""
+    """The agents that `by` may see, with the key of the one that called last where none was looked at yet."""
     agents = Agent.objects.visible_to(by)
     if "agent" in request.COOKIES:
         return agents
-    runs = for_visible_agents(ContextRun.objects.visible_to(by), by).order_by("-created_at")
-    return agents.annotate(latest=Subquery(runs.values("agent_id")[:1]))
+    used = for_visible_agents(ApiToken.objects.filter(last_used_at__isnull=False), by).order_by("-last_used_at")
+    return agents.annotate(latest=Subquery(used.values("agent_id")[:1]))
 
 
 def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int]) -> dict[str, Any]:
     """The rail, the agents to switch to, the tabs of the page's area, and all places for the command palette.
 
     Areas of one agent are those of the page's agent, else of the agent whose pages were looked at last, else of the one
-    that asked for the latest prompt, else of the first one.
+    that called last, else of the first one.
     """
     user, match, prefix = request.user, request.resolver_match, get_script_prefix()
     url_name = match.view_name if match else ""
