@@ -11,6 +11,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common.areas import AREAS, PLACES
 from nousweb.console.inbox.filter import VIEWS
+from tests.factories import make_token
 from tests.http import ApiClient, browser
 
 
