@@ -3,6 +3,7 @@
 import pytest
 from django.core.management import call_command
 
+from tests.factories import make_events
 from tests.http import browser
 
 pytestmark = pytest.mark.django_db
@@ -27,3 +28,13 @@ def test_changes_are_found_by_their_way_in(api, ada, charlie, actor_token):
     assert "agent.create" in [action for action, _ in shown("itself")]
     assert b"through API" in client.get("/audit/", {"channel": "api"}).content
     assert client.get("/audit/", {"channel": "telepathy"}).context["form"].errors
+
+
+def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):
+    for by in (system, system, system, actor, actor):
+        make_events(ada, by, "It rains.")
+    page = browser(bob).get("/audit/")
+    assert [(row.author_kind, len(getattr(row, "more", []))) for row in page.context["rows"]][:3] == [
+        ("agent", 0), ("agent", 0), ("system", 2)
+    ]  # fmt: skip
+    assert "And 2 more like it" in page.content.decode()

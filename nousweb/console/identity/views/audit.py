@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
@@ -61,7 +62,19 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
     page = _page(found.results, request)
     context = LIST.context(request, page, found.form, found.is_filtered)
-    return render(request, "identity/audit.html", {**context, "chosen": _chosen(request.GET, page.rows)})
+    context |= {"rows": _joined(page.rows), "chosen": _chosen(request.GET, page.rows)}
+    return render(request, "identity/audit.html", context)
+
+
+def _joined(rows: Sequence[AuditEvent]) -> list[AuditEvent]:
+    """The records, of which the first of several alike that the system made, one after another, has the others as
+    `more`."""
+    joined: list[AuditEvent] = []
+    for (kind, *_), alike in groupby(rows, key=lambda row: (row.author_kind, row.action, row.agent_slug)):
+        first, *others = alike
+        first.more = others if kind == "system" else []  # type: ignore[attr-defined]
+        joined += [first] if kind == "system" else [first, *others]
+    return joined
 
 
 @page(VIEW)
