@@ -35,6 +35,6 @@ def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob)
         make_events(ada, by, "It rains.")
     page = browser(bob).get("/audit/")
     assert [(row.author_kind, len(getattr(row, "more", []))) for row in page.context["rows"]][:3] == [
-        ("agent", 0), ("agent", 0), ("system", 2)
+        ("token", 0), ("token", 0), ("system", 2)
     ]  # fmt: skip
-    assert "And 2 more like it" in page.content.decode()
+    assert "2 more like it" in page.content.decode()
