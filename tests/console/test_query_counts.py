@@ -22,7 +22,7 @@ USUAL = 16
 MORE = {
     "event": 19,
     "changes": 25,
-    "context, bisect": 110,
+    "context, bisect": 150,
     "context, impact": 38,
     "context, impact of proposals": 39,
     "erase agent": 17,
@@ -34,9 +34,9 @@ MORE = {
     "search, everything": 49,
 }
 """Queries of the pages, by what they show, that need more than the `USUAL` number."""
-ALLOWED = {"context, impact": 10, "context, impact of proposals": 10}
+ALLOWED = {"context, bisect": 40, "context, impact": 10, "context, impact of proposals": 10}
 """Queries that more rows may add: one, by which a list longer than a page counts its rows; impact makes the prompts of
-the last twenty runs again, one by one."""
+the last twenty runs again, one by one, and a search for changes takes as many steps as it finds causes and time for."""
 COPIED: dict[type[models.Model], dict[str, str]] = {
     Fact: {"content": "'Copy ' || n || random()"},
     Event: {"content": "'Copy ' || n || random()"},
