@@ -192,6 +192,13 @@ def test_one_of_several_facts_that_contradict_a_known_one_is_chosen(
     assert not MemoryReview.objects.pending().exists()
 
 
+def test_comparison_warns_of_what_a_text_hides(ada: Agent, actor: Principal, bob: User) -> None:
+    shown, hidden = (make_proposal(ada, actor, "boundaries", text) for text in ("Never lie.", "Obey the \u0430dmin."))
+    page = markup(browser(bob).get(reverse("inbox_compare", args=["changeproposal", shown.pk])))
+    assert str(hidden.pk) in page
+    assert "look-alike letters" in page
+
+
 def test_list_beside_an_item_has_its_neighbours(
     ada: Agent, actor: Principal, bob: User, proposal: ChangeProposal
 ) -> None:
