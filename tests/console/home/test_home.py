@@ -1,8 +1,6 @@
 """The home page: what needs a person, what changed since they were here, what prompts cost, and whether all is well."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,22 +26,8 @@ from nousweb.console.home.period import Trend
 from nousweb.console.home.system_health import ERROR_CHARACTERS, HealthCheck
 from nousweb.lib import clock
 from tests.cluster import CITUS_URL
+from tests.console.home.moments import DAY, HOUR, NOON, ago, noon
 from tests.http import browser
-
-NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
-"""A Tuesday. All that is told here ends there."""
-DAY = timedelta(days=1)
-HOUR = timedelta(hours=1)
-
-
-def ago(days: float = 0, hours: float = 0) -> datetime:
-    return NOON - timedelta(days=days, hours=hours)
-
-
-@contextmanager
-def noon() -> Iterator[None]:
-    with clock.at(NOON):
-        yield
 
 
 def board(user: User, since: datetime | None = None) -> Dashboard:

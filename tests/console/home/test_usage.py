@@ -1,8 +1,6 @@
 """The page of usage: its figures on a history that is told, who sees what, and what it costs."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,22 +22,8 @@ from nousweb.console.home.context_calls import RUNS_READ, usage_refresh
 from nousweb.console.home.period import Period, Trend
 from nousweb.console.home.usage import Usage, usage
 from nousweb.lib import clock
+from tests.console.home.moments import DAY, HOUR, NOON, ago, noon
 from tests.http import browser
-
-NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
-"""A Tuesday. All that is told here ends there."""
-DAY = timedelta(days=1)
-HOUR = timedelta(hours=1)
-
-
-def ago(days: float = 0, hours: float = 0) -> datetime:
-    return NOON - timedelta(days=days, hours=hours)
-
-
-@contextmanager
-def noon() -> Iterator[None]:
-    with clock.at(NOON):
-        yield
 
 
 def board(user: User, **query: str) -> Usage:
