@@ -55,6 +55,7 @@ def styleguide(request: HttpRequest, by: Principal) -> HttpResponse:
         "tags": ("billing", "nightly"),
         "pages": Paginator(range(90), 10).page(3),
         "bar": stacked_bar([("Identity", 30, "seg-1"), ("Facts", 12, "seg-2")], width=1000, height=12, capacity=60),
+        "series": [(f"day {day}", value) for day, value in enumerate((3, 5, None, 0, 4, 8, 6), 1)],
         "components": [
             (path.stem, _comment(path.read_text())) for path in sorted(COMPONENTS.glob("*.html"))
         ],

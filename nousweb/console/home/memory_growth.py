@@ -14,12 +14,11 @@ from context.models import FigureSnapshot
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
-from nousweb.console.common import TYPE_PAGES, Bar, Segment, State, bars, nice_top, stacked_bar
+from nousweb.console.common import TYPE_PAGES, Segment, State, stacked_bar
 from nousweb.console.home.period import CHOICES, LEAST_POINTS, STAND_IN_END, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
-SPARK_HEIGHT = 28.0
 WHOLE = 100.0
 
 
@@ -57,17 +56,13 @@ class GrowthSeries:
     total: int
     states: list[Segment]
     new: Trend
-    added: list[tuple[str, int, Bar]]
+    added: list[tuple[str, int]]
     when: str
-
-    @property
-    def max_added(self) -> int:
-        return max((count for _, count, _ in self.added), default=0)
 
     @property
     def drawn(self) -> bool:
         """Whether there are points enough for a chart; else `when` tells of them."""
-        return sum(count > 0 for _, count, _ in self.added) >= LEAST_POINTS
+        return sum(count > 0 for _, count in self.added) >= LEAST_POINTS
 
     @property
     def label(self) -> str:
@@ -184,14 +179,11 @@ def _growth(
     counts = [(name, totals.get((one.key, name), 0), colour) for name, colour, _ in one.states]
     series = [int(value) for value in period.spread(added)]
     before = sum(int(value) for value in period.spread_before(added))
-    drawn = bars(series, SPARK_HEIGHT, top=nice_top(max(series)), gap=0.2)
     return GrowthSeries(
         counted_type=one,
         total=sum(count for _, count, _ in counts),
         states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
         new=Trend(sum(series), before),
-        added=[
-            (period.name(moment), count, bar) for moment, count, bar in zip(period.moments, series, drawn, strict=True)
-        ],
+        added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
         when=period.words(series),
     )

@@ -40,7 +40,7 @@ class Usage:
     def memory_rows(self) -> list[tuple[str, list[int]]]:
         """Numbers added in each hour or day, one per type: the table of the small charts."""
         columns = [growth.added for growth in self.memory]
-        return [(row[0][0], [count for _, count, _ in row]) for row in zip(*columns, strict=True)]
+        return [(row[0][0], [count for _, count in row]) for row in zip(*columns, strict=True)]
 
     @property
     def query(self) -> str:

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import Bar, ChartColumn
-from nousweb.console.templatetags.console import ago, count, dt, iso, plain
+from nousweb.console.common import Bar, ChartColumn, bars
+from nousweb.console.templatetags.console import ago, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
 register = template.Library()
@@ -166,28 +166,34 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
     return f"{page if page[:1] in ('', '/', '#', '?') else reverse(page, args=address)}{query}"
 
 
-_BAR = '<rect class="chart-bar" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
 _VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
-VALUES_SHOWN = 7
-"""Up to so many columns, each has its number above it."""
+_SPARK = '<svg class="spark" width="{}" height="24" role="img" aria-label="{}">{}</svg>'
+_SPARK_BAR = '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}: {}</title></rect>'
+SPARK_HEIGHT, SPARK_STEP = 23.0, 10
+"""Pixels: the height of the greatest value, and the width of a column where there are few."""
 
 
 @register.simple_tag
-def chart_bars(columns: Sequence[tuple[str, int, Bar]]) -> SafeString:
-    """The columns of a small chart: label, number and shape of each; one without a height is left out."""
-    shapes = [(label, number, bar) for label, number, bar in columns if bar.height]
-    drawn = format_html_join(
-        "\n",
-        _BAR,
-        (
-            (plain(bar.x), plain(bar.y), plain(bar.width), plain(bar.height), label, count(number))
-            for label, number, bar in shapes
-        ),
-    )
-    if len(columns) > VALUES_SHOWN:
-        return drawn
-    values = ((plain(bar.x + bar.width / 2), plain(bar.y - 3), "middle", count(number)) for _, number, bar in shapes)
-    return drawn + format_html_join("\n", _VALUE, values)
+def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str = "") -> SafeString:
+    """A series as small columns that fit into a line of text, the last one, which is now, in the accent.
+
+    `points` are the names of hours or days with their values, None where nothing was measured; `label` says what they
+    are, for those who do not see them, with `unit`. Beside it the page must say its last or its whole value.
+    """
+    values = [value or 0 for _, value in points]
+    unit = f" {unit}" if unit else ""
+    if not any(values):
+        return format_html('<span class="faint">{}</span>', f"no{unit}" if unit else "–")
+    step = max(2, min(SPARK_STEP, 120 // len(points)))
+    shapes = []
+    for place, ((name, value), bar) in enumerate(zip(points, bars(values, SPARK_HEIGHT, top=max(values)), strict=True)):
+        look = "spark-none" if not value else "spark-now" if place == len(points) - 1 else "spark-bar"
+        told = "not measured" if value is None else f"{value:,.0f}{unit}"
+        tall = bar.height or 1
+        shapes.append((look, place * step, plain(24 - tall), step - (step + 4) // 5, plain(tall), name, told))
+    greatest, last = max(values), points[-1][1]
+    words = f"{label}: at most {greatest:,.0f}{unit}, {points[-1][0]} {last or 0:,.0f}"
+    return format_html(_SPARK, len(points) * step, words, format_html_join("", _SPARK_BAR, shapes))
 
 
 _COLUMN = """<g class="chart-col"><title>{}</title>

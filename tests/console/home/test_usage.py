@@ -133,7 +133,7 @@ def test_memory_figures_count_by_state_and_by_time(ada: Agent, system: Principal
     assert states(shown, "decision") == {"to review": 1}
     facts = growth(shown, "fact")
     assert (facts.total, facts.new) == (3, Trend(1, 2))
-    assert [(label, count) for label, count, _ in facts.added if count] == [("Sun 8 Mar", 1)]
+    assert [(label, count) for label, count in facts.added if count] == [("Sun 8 Mar", 1)]
     assert growth(shown, "event").total == 0
     assert growth(board(bob, days="1"), "fact").new == Trend(0, 0)
     assert growth(board(bob, days="30"), "fact").new == Trend(3, 0)
@@ -244,7 +244,10 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
     shown = page()
     assert f"on {day}" not in shown
     values = re.findall(r'<text class="chart-value"[^>]*>([^<]*)</text>', shown)
-    assert values == ["1", "2", "1"] * 2
+    assert values == ["1", "2", "1"]
+    small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
+    assert small
+    assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0", "0", "0", "0", "1", "2", "1"]
     assert 'id="calls-chart-title"' in shown
 
 
