@@ -4,6 +4,7 @@
 // Without this script a decision is sent as any other form, and its answer is the next page.
 
 const PARTS = ["[data-page-head]", "#main"];
+const FRAME = [".rail-scroll", ".bell", "#demo-tour"];
 const login = document.body.dataset.loginUrl;
 const working = document.getElementById("working");
 const formOf = (root) => root.querySelector("form[data-decide]");
@@ -114,9 +115,6 @@ function refresh(page, url) {
     shown.dataset.following = found.dataset.following;
     document.querySelector(PARTS[0]).replaceChildren(...page.querySelector(PARTS[0]).childNodes);
   }
-  for (const part of [".rail-scroll", ".bell"]) {
-    document.querySelector(part)?.replaceChildren(...(page.querySelector(part)?.childNodes ?? []));
-  }
   document.querySelector(".review-undo")?.remove();
   const undo = page.querySelector(".review-undo");
   if (undo) document.getElementById("main").prepend(undo);
@@ -140,6 +138,9 @@ function answered({ response, page }, decision) {
   } else if (response.ok) {
     say("nous:sent", { path: new URL(item).pathname });
     if (decision.number !== number) return;
+    for (const part of FRAME) {
+      document.querySelector(part)?.replaceChildren(...(page.querySelector(part)?.childNodes ?? []));
+    }
     if (shown) refresh(page, response.url);
     else if (formOf(page)) show(page, response.url, true);
     else location.assign(response.url);

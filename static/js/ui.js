@@ -193,7 +193,8 @@ document.addEventListener("keydown", ({ target, key }) => {
   if (key === "Escape") target.value = target.defaultValue;
   typed = key !== "Enter";
   if (!typed && target.reportValidity()) go(target);
-});
+  // Before what closes the popover, and so leaves the field.
+}, true);
 document.addEventListener("change", ({ target }) => {
   if (target.id !== "as-of" || typed) return;
   clearTimeout(picking);

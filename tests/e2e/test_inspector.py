@@ -127,6 +127,7 @@ def test_inspector_compares_with_today_and_as_of_a_date(
     page.goto(reverse("agent_context", args=["ada"]) + f"?run={run.pk}")
     prompt = page.get_by_role("region", name="Text of the prompt")
     expect(prompt).to_contain_text(REPLICA)
+    press_key(page, "T")
     page.get_by_label("As of").fill("2020-01-01T00:00")
     expect(page.locator("#result")).to_contain_text("Reconstructed from the memories")
     expect(prompt).not_to_contain_text(REPLICA)

@@ -53,6 +53,7 @@ def test_review_of_a_contradiction_leads_to_the_bitemporal_chart(
     for column in ("Valid from", "Valid until", "Learned", "Retired"):
         expect(page.get_by_role("columnheader", name=column)).to_be_visible()
     expect(page.locator(".timeline-svg g.holds")).to_have_count(2)
+    press_key(page, "T")
     page.get_by_label("As of").fill("2020-01-01T00:00")
     # Neither of them was known then.
     expect(page.get_by_text("No facts were ever stored about this subject.")).to_be_visible()

@@ -60,10 +60,11 @@ def page(
         @wraps(view)
         def checked(request: HttpRequest, **address: Any) -> HttpResponseBase:
             by = principal_of(request)
+            request.tells_past = past and "slug" in address  # type: ignore[attr-defined]
             if "slug" in address and AS_OF in request.GET:
                 if not request.GET[AS_OF]:
                     return redirect(f"{request.path}?{query_without(request, AS_OF)}".rstrip("?"))
-                request.as_of, request.tells_past = moment_named(request), past  # type: ignore[attr-defined]
+                request.as_of = moment_named(request)  # type: ignore[attr-defined]
                 request.principal = by.reading()  # type: ignore[attr-defined]
                 by = by if methods is READ else principal_of(request)
             for permission in permissions:

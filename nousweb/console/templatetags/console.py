@@ -248,7 +248,7 @@ def swaps() -> SafeString:
     follows. Without script they load the page."""
     return mark_safe(
         'hx-boost="true" hx-target="#main" hx-select="#main" hx-swap="outerHTML show:window:top"'
-        ' hx-select-oob="#page-head:innerHTML,#rail:innerHTML"'
+        ' hx-select-oob="#page-head:innerHTML,#rail:innerHTML,#demo-tour"'
     )
 
 
