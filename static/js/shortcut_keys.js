@@ -83,7 +83,9 @@ function selectedItem() {
   return items[selectedIn(items)];
 }
 
-const usable = (element) => visible(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
+// What stands in a closed menu has its key too.
+const reachable = (element) => visible(element) || visible(element.closest("details.menu") ?? element);
+const usable = (element) => reachable(element) && !element.disabled && element.getAttribute("aria-disabled") !== "true";
 
 // A key inside a row belongs to that row alone: it acts only while the row is selected.
 function targetOf(key) {
@@ -103,7 +105,7 @@ function allowed(button, key) {
 function showHelp() {
   const rows = new Map();
   for (const element of $$("[data-key]")) {
-    if (!visible(element) || rows.has(element.dataset.key)) continue;
+    if (!reachable(element) || rows.has(element.dataset.key)) continue;
     const copy = element.cloneNode(true);
     for (const kbd of $$("kbd", copy)) kbd.remove();
     const label = element.dataset.keyLabel || element.getAttribute("aria-label") || copy.textContent.trim() || element.getAttribute("placeholder") || meanings[element.dataset.key];

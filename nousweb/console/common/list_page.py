@@ -81,17 +81,21 @@ Value = str | Callable[[Any], Any]
 class Column:
     """A column of a table: its heading, its value, and how it looks.
 
-    `look` is "text", "time", "count", "times", "ratio", or the template of the cell, which gets the `row`.
+    `look` is "text", "time", "count", "times", "ratio", or the template of the cell, which gets the `row`. `is_usual`
+    tells of a row what needs no word: its cell stays empty, and a column of such rows is left out.
     """
 
     label: str
     value: Value = "pk"
     look: str = "text"
     empty: str = "–"
+    is_usual: Callable[[Any], bool] = lambda row: False
+    is_last: bool = False
 
     @property
     def is_number(self) -> bool:
-        return self.look in ("count", "times", "ratio")
+        """Whether it stands at its right edge, as numbers do, and the age of a row in the last column."""
+        return self.is_last or self.look in ("count", "times", "ratio")
 
     def of(self, row: Any) -> Any:
         return _read(row, self.value)
@@ -99,16 +103,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line."""
+    """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
+
+    `look` is the class of the link: a text has the colour of text, a name that of links.
+    """
 
     words: Value
     badges: Callable[[Any], list[tuple[str, str]]] = lambda row: []
     detail: Value = lambda row: ""
     is_code: Callable[[Any], bool] = lambda row: False
     url: Value = lambda row: row.get_absolute_url()
+    look: str = "pre-line fact-link"
 
     def of(self, row: Any) -> dict[str, Any]:
-        return {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}
+        read = {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}
+        return {**read, "look": self.look}
 
 
 def _read(row: Any, value: Value) -> Any:
@@ -167,10 +176,12 @@ class ListPage:
     ) -> dict[str, Any]:
         """What `base_list.html` needs. `kept` are the parameters that stay when the filters are cleared."""
         query = urlencode(kept or {})
+        rows = page.rows if isinstance(page, KeysetPage) else list(page)
         return {
             "list": self,
             "page": page,
-            "rows": page.rows if isinstance(page, KeysetPage) else list(page),
+            "rows": rows,
+            "columns": [column for column in self.columns if not all(map(column.is_usual, rows))],
             "query": query_without(request),
             "form": form,
             "is_filtered": is_filtered,

@@ -4,6 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -105,6 +106,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
                 "active": is_here and here is not None and here[1] is page,
                 "count": waiting.get(address(area, page, chosen)),
                 "words": page.words,
+                "is_rare": page.is_rare and not (is_here and here is not None and here[1] is page),
             }
             for page in pages
         ]
@@ -119,6 +121,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         # A page of one thing has its parent in the breadcrumb instead.
         if is_here and url_name in PLACES and (current or not area.of_agent) and len(found) > 1:
             tabs = [{**tab, "url": f"{tab['url']}{suffix if area.label == 'Memory' else ''}"} for tab in found]
+            tabs.sort(key=itemgetter("is_rare"))
 
     views = here[1].views if here and url_name in (name for _, name, _ in here[1].views) else ()
     parent = here[1] if here and here[1].name == PARENT_PAGES.get(url_name) else None

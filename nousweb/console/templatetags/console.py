@@ -10,7 +10,7 @@ from typing import Any
 from django import template
 from django.contrib.messages.storage.base import Message
 from django.core.paginator import Paginator
-from django.forms import BaseForm, BoundField, CheckboxInput
+from django.forms import BaseForm, BoundField, CheckboxInput, TextInput
 from django.template import Context
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.utils import timezone
@@ -157,6 +157,12 @@ def cell(column: Column | Title, row: Any) -> Any:
 
 
 @register.filter
+def usual(column: Column, row: Any) -> bool:
+    """Whether a cell of a list stays empty."""
+    return column.is_usual(row)
+
+
+@register.filter
 def is_check(field: BoundField) -> bool:
     """Whether a field is a single checkbox, whose label stands after it."""
     return isinstance(field.field.widget, CheckboxInput)
@@ -175,8 +181,11 @@ FILTERS_SHOWN = 5
 @register.filter
 def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     """The fields of a filter that are shown, those of FIRST_FILTERS before others, and those behind "More". A field
-    with a value is shown."""
+    with a value is shown. Texts say in their fields what they are."""
     places = {name: place for place, name in enumerate(FIRST_FILTERS)}
+    for field in form.visible_fields():
+        if isinstance(field.field.widget, TextInput) and field.widget_type in ("text", "search"):
+            field.field.widget.attrs.setdefault("placeholder", field.label)
     ranked = sorted(form.visible_fields(), key=lambda field: places.get(field.name, len(places)))
     first = [field for place, field in enumerate(ranked) if place < FILTERS_SHOWN or field.value() or field.errors]
     return first, [field for field in ranked if field not in first]

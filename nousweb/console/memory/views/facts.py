@@ -93,6 +93,7 @@ def bitemporal_spans(fact: Fact, changes: Iterable[FactChange]) -> BitemporalSpa
 
 
 VIEW = "memory.view_fact"
+USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
 agent_facts = memory_list(
     MemoryList(
@@ -114,10 +115,10 @@ agent_facts = memory_list(
         columns=(
             Column("Subject", look="memory/_fact_subject.html"),
             Column("Category", look="memory/_fact_category.html"),
-            Column("Confidence", "confidence", "ratio"),
-            Column("Importance", "importance", "ratio"),
-            Column("Learned", look="memory/_fact_learned.html"),
-            Column("State", look="memory/_fact_state_badge.html"),
+            Column("State", look="memory/_fact_state_badge.html", is_usual=lambda fact: fact.is_current),
+            Column("Importance", "importance", "ratio", is_usual=lambda fact: fact.importance == USUAL_IMPORTANCE),
+            Column("Confidence", "confidence", "ratio", is_usual=lambda fact: fact.confidence == 1),
+            Column("Learned", look="memory/_fact_learned.html", is_last=True),
         ),
     )
 )

@@ -76,6 +76,12 @@ def timeline_of(facts: Sequence[Fact], holding: Collection[object], now: datetim
 
 MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
+NAMES_SHOWN = 8
+
+
+def other_names(subject: Subject) -> list[str]:
+    """The first spellings of a subject beside its name."""
+    return [alias.spelling for alias in subject.aliases.all() if alias.spelling != subject.name][:NAMES_SHOWN]
 
 
 agent_subjects = memory_list(
@@ -104,12 +110,16 @@ agent_subjects = memory_list(
                 "created_at",
             ),
         ),
-        row=Title("name", lambda subject: [("accent", "the user")] if subject.is_user else []),
+        row=Title("name", lambda subject: [("neutral", "the user")] if subject.is_user else [], look="strong"),
         columns=(
-            Column("Names", look="memory/_subject_tags.html"),
-            Column("Kind", Subject.get_kind_display),
+            Column("Kind", Subject.get_kind_display, is_usual=lambda subject: subject.kind == Subject.Kind.OTHER),
+            Column(
+                "Other names",
+                lambda subject: ", ".join(other_names(subject)),
+                is_usual=lambda subject: not other_names(subject),
+            ),
             Column("Facts", "facts", "count"),
-            Column("First named", "created_at", "time"),
+            Column("First named", "created_at", "time", is_last=True),
         ),
     )
 )
