@@ -15,6 +15,11 @@ if (head) {
   }).observe(head);
 }
 
+// A form that a button opens is typed into at once.
+addEventListener("hashchange", () => {
+  document.querySelector(".is-opened:target :is(input:not([type=hidden]), select, textarea)")?.focus();
+});
+
 // A rail that is longer than the window shows the page one is on.
 const here = document.querySelector(".rail-scroll [aria-current=page]");
 if (here) {

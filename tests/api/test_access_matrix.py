@@ -228,6 +228,7 @@ POST   person_sign_out                login no    no    no    login
 POST   person_staff_give              login no    no    no    login
 POST   person_staff_take              login no    no    no    login
 POST   person_second_factor_reset     login no    no    no    login
+GET    second_factor_requirements     login no    no    no    login
 POST   second_factor_requirements     login no    no    no    login
 POST   invitation_revoke              login no    no    no    login
 GET    invitation                     in    in    in    in    in

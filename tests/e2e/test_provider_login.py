@@ -92,6 +92,7 @@ def test_invited_person_sets_up_a_second_factor_and_is_asked_for_it(open_page: O
     owners_page = open_page()
     owners_page.goto("/people/")
     password_login(owners_page, "olga")
+    owners_page.get_by_role("link", name="Log-in", exact=True).click()
     owners_page.get_by_role("group", name="Required for").get_by_label("Reviewer").check()
     owners_page.get_by_role("button", name="Save").click()
     secret = invitation_create(role="Reviewer", by=Principal.of_user(owner))[1]

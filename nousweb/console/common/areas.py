@@ -142,7 +142,13 @@ AREAS: tuple[Area, ...] = (
             AreaPage("Integrity", "integrity", VIEW_AUDIT, words="seals verify"),
         ),
     ),
-    Area("People", (AreaPage("People", "people", OWNERS, words="users roles invitations"),)),
+    Area(
+        "People",
+        (
+            AreaPage("People", "people", OWNERS, words="users roles invitations"),
+            AreaPage("Log-in", "second_factor_requirements", OWNERS, words="second factor two provider"),
+        ),
+    ),
     Area(
         "System",
         (

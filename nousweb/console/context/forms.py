@@ -185,15 +185,24 @@ class ExpectationForm(InspectorForm):
     """A question, and the requirement on its prompt."""
 
     as_of = forms.DateTimeField(required=False, label="As of (UTC)", widget=MomentInput())
-    requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="It")
-    target = forms.ChoiceField(choices=Expectation.Target.choices, label="Target")
+    target = forms.ChoiceField(
+        choices=[
+            (Expectation.Target.MEMORY, "A memory"),
+            (Expectation.Target.TEXT, "Words"),
+            (Expectation.Target.SECTION, "A section"),
+        ],
+        initial=Expectation.Target.MEMORY,
+        label="What it is about",
+        widget=forms.RadioSelect,
+    )
+    requirement = forms.ChoiceField(choices=Expectation.Requirement.choices, label="Requirement")
     item = forms.CharField(
         required=False,
         max_length=500,
         label="Memory",
-        help_text="Words to search for, or the address of the memory's page.",
+        widget=forms.TextInput(attrs={"placeholder": "Words of it, or the address of its page"}),
     )
-    text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Text")
+    text = forms.CharField(required=False, max_length=policy.MAX_TEXT_CHARACTERS, label="Words")
     section = forms.ChoiceField(
         required=False,
         label="Section",
@@ -208,6 +217,7 @@ class ExpectationForm(InspectorForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["input"].label = "Question"
         for name in ("verdict", "sort"):
             del self.fields[name]
 

@@ -27,7 +27,12 @@ class InvitationForm(forms.Form):
     note = forms.CharField(
         required=False, max_length=MAX_NOTE_CHARACTERS, label="For whom", help_text="Only owners see it."
     )
-    days = forms.IntegerField(min_value=1, max_value=MAX_INVITATION_DAYS, initial=7, label="Valid for days")
+    days = forms.TypedChoiceField(
+        choices=[(1, "1 day"), (7, "7 days"), (MAX_INVITATION_DAYS, f"{MAX_INVITATION_DAYS} days")],
+        coerce=int,
+        initial=7,
+        label="Expires after",
+    )
 
 
 class RoleForm(forms.Form):

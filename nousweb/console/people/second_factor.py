@@ -19,12 +19,14 @@ from identity.services.second_factors import (
     second_factor_remove,
     second_factor_requirements_set,
     second_factor_reset,
+    second_factor_roles,
     second_factor_secret,
 )
 from nousweb.access.second_factor_step import CODE, proof_set
-from nousweb.console.common import POST, act, page, principal_of, refused_on
+from nousweb.console.common import FORM, POST, act, form_page, page, principal_of, refused_on
 from nousweb.console.people.forms import CodeForm, RequirementsForm
-from nousweb.lib.errors import Conflict, Invalid, NotFound
+from nousweb.console.people.views import provider_shown
+from nousweb.lib.errors import Conflict, NotFound
 
 SECRET = "second_factor_secret"  # noqa: S105
 
@@ -95,18 +97,18 @@ def person_second_factor_reset(request: HttpRequest, by: Principal, pk: int) -> 
     )
 
 
-@page(owner_check, methods=POST)
+@page(owner_check, methods=FORM)
 def second_factor_requirements(request: HttpRequest, by: Principal) -> HttpResponse:
-    """Say of which roles a second factor is required."""
-    form = RequirementsForm(request.POST)
-
-    def require() -> None:
-        if not form.is_valid():
-            raise Invalid("There is no such role.")
-        second_factor_requirements_set(roles=set(form.cleaned_data["roles"]), by=by)
-
-    done = "People without a second factor must set one up on the next page that they open."
-    return act(request, require, "people", done)
+    """The roles of which a second factor is required, and the log-in at a provider."""
+    return form_page(
+        request,
+        "people/log_in_rules.html",
+        RequirementsForm(request.POST if request.method == "POST" else None, initial={"roles": second_factor_roles()}),
+        lambda given: second_factor_requirements_set(roles=set(given["roles"]), by=by),
+        done="People without a second factor must set one up on the next page that they open.",
+        back="second_factor_requirements",
+        context={"provider": provider_shown(request)},
+    )
 
 
 def _person(request: HttpRequest) -> User:

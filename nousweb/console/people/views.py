@@ -34,7 +34,7 @@ from identity.services.people import (
     sessions_of,
 )
 from identity.services.personal_settings import mail_preference_set
-from identity.services.second_factors import recovery_codes_left, second_factor_roles
+from identity.services.second_factors import recovery_codes_left
 from nousweb.access.log_in import BACKEND, people_with_access, sign_in_note
 from nousweb.access.provider_login import CONNECT
 from nousweb.access.roles import role_of
@@ -60,7 +60,6 @@ from nousweb.console.people.forms import (
     InvitationForm,
     MailForm,
     OwnPasswordForm,
-    RequirementsForm,
     RoleForm,
 )
 from nousweb.console.templatetags.parts import badge
@@ -75,7 +74,12 @@ LIST = ListPage(
     moment="date_joined",
     numbered=True,
     template="people/people.html",
-    row=Title("username", url=lambda person: reverse("person", args=[person.pk])),
+    row=Title(
+        "username",
+        url=lambda person: reverse("person", args=[person.pk]),
+        badges=lambda person: [] if person.is_active else [("neutral", "deactivated")],
+        look="strong",
+    ),
     columns=(
         Column("Role", role_of),
         Column(
@@ -88,8 +92,7 @@ LIST = ListPage(
             empty="none",
         ),
         Column("Last log-in", "last_login", "time"),
-        Column("Since", "date_joined", "time"),
-        Column("State", lambda person: badge("active", "ok") if person.is_active else badge("deactivated", "neutral")),
+        Column("Added", "date_joined", "time"),
     ),
 )
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
@@ -115,8 +118,6 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     context |= {
         "invitation_form": form,
-        "provider": provider_shown(request),
-        "requirements": RequirementsForm(initial={"roles": second_factor_roles()}),
         **LIST.context(request, LIST.page(request, accounts)),
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
     }

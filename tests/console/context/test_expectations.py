@@ -162,5 +162,5 @@ def test_expectation_names_its_section_as_prompts_head_it(ada, console, reviewer
         agent=ada, by=reviewer, request=request_of("?"), requirement="present", target="section", section="user_profile"
     )
     shown = text_of(console.get(PAGE))
-    assert "The section “User Profile” must be in the prompt." in shown
+    assert "must have the section “User Profile”" in shown
     assert '<option value="user_profile">User Profile</option>' in shown

@@ -256,7 +256,7 @@ def test_forms_about_people_carry_the_token_against_forgery(owner):
     client = browser(owner)
     dora = make_person("dora", "Viewer")
     for path in ("/people/", f"/people/{dora.pk}/", "/account/"):
-        form = markup(client.get(path)).partition('<form method="post" class="form">')[2].partition("</form>")[0]
+        form = markup(client.get(path)).partition('<form method="post" class="form')[2].partition("</form>")[0]
         assert 'name="csrfmiddlewaretoken"' in form, path
 
 

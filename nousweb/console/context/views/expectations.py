@@ -101,8 +101,7 @@ EXPECTATIONS = ListExport(
 LIST = ListPage(
     title="Expectations",
     noun="expectation",
-    empty="Open a run and mark a memory as expected or not expected, or write an expectation by hand. All expectations"
-    " are checked after every change.",
+    empty="An expectation says what the prompt for a question must have or must not have.",
 )
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
 """Fields of the service by those of the form, where they differ."""
