@@ -13,12 +13,12 @@ from django.urls import reverse
 from context.expectations.services import broken_results
 from context.models import ExpectationResult
 from identity.models import ChangeProposal, Webhook
-from identity.policy.sections import Risk, Section
+from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import Job, MemoryReview
 from nousweb.console.home.board_rows import board_query, moment_read
-from nousweb.console.inbox.filter import RISK_KINDS, InboxFilter
-from nousweb.console.inbox.items import review_title
+from nousweb.console.inbox.filter import InboxFilter
+from nousweb.console.inbox.item_titles import ItemTitle, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
@@ -28,22 +28,28 @@ ITEMS_SHOWN = 6
 FAILURES_READ = 100
 WEBHOOKS_SHOWN = 3
 QUESTION_CHARACTERS = 90
+OF_REVIEW = ("kind", "subject", "proposal", "reasons", "facts", "details", "agent__name", "censor__pattern")
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingItem:
-    """An item of the inbox: what would change or is at stake, its kind, agent, risk and badge; it stands for `members`
+    """An item of the inbox: what would change or is at stake, its kind, agent and risk; it stands for `members`
     that are near-identical, or that contradict each other, which `compare` shows side by side."""
 
-    title: str
+    title: ItemTitle
     kind: str
     agent: str
     risk: str
-    badge: str
     at: datetime
     url: str
     members: int
     compare: str
+    alike: str
+
+    @property
+    def when(self) -> tuple[str, datetime]:
+        """The moment that the row shows, after no word."""
+        return "", self.at
 
 
 def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
@@ -57,18 +63,18 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
     for entry in entries:
         if (item := items.get(entry.id)) is None:
             continue
-        risk, owner = Risk(entry.risk), item.proposal if isinstance(item, ProposalItem) else item
+        owner = item.proposal if isinstance(item, ProposalItem) else item
         rows.append(
             WaitingItem(
                 title=item.change if isinstance(item, ProposalItem) else review_title(item),
                 kind=_kind(item),
                 agent=owner.agent.name,
-                risk=f"{risk.label} risk",
-                badge=RISK_KINDS[risk],
+                risk=entry.risk,
                 at=entry.created_at,
                 url=part.item_url(entry.type, entry.id),
                 members=entry.members,
                 compare=reverse("inbox_compare", args=[entry.type, entry.id]) if entry.has_rivals else "",
+                alike=InboxFilter(alike=entry.alike).url() if not entry.has_rivals and entry.members > 1 else "",
             )
         )
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
@@ -84,8 +90,8 @@ def _items(entries: Sequence[InboxEntry]) -> dict[UUID, ProposalItem | MemoryRev
     )
     reviews = (
         MemoryReview.objects.filter(pk__in=keys[REVIEW])
-        .select_related("agent", "new", "censor")
-        .only("kind", "subject", "proposal", "reasons", "facts", "agent__name", "new__content", "censor__pattern")
+        .select_related("agent", "old", "new", "censor")
+        .only("old__content", "new__content", *OF_REVIEW)
     )
     items: dict[UUID, ProposalItem | MemoryReview] = {row.pk: ProposalItem(row) for row in proposals}
     return items | {row.pk: row for row in reviews}
@@ -95,7 +101,7 @@ def _kind(item: ProposalItem | MemoryReview) -> str:
     if isinstance(item, MemoryReview):
         return item.get_kind_display()
     applied = item.proposal.status == ChangeProposal.Status.APPLIED
-    return f"{Section(item.proposal.section).label}{', applied by the agent itself' if applied else ''}"
+    return f"{Section(item.proposal.section).label}{', applied' if applied else ''}"
 
 
 @dataclass(frozen=True, slots=True)

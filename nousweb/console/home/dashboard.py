@@ -83,6 +83,11 @@ class Dashboard:
         return [check for check in self.checks if not check.is_fine]
 
     @property
+    def items_left(self) -> int:
+        """How many items wait that are not listed."""
+        return self.waiting - sum(item.members for item in self.items)
+
+    @property
     def troubles(self) -> list[HealthCheck]:
         return [check for check in self.not_fine if check.kind != "neutral"]
 

@@ -18,6 +18,7 @@ from memory.selectors import subjects_shown
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import SHORTCUTS, memory_url, object_url, uuid_of
 from nousweb.console.home.text_search import TEXT_SOURCES, TextQuery, TextSource, spelling_correct, text_hits
+from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
 from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS
 
 EACH_AGENT = 5
@@ -177,13 +178,9 @@ def _waiting(query: str, by: Principal) -> list[GlobalHit]:
     if not by.may("identity.view_changeproposal"):
         return []
     words = Q(reason__icontains=query) | Q(section__icontains=query) | Q(agent__name__icontains=query)
-    rows = ChangeProposal.objects.visible_to(by).waiting().filter(words).select_related("agent").riskiest_first()
+    rows = with_texts(ChangeProposal.objects.visible_to(by).waiting().filter(words).riskiest_first())
     return [
-        {
-            "label": f"{row.get_section_display()} of {row.agent.name}",
-            "url": row.get_absolute_url(),
-            "detail": row.reason[:120],
-        }
+        {"label": ProposalItem(row).sentence, "url": row.get_absolute_url(), "detail": row.reason[:120]}
         for row in rows[:EACH_GROUP]
     ]
 

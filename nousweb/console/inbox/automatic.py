@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django import forms
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -24,7 +25,8 @@ from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common import MAX_SELECTED, POST, attempt_each, page, page_of, tell_each, uuids_of
 from nousweb.console.inbox.filter import InboxRow, inbox_tabs
-from nousweb.console.inbox.items import review_title, reviews_of
+from nousweb.console.inbox.item_titles import ItemTitle, review_title
+from nousweb.console.inbox.items import reviews_of
 from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
 from nousweb.lib.permission_holder import for_visible_agents
 
@@ -38,7 +40,6 @@ DECISIONS = {
     SUPERSEDED: "Replaced by a newer fact",
     CONFIRMED: "Confirmed in other words",
 }
-BADGES = {UNDECIDED: "warn", SUPERSEDED: "accent", CONFIRMED: "neutral"}
 ASKED_AGAIN: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "newer facts",
     AutomaticDecision.CONFIRMED: "facts in other words",
@@ -83,6 +84,18 @@ class DecisionFilter:
         return found[:QUEUE_LIMIT]
 
 
+class DecisionForm(forms.Form):
+    """The choices of the page, which DecisionFilter reads."""
+
+    agent = forms.ChoiceField(required=False)
+    decision = forms.ChoiceField(choices=[("", "Any decision"), *DECISIONS.items()], required=False)
+
+    def __init__(self, shown: DecisionFilter, agents: Sequence[Agent]) -> None:
+        super().__init__(initial={"agent": shown.agent, "decision": shown.decision})
+        choices = [("", "Any agent"), *((agent.slug, agent.name) for agent in agents)]
+        self.fields["agent"].choices = choices  # type: ignore[attr-defined]
+
+
 def automatic_changes(by: Principal, action: str) -> QuerySet[FactChange]:
     """The changes of this kind that no person made and that still stand, as far as `by` may see them."""
     rows = for_visible_agents(FactChange.objects.all(), by).exclude(author_kind="person")
@@ -111,7 +124,7 @@ def decision_rows(keys: Sequence[Key], by: Principal) -> list[InboxRow]:
             row = _of_change(decision, changes[key])
         else:
             continue
-        row.badges = [{"kind": BADGES[decision], "text": DECISIONS[decision].partition(":")[0]}]
+        row.outcome = DECISIONS[decision].partition(":")[0]
         row.is_open, row.may_decide = False, decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW])
         rows.append(row)
     return rows
@@ -134,11 +147,11 @@ def _of_change(decision: str, change: FactChange) -> InboxRow:
     entry = InboxEntry(key, CHANGE, 0, 0, "", change.at)
     url = newest.get_absolute_url() + suffix
     reason = ", ".join(filter(None, [change.reason[:120], f"by {change.author_name}"]))
-    return _row(entry, change.agent, newest.content, url, fact.subject, [newest, fact], reason)
+    return _row(entry, change.agent, ItemTitle.plain(newest.content), url, fact.subject, [newest, fact], reason)
 
 
 def _row(
-    entry: InboxEntry, agent: Agent, title: str, url: str, subject: str, facts: Sequence[Fact], reason: str
+    entry: InboxEntry, agent: Agent, title: ItemTitle, url: str, subject: str, facts: Sequence[Fact], reason: str
 ) -> InboxRow:
     """The row of a decision: its facts are listed, the newest first, but for the one that is its title."""
     latest = sorted(facts, key=lambda fact: fact.recorded_at, reverse=True)
@@ -147,7 +160,7 @@ def _row(
         title=title,
         agent=agent.name,
         url=url,
-        facts=[fact for fact in latest if fact.content != title],
+        facts=[fact for fact in latest if fact.content != title.words],
         meta=list(filter(None, [f"about {subject}" if subject else "", reason])),
         times=[("", entry.created_at)],
     )
@@ -168,8 +181,7 @@ def automatic_decisions(request: HttpRequest, by: Principal) -> HttpResponse:
             "query": shown.query(),
             "page": page,
             "rows": decision_rows(list(page), by),
-            "agents": agents,
-            "decisions": DECISIONS.items(),
+            "form": DecisionForm(shown, agents),
             "may_review": by.may(DECIDE_RIGHTS[REVIEW]),
             "errors": decision_errors(reviews.filter(agent__slug=shown.agent) if shown.agent else reviews),
             "asked_again": [

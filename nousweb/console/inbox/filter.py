@@ -16,15 +16,15 @@ from identity.policy.sections import Risk, Section
 from identity.principal import Principal
 from identity.selectors.filters import agent_choices
 from memory.models import Fact, MemoryReview
+from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
 from nousweb.lib.textdiff import TextDiff
 
-RISK_KINDS = {Risk.LOW: "neutral", Risk.MEDIUM: "warn", Risk.HIGH: "block"}
-"""The badge of each risk."""
 SORT_LABELS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
 STATUSES = {"pending": "Pending", "decided": "Decided"}
 MAX_WORDS = 200
 """Characters of a search."""
+SEARCH = forms.SearchInput({"placeholder": "Search"})
 _KINDS = {PROPOSAL: ("Identity", Section.choices), REVIEW: ("Memory", MemoryReview.Kind.choices)}
 
 
@@ -163,7 +163,7 @@ class InboxFilter:
 class InboxForm(forms.Form):
     """The choices of the inbox, which InboxFilter reads."""
 
-    q = forms.CharField(required=False, label="Search", max_length=MAX_WORDS, widget=forms.SearchInput)
+    q = forms.CharField(required=False, label="Search", max_length=MAX_WORDS, widget=SEARCH)
     agent = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(required=False)
     risk = forms.ChoiceField(choices=[("", "Any risk"), *Risk.choices], required=False)
@@ -186,17 +186,18 @@ class InboxRow:
     """One item, or the first of a group, as the list shows it.
 
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
-    texts. `badges`: what has to be looked at. `answers`: the decisions that can be made from the list. `state`: what a
-    resolution has seen.
+    texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
+    from the list. `state`: what a resolution has seen.
     """
 
     entry: InboxEntry
-    title: str
+    title: ItemTitle
     agent: str
     kind: str = ""
     answers: Sequence[str] = ()
     reason: str = ""
     meta: list[str] = field(default_factory=list)
+    outcome: str = ""
     badges: list[dict[str, str]] = field(default_factory=list)
     times: list[tuple[str, Any]] = field(default_factory=list)
     facts: Sequence[Fact] = ()
@@ -218,12 +219,22 @@ class InboxRow:
         return ("", self.times[0][1]) if self.is_open else self.times[-1]
 
     @property
-    def risk_label(self) -> str:
-        return Risk(self.entry.risk).label
+    def risk(self) -> str:
+        return self.entry.risk
 
     @property
-    def risk_kind(self) -> str:
-        return RISK_KINDS[Risk(self.entry.risk)]
+    def members(self) -> int:
+        return self.entry.members
+
+    @property
+    def compare(self) -> str:
+        """The address that shows its rivals side by side; "" without such."""
+        return self.group_url if self.entry.has_rivals else ""
+
+    @property
+    def alike(self) -> str:
+        """The address of its near-identical items; "" without such."""
+        return "" if self.entry.has_rivals else self.group_url
 
     def placed(self, part: InboxFilter, by: Principal) -> None:
         """Add the addresses of the item and of its group, and whether `by` may decide it in this part of the inbox."""

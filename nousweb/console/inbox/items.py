@@ -16,6 +16,7 @@ from memory.services.reviews.quarantine_resolution import row_state
 from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
 from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
+from nousweb.console.inbox.item_titles import review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, proposal_row, proposals_of, with_shortfalls
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.textdiff import diff_texts
@@ -38,34 +39,12 @@ def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
     return [reviews[key] for key in keys if key in reviews]
 
 
-def review_title(review: MemoryReview) -> str:
-    """The title of a review, with the words in question."""
-    if review.censor is not None:
-        return str(review.censor)
-    if review.new is not None:
-        return review.new.content
-    if review.kind == Kind.SAME_SUBJECT:
-        return f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}"
-    if review.kind == Kind.REPEATED:
-        return review.proposal
-    if review.kind == Kind.QUARANTINED:
-        if review.details.get("codes") == ["consent"]:
-            return f"Pending: a new {review.subject} waits for consent"
-        return f"Quarantined: a text that reads like an instruction to the agent ({review.subject})"
-    if review.kind == Kind.ATTRIBUTE:
-        return str(review.reasons[0]["words"])
-    number = len(review.facts)
-    return f"{number} fact{'' if number == 1 else 's'} about {review.subject}"
-
-
 def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     """The row of a review."""
-    badges = []
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
     if review.status == MemoryReview.Status.PENDING:
         times.append(("expires", review.expires_at))
     else:
-        badges.append({"kind": "neutral", "text": review.get_resolution_display() or "Expired"})
         times.append((f"{review.resolver_name}," if review.resolver_name else "closed", review.resolved_at))
     meta = [
         f"about {review.subject}" if review.subject else "",
@@ -80,7 +59,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         answers=[each for each in RESOLUTIONS[review.kind] if each in BULK_RESOLUTIONS],
         reason=f"Known: {review.old.content}" if review.old else "",
         meta=list(filter(None, meta)),
-        badges=badges,
+        outcome="" if review.status == MemoryReview.Status.PENDING else review.get_resolution_display() or "Expired",
         times=times,
         diff=diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
         state=row_state(review),
@@ -142,7 +121,7 @@ def _line(entry: InboxEntry, item: ProposalItem | MemoryReview) -> dict[str, Any
     if isinstance(item, ProposalItem):
         return line | {"title": item.title, "kind": item.proposal.section}
     old, new = (fact.content if fact else "" for fact in (item.old, item.new))
-    line |= {"title": review_title(item), "risk": entry.risk, "old": old, "new": new, "reason": old}
+    line |= {"title": str(review_title(item)), "risk": entry.risk, "old": old, "new": new, "reason": old}
     return line | {"reviewer_name": item.resolver_name, "decided_at": item.resolved_at}
 
 

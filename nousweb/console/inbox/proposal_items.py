@@ -16,15 +16,14 @@ from identity.models import ChangeProposal, IdentityVersion
 from identity.policy.sections import Risk, Section, assemble_prompt
 from identity.principal import Principal
 from nousweb.console.inbox.filter import InboxRow
+from nousweb.console.inbox.item_titles import ItemTitle, change_title
 from nousweb.console.inbox.query import InboxEntry
 from nousweb.lib import clock
-from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.lookalikes import TextWarning, warnings_of
-from nousweb.lib.textdiff import Row, TextDiff, diff_texts, merge_texts
+from nousweb.lib.textdiff import TextDiff, diff_texts, merge_texts
 
 Status = ChangeProposal.Status
 
-STATUS_KINDS = {Status.APPROVED: "ok", Status.REJECTED: "removed", Status.REVERTED: "removed"}
 WARNING_WORDS = {
     "look_alike": "look-alike letters",
     "mixed_direction": "mixed directions",
@@ -118,9 +117,14 @@ class ProposalItem:
         return diff_texts(before, after or "", context=1)
 
     @property
-    def change(self) -> str:
-        """What changes, for a list: the first line that comes or else goes, and how many more there are."""
-        return change_title(self.row_diff) or self.title
+    def change(self) -> ItemTitle:
+        """What changes, for a list; the name of the section where no line does."""
+        return change_title(self.row_diff) or ItemTitle.plain(self.title)
+
+    @property
+    def sentence(self) -> str:
+        """Its section, and what changes."""
+        return ": ".join(dict.fromkeys((self.title, str(self.change))))
 
     @property
     def undoable(self) -> bool:
@@ -186,32 +190,6 @@ class ProposalItem:
         return proposal_name(self.proposal.section, self.proposal.agent.name)
 
 
-def change_title(diff: TextDiff) -> str:
-    """The first line that a change adds, or else removes, and how many more there are; "" where no line changes."""
-    lines = [f"+ {words}" for row in diff.rows if row.kind in ("added", "changed") and (words := _words(row))]
-    lines = lines or [f"− {words}" for row in diff.rows if row.kind == "removed" and (words := _words(row))]
-    if not lines:
-        return ""
-    # A heading says less than what stands below it.
-    lines.sort(key=lambda line: line.startswith(("+ #", "− #")))
-    first = lines[0][:2] + lines[0][2:].lstrip("-*# ")
-    return first + (f" (and {len(lines) - 1} more line{'s' if len(lines) > 2 else ''})" if len(lines) > 1 else "")
-
-
-WORDS_BEFORE = 4
-"""Of a changed line, so many words before the first ones that changed are shown."""
-
-
-def _words(row: Row) -> str:
-    spans = row.new_spans or row.old_spans
-    if row.kind == "changed":
-        first = next((place for place, span in enumerate(spans) if span.kind == "added"), 0)
-        before = "".join(span.text for span in spans[:first]).split(" ")
-        if len(before) > WORDS_BEFORE + 1:
-            spans = (DiffSpan(f"… {' '.join(before[-WORDS_BEFORE - 1 :])}"), *spans[first:])
-    return " ".join("".join(span.text for span in spans).split())
-
-
 def proposal_name(section: str, agent: str) -> str:
     """The title of a proposal: "Values of Ada"."""
     return f"{Section(section).label} of {agent}"
@@ -236,9 +214,6 @@ def with_shortfalls(items: list[ProposalItem], by: Principal) -> list[ProposalIt
 def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
     """The row of a proposal."""
     proposal, badges = item.proposal, []
-    if proposal.status not in ChangeProposal.WAITING:
-        text = proposal.get_status_display()
-        badges.append({"kind": STATUS_KINDS.get(Status(proposal.status), "neutral"), "text": text})
     if item.merged is not None:
         title = "The section has changed since then, in other lines"
         badges.append({"kind": "accent", "text": "merges cleanly", "title": title})
@@ -264,7 +239,8 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         agent=proposal.agent.name,
         kind=f"{proposal.get_section_display()}{', applied' if proposal.status == Status.APPLIED else ''}",
         answers=["keep"] if not item.is_pending else ["reject"] if item.must_open else ["approve", "reject"],
-        reason=proposal.reason or "No reason given.",
+        reason=proposal.reason,
+        outcome="" if proposal.status in ChangeProposal.WAITING else proposal.get_status_display(),
         meta=[
             f"{proposal.author_name} ({proposal.get_author_kind_display().lower()})",
             f"+{item.row_diff.added} −{item.row_diff.removed} lines",

@@ -18,7 +18,8 @@ from memory.services.reviews.resolve import RESOLUTIONS, review_resolve
 from nousweb.console.common import FORM, page
 from nousweb.console.inbox.decisions import undo_offer
 from nousweb.console.inbox.filter import InboxFilter
-from nousweb.console.inbox.items import KIND_BADGES, review_title
+from nousweb.console.inbox.item_titles import review_title
+from nousweb.console.inbox.items import KIND_BADGES
 from nousweb.console.inbox.people import item_panel
 from nousweb.console.inbox.query import REVIEW
 from nousweb.lib.errors import Conflict, DomainError
@@ -164,7 +165,7 @@ def _review_page(
             "facts": facts,
             "sides": [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact],
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
-            "question": review_title(review) if review.kind == Kind.ATTRIBUTE else "",
+            "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": _attribute_buttons(review)
             if review.kind == Kind.ATTRIBUTE
             else [

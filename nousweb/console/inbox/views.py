@@ -35,7 +35,8 @@ from nousweb.console.common import (
 )
 from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decided_today, rival_choose, undo_offer
 from nousweb.console.inbox.filter import InboxFilter, InboxForm, InboxRow, inbox_tabs
-from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, review_title, reviews_of
+from nousweb.console.inbox.item_titles import review_title
+from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, reviews_of
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
 from nousweb.console.inbox.proposal_items import proposals_of
 from nousweb.console.inbox.query import MAX_RIVALS, PROPOSAL, QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
@@ -256,8 +257,8 @@ def notifications(request: HttpRequest, by: Principal) -> HttpResponse:
     proposals = ChangeProposal.objects.visible_to(by).filter(pk__in=keys[PROPOSAL]).values_list("pk", flat=True)
     visible = set(visible_reviews(by).filter(pk__in=keys[REVIEW]).values_list("pk", flat=True))
     changed = proposals_of(list(proposals))
-    titles = {item.proposal.pk: ": ".join(dict.fromkeys((item.title, item.change))) for item in changed}
-    titles |= {review.pk: review_title(review) for review in reviews_of(list(visible))}
+    titles = {item.proposal.pk: item.sentence for item in changed}
+    titles |= {review.pk: str(review_title(review)) for review in reviews_of(list(visible))}
     rows = [
         {
             "notification": row,

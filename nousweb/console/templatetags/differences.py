@@ -6,6 +6,7 @@ from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
+from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.textdiff import Row
@@ -26,6 +27,19 @@ def diff_rows(rows: Iterable[Row], layout: str = "") -> SafeString:
     No white space stands inside of a text: it would be read as part of it.
     """
     return mark_safe(_html(rows, _split if layout == "split" else _unified))  # noqa: S308 - each text is escaped below
+
+
+@register.simple_tag
+def item_title(title: ItemTitle) -> SafeString:
+    """The words of a title in one line, the changed ones marked, and in grey how many other lines change."""
+    words = "".join(
+        f"<{ELEMENTS[span.kind]}>{text}</{ELEMENTS[span.kind]}>" if span.kind in ELEMENTS else text
+        for span in title.spans
+        for text in [conditional_escape(marked(span.text))]
+    )
+    more = f' <span class="item-more">{title.more}</span>' if title.rest else ""
+    html = f'<bdi class="item-words" dir="{direction(title.words)}">{words}</bdi>{more}'
+    return mark_safe(html)  # noqa: S308 - each text is escaped above
 
 
 def _html(rows: Iterable[Row], lines: Callable[[Row], Iterator[str]]) -> str:

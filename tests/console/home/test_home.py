@@ -80,9 +80,9 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     with clock.at(ago(days=1)):
         identity_propose(agent=ada, section="preferences", content="Tea.", by=actor)
     shown = board(bob)
-    assert [(item.title, item.kind, item.agent, item.risk, item.at) for item in shown.items] == [
-        ("+ Truth first. Never promise a date. (and 1 more line)", "Values", "Ada", "High risk", ago(days=3)),
-        ("+ Tea.", "Preferences, applied by the agent itself", "Ada", "Low risk", ago(days=1)),
+    assert [(str(item.title), item.kind, item.agent, item.risk, item.at) for item in shown.items] == [
+        ("Adds “Truth first. Never promise a date.” and 1 more line", "Values", "Ada", "high", ago(days=3)),
+        ("Adds “Tea.”", "Preferences, applied", "Ada", "low", ago(days=1)),
     ]
     assert shown.waiting == 2
     client = browser(bob)
@@ -99,7 +99,7 @@ def test_rivals_are_one_item_that_leads_to_their_comparison(ada: Agent, actor: P
     shown = board(bob)
     assert ([item.members for item in shown.items], shown.waiting) == ([3], 3)
     client = browser(bob)
-    assert f'<a href="{shown.items[0].compare}">compare 3</a>' in text_of(client)
+    assert f'<a href="{shown.items[0].compare}">Compare 3</a>' in text_of(client)
     assert client.get(shown.items[0].compare).status_code == 200
 
 
@@ -121,9 +121,11 @@ def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_six_are_listed
     ask(ada, "escalation", ago(days=2), persona="subconscious", subject="a secret", facts=[tea.pk])
     shown = board(bob)
     assert (len(shown.items), shown.waiting) == (6, 8)
-    assert (shown.items[0].title, shown.items[0].kind) == ("Likes tea.", "Possible contradiction")
-    assert "1 fact about subject 6" in [item.title for item in shown.items]
+    assert (str(shown.items[0].title), shown.items[0].kind) == ("Likes tea.", "Possible contradiction")
+    assert "1 fact about subject 6" in [str(item.title) for item in shown.items]
     assert board(charlie).waiting == 9
+    assert shown.items_left == 2
+    assert "2 more in the inbox" in text_of(browser(bob))
     assert "8 items wait for a reviewer" in text_of(browser(alice))
 
 
@@ -438,7 +440,7 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
     assert names("view_contextrun") == ["Assembly of prompts"]
     assert names("view_auditevent") == ["Log"]
     assert names("view_expectation", "view_job", "manage_webhook") == ["Expectations", "Jobs", "Webhooks"]
-    assert [item.title for item in may("view_changeproposal").items] == ["+ Truth first."]
+    assert [str(item.title) for item in may("view_changeproposal").items] == ["Adds “Truth first.”"]
     assert may("view_memoryreview").items == []
     assert may("view_auditevent").news is not None
 

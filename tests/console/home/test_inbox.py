@@ -106,18 +106,31 @@ def test_near_identical_items_are_one_row_and_decided_together(
 
 
 @pytest.mark.parametrize(
-    ("content", "title"),
+    ("content", "title", "marked"),
     [
-        ("### Calls\n- Ask first.\n- Ask twice.", "+ Ask first. (and 2 more lines)"),
-        ("Ask.", "− Stay calm at any hour of the day and of the night."),
-        ("Stay calm at any hour of the day and of all nights.\nAsk.", "+ … the day and of all nights."),
+        ("### Calls\n- Ask first.\n- Ask twice.", "Edits “Ask first.” and 3 more lines", []),
+        ("Ask.", "Removes “Stay calm at any hour of the day and of the night.”", []),
+        (
+            "Stay calm at any hour of the day and of all nights.\nAsk.",
+            "Edits “Stay calm at any hour of the day and of all nights.”",
+            ["all nights"],
+        ),
+        (
+            "Be kind. 2. Stay calm at any hour of the day, and of the night.\nAsk.\n2. Stay awake.",
+            "Edits “Be kind. 2. Stay calm at any hour of the day, and of the night.” and 1 more line",
+            ["Be kind. 2.", ","],
+        ),
+        ("Stay calm at any hour of the day and of the night.\nAsk.\n7. Stay awake.", "Adds “Stay awake.”", []),
     ],
 )
-def test_row_is_titled_by_what_changes(ada: Agent, actor: Principal, bob: User, content: str, title: str) -> None:
+def test_row_is_titled_by_what_changes(
+    ada: Agent, actor: Principal, bob: User, content: str, title: str, marked: list[str]
+) -> None:
     first = make_proposal(ada, actor, "boundaries", "Stay calm at any hour of the day and of the night.\nAsk.")
     proposal_approve(proposal=first, by=Principal.of_user(bob))
     make_proposal(ada, actor, "boundaries", content)
-    assert [row.title for row in inbox(bob).context["rows"]] == [title]
+    [row] = inbox(bob).context["rows"]
+    assert (str(row.title), [span.text for span in row.title.spans if span.kind != "equal"]) == (title, marked)
 
 
 def test_words_of_a_search_stand_in_the_text_of_an_item(
@@ -206,7 +219,7 @@ def test_list_beside_an_item_has_its_neighbours(
     page = browser(bob).get(proposal.get_absolute_url())
     assert page.context["place"]["list_url"] in markup(page)
     shown = browser(bob).get(page.context["place"]["list_url"])
-    assert [row.title for row in shown.context["rows"]] == ["+ Truth first.", SOMETIMES]
+    assert [str(row.title) for row in shown.context["rows"]] == ["Adds “Truth first.”", SOMETIMES]
     assert markup(shown).count('aria-current="page"') == 1
 
 

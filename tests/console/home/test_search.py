@@ -42,7 +42,7 @@ def test_memories_of_several_agents_stand_in_one_order(
 def test_agents_and_what_waits_are_found_by_name(ada: Agent, actor: Principal, alice: User) -> None:
     make_proposal(ada, actor, "values", reason="It learned of tides.")
     assert groups(alice, "ada")["Agents"] == ["Ada"]
-    assert groups(alice, "tides")["Pending"] == ["Values of Ada"]
+    assert groups(alice, "tides")["Pending"] == ["Values of Ada: Adds “Truth first.”"]
 
 
 def test_id_leads_to_its_page(ada: Agent, actor: Principal, alice: User) -> None:

@@ -1,0 +1,138 @@
+"""What an item of the inbox is about, in one line: the titles of rows, notifications and hits of a search."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memory.models import MemoryReview
+from nousweb.lib.line_differences import DiffSpan
+from nousweb.lib.textdiff import Row, TextDiff, diff_texts
+
+Kind = MemoryReview.Kind
+VERBS = {"added": "Adds", "removed": "Removes"}
+LEAD = 60
+"""Characters of a changed line that may stand before its first changed word."""
+_MARKS = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+)*")
+"""The signs of a list, a heading or a quote before a line."""
+_SENTENCE = re.compile(r"[.!?]\s+")
+_CLAUSE = re.compile(r"[,;:]\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTitle:
+    """`spans`: the words; the changed ones of an edited line are of another kind than "equal". `verb`: what the change
+    does ("Adds", "Edits", "Removes"); "" for what is no change of a text. `rest`: how many other lines change."""
+
+    spans: tuple[DiffSpan, ...]
+    verb: str = ""
+    rest: int = 0
+
+    @classmethod
+    def plain(cls, words: str) -> "ItemTitle":
+        """Words without a mark."""
+        return cls((DiffSpan(words),))
+
+    @property
+    def words(self) -> str:
+        return "".join(span.text for span in self.spans)
+
+    @property
+    def more(self) -> str:
+        """How many other lines change, in words; "" for none."""
+        return f"and {self.rest} more line{'' if self.rest == 1 else 's'}" if self.rest else ""
+
+    def __str__(self) -> str:
+        said = f"{self.verb} “{self.words}”" if self.verb else self.words
+        return f"{said} {self.more}" if self.rest else said
+
+
+def change_title(diff: TextDiff) -> ItemTitle | None:
+    """The first line that a change adds or edits, or else removes; None where no line with words changes."""
+    rows = [row for row in diff.rows if row.kind not in ("equal", "gap") and _text(_side(row)).strip()]
+    if not rows:
+        return None
+    kinds = {row.kind for row in rows}
+    # A heading says less than what stands below it.
+    rows.sort(key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
+    verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
+    return ItemTitle(_clause(rows[0]), verb, len(rows) - 1)
+
+
+def review_title(review: MemoryReview) -> ItemTitle:
+    """The words in question; of a fact beside an older one, those in which they differ are marked."""
+    if review.censor is not None:
+        return ItemTitle.plain(str(review.censor))
+    if review.new is not None:
+        rows = diff_texts(review.old.content, review.new.content).rows if review.old is not None else ()
+        if len(rows) == 1 and rows[0].kind == "changed":
+            return ItemTitle(_marked(_cut(rows[0].new_spans, 0, len(review.new.content))))
+        return ItemTitle.plain(review.new.content)
+    if review.kind == Kind.SAME_SUBJECT:
+        return ItemTitle.plain(f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}")
+    if review.kind == Kind.REPEATED:
+        return ItemTitle.plain(review.proposal)
+    if review.kind == Kind.QUARANTINED:
+        if review.details.get("codes") == ["consent"]:
+            return ItemTitle.plain(f"Pending: a new {review.subject} waits for consent")
+        return ItemTitle.plain(f"Quarantined: a text that reads like an instruction to the agent ({review.subject})")
+    if review.kind == Kind.ATTRIBUTE:
+        return ItemTitle.plain(str(review.reasons[0]["words"]))
+    number = len(review.facts)
+    return ItemTitle.plain(f"{number} fact{'' if number == 1 else 's'} about {review.subject}")
+
+
+def _side(row: Row) -> tuple[DiffSpan, ...]:
+    """The side of a changed line that shows what changed: the old one where words only went."""
+    if row.kind == "changed" and all(span.kind == "equal" for span in row.new_spans):
+        return row.old_spans
+    return row.new_spans or row.old_spans
+
+
+def _text(spans: Iterable[DiffSpan]) -> str:
+    return "".join(span.text for span in spans)
+
+
+def _marked(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
+    """Without marks where most of the words are other ones: they would say nothing."""
+    changed = sum(len(span.text) for span in spans if span.kind != "equal")
+    return spans if 3 * changed < 2 * len(_text(spans)) else (DiffSpan(_text(spans)),)
+
+
+def _clause(row: Row) -> tuple[DiffSpan, ...]:
+    """A whole line, or of an edited one the sentence around the first change, and what follows as far as it changes."""
+    spans = tuple(DiffSpan(re.sub(r"\s+", " ", span.text), span.kind) for span in _side(row))
+    text = _text(spans)
+    start, end = _MARKS.match(text).end(), len(text.rstrip())  # type: ignore[union-attr]
+    if row.kind != "changed":
+        return (DiffSpan(text[start:end]),)
+    places, at = [], 0
+    for span in spans:
+        if span.kind != "equal":
+            places.append((at, at + len(span.text)))
+        at += len(span.text)
+    first, last = places[0][0], places[-1][1]
+    # A change that begins with the end of a sentence is about the next one.
+    first += len(text[first:last]) - len(text[first:last].lstrip(" .,;:!?"))
+    start = max([start, *(found.end() for found in _SENTENCE.finditer(text, start, first))])
+    lead = ""
+    if first - start > LEAD:
+        near = [found.end() for found in _CLAUSE.finditer(text, start, first) if first - found.end() <= LEAD]
+        lead = "" if near else "… "
+        start = near[0] if near else text.rfind(" ", start, first - LEAD // 2) + 1 or first
+    if stop := _SENTENCE.search(text, max(last - 1, start)):
+        end = min(end, stop.start() + 1)
+    found = _marked(_cut(spans, start, end))
+    return (DiffSpan(lead), *found) if lead else found
+
+
+def _cut(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:
+    """The characters from `start` up to `end`."""
+    pieces, at = [], 0
+    for span in spans:
+        text = span.text[max(start - at, 0) : max(end - at, 0)]
+        # White space at the edges of a change is not marked.
+        inner = text.strip() if span.kind != "equal" else text
+        before, _, after = text.partition(inner) if inner else (text, "", "")
+        pieces += [DiffSpan(before), DiffSpan(inner, span.kind), DiffSpan(after)]
+        at += len(span.text)
+    return tuple(piece for piece in pieces if piece.text)
