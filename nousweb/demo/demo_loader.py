@@ -85,7 +85,7 @@ def demo_load() -> None:
         steps += _identity_steps(agent, entry, actors)
     steps += memory_steps(start, Caller(secret), Caller(dreamer), people["admin"], agent)
     play(start, steps)
-    memory_finish()
+    memory_finish(agent, people["reviewer"])
     for person in people.values():
         demo_tour_begin(agent=agent, by=person)
     demo_file().write_text(json.dumps({"passwords": passwords, "token": secret}))

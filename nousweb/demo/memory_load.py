@@ -8,6 +8,7 @@ from typing import Any
 
 from django.test import Client
 
+from context.expectations.services import expectation_create, expectations_verify, request_of
 from identity.models import Agent
 from identity.principal import Principal
 from memory.services.censors import censor_create
@@ -64,8 +65,8 @@ def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Princip
         body = {"content": content, "subject": subject, "confidence": 0.6}
         steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
     steps.append((1.3, partial(_working, actor)))
-    for days_ago, session, asked, said in story.QUESTIONS:
-        steps.append((days_ago, partial(_ask, session, asked, said, actor)))
+    for days_ago, session, asked, said, outcome in story.QUESTIONS:
+        steps.append((days_ago, partial(_ask, session, asked, said, outcome, actor)))
     return steps
 
 
@@ -147,18 +148,23 @@ def _working(actor: Caller) -> None:
         actor("POST", f"/working/{session}/threads", {"text": text})
 
 
-def _ask(session: str, asked: str, said: str, actor: Caller) -> None:
+def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> None:
     # Earlier facts must be searchable, as they would have been.
     embed_pending_rows()
     run = actor("POST", "/context", {"session_id": session, "input": asked})
     actor("POST", f"/context/{run['id']}/response", {"response": said})
-    actor("POST", f"/context/{run['id']}/outcome", {"outcome": "success"})
+    actor("POST", f"/context/{run['id']}/outcome", {"outcome": outcome})
 
 
-def memory_finish() -> None:
-    """The work that the worker would have done since: vectors, and loops that went idle."""
+def memory_finish(agent: Agent, reviewer: Principal) -> None:
+    """What was done since: vectors, loops that went idle, and expectations that a person wrote, checked."""
     embed_pending_rows()
     loops_close_idle()
+    for expectation in story.EXPECTATIONS:
+        asked = request_of(expectation["question"])
+        wanted = {name: value for name, value in expectation.items() if name != "question"}
+        expectation_create(agent=agent, by=reviewer, request=asked, **wanted)
+    expectations_verify(agent=agent, by=reviewer)
 
 
 def play(start: datetime, steps: Iterable[Step]) -> None:
