@@ -36,6 +36,10 @@ document.addEventListener("click", (event) => {
     if (!open.contains(event.target)) open.open = false;
   }
 });
+// A form in a menu is typed into at once.
+document.addEventListener("toggle", ({ target }) => {
+  if (target.matches("details.menu[open]")) target.querySelector(":scope > form :is(input:not([type=hidden]), textarea)")?.focus();
+}, true);
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const open of $$("details[data-popover][open]")) {

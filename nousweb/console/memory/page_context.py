@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, render
 from identity.models import Agent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Event, Fact, IndexStatus, Memory, SearchItem
+from memory.models import Event, Fact, Memory, SearchItem
 from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.search.as_of import METADATA_FIELDS, facts_as_of, rows_as_of
 from memory.selectors.filters import MemoryFilter
@@ -144,9 +144,6 @@ def persona_tabs(request: HttpRequest, scope: PersonaScope) -> list[dict[str, An
     ]
 
 
-STATUS_KINDS: dict[str, str] = {IndexStatus.READY: "ok", IndexStatus.PENDING: "warn", IndexStatus.FAILED: "removed"}
-
-
 def base_context(request: HttpRequest, scope: PersonaScope, **more: Any) -> dict[str, Any]:
     """Template variables that every page of memory needs."""
     return {"agent": scope.agent, "shown": scope, "persona_tabs": persona_tabs(request, scope), **more}
@@ -157,8 +154,7 @@ def memory_context(request: HttpRequest, scope: PersonaScope, memory: Any, **mor
     search index: None if it has no row."""
     noun = memory._meta.model_name
     rows = SearchItem.objects.filter(agent=scope.agent, persona=memory.persona, item_type=noun, item_id=str(memory.pk))
-    found = rows.values("status", "model", "attempts", "error", "due_at").first()
-    index = {**found, "kind": STATUS_KINDS[found["status"]]} if found else None
+    index = rows.values("status", "error", "due_at").first()
     origin = memory_provenance(memory, scope.by)
     more |= {"provenance": origin, "share": share_of(request, origin)}
     more |= {"prompts": in_prompts(request, memory, scope.by) if scope.past is None else None}

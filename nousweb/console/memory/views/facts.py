@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -43,6 +44,15 @@ class BitemporalSpans:
     known: list[SpanBar]
     now: float
     never: bool
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Both lines of the drawing: the key of its colour, label, bars, and the words for an open end."""
+        valid = ("never", "Never valid") if self.never else ("valid", "Valid")
+        return [
+            {"key": valid[0], "label": valid[1], "bars": self.valid, "open": "with no known end"},
+            {"key": "known", "label": "Recorded", "bars": self.known, "open": "until now"},
+        ]
 
 
 def known_spans(fact: Fact, changes: Iterable[FactChange]) -> list[Span]:

@@ -17,7 +17,16 @@ from context.feedback.health_findings import FINDINGS
 from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
-from nousweb.console.common import TYPE_PAGES, BoundedPaginator, Column, ListPage, Title, memory_url, query_without
+from nousweb.console.common import (
+    TYPE_PAGES,
+    BoundedPaginator,
+    Column,
+    ListPage,
+    Title,
+    memory_url,
+    query_without,
+    stacked_bar,
+)
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.console.memory.views.memory_health_bulk import invalidation_undo_offer
 from nousweb.lib import clock
@@ -27,13 +36,27 @@ VIEW_FACT = "memory.view_fact"
 PAGE_SIZE = 50
 PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
 DEFAULT_DAYS = "30"
+COLOURS = ("seg-3", "seg-6", "seg-4", "seg-5", "seg-7", "seg-1", "seg-2")
+"""Of the points that findings take, the most first."""
 
 
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The score, and how many facts each finding lists."""
     health = memory_health(scope.memory, clock.now())
-    return render(request, "memory/memory_health.html", base_context(request, scope, health=health))
+    problems = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
+    sound = [one for one in health.counts if not one.number]
+    lost = [(one.finding.label, round(one.points, 1), colour) for one, colour in zip(problems, COLOURS, strict=False)]
+    context = base_context(
+        request,
+        scope,
+        health=health,
+        problems=problems,
+        sound=sound,
+        sound_labels=", ".join(one.finding.label.lower() for one in sound),
+        segments=stacked_bar([("Sound", health.score or 0, "seg-rest"), *lost], width=1000, height=12, capacity=100),
+    )
+    return render(request, "memory/memory_health.html", context)
 
 
 LIST = ListPage(
