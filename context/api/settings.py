@@ -71,7 +71,10 @@ class AutonomyIn(Input):
 
 
 class ConsentRuleIn(Input):
-    action: ConsentAction = Field(description="pending: no agent gets it until a person allows it")
+    action: ConsentAction = Field(
+        description="show: used, and people are asked whether it is right. pending: no agent gets it until a person "
+        "allows it"
+    )
     category: OptionalWord = Field("", description="A category of facts, or a type of memory; any by default")
     trust: AnyTrust = Field("", description="Any by default")
     writer: Annotated[str, text(MAX_WRITER_CHARACTERS)] = Field("", description="Name of a token; any by default")

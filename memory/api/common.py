@@ -88,6 +88,9 @@ Origin = Annotated[str, OneOf("", *Trust.values), Field(description=ORIGIN)]
 AnyTrust = Annotated[str, OneOf("", *Trust.values), Field(description="Only memories of this trust class")]
 Quarantined = Annotated[bool, Field(description="Quarantined: not in prompts or searches until a person allows it")]
 
+Pending = Annotated[bool, Field(description="Of a new memory: it waits for consent alone; its `review` tells the end")]
+AskedIn = Annotated[UUID | None, Field(description="Of a new memory: the review by which people are asked about it")]
+
 # What a search shows of others' projects.
 INCLUDED_PROJECTS = "Other projects whose memory is included too, without their tasks"
 INCLUDE_PROJECT = Query([], max_length=MAX_PROJECTS, description=INCLUDED_PROJECTS)
@@ -166,6 +169,8 @@ METADATA: dict[str, Any] = {
     "importance": UnitInterval,
     "trust": TrustName,
     "quarantined": Quarantined,
+    "pending": Pending,
+    "review": AskedIn,
     "active": bool,
 }
 

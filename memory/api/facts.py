@@ -97,13 +97,14 @@ class FactOut(
 
 
 class LearnOut(Schema):
-    action: Literal["stored", "confirmed", "superseded", "queued", "decided", "quarantined"] = Field(
+    action: Literal["stored", "confirmed", "superseded", "queued", "decided", "quarantined", "pending"] = Field(
         description="stored: new. confirmed: already known; `fact` is the known fact. superseded: it replaced an old "
         "fact. queued: a review is pending about its relation to an old fact. If `fact` is an invalidated fact (is it "
         "true after all?) or the same sentence about another subject (is it true of both?), nothing is stored. "
         "decided: nothing is stored, because people invalidated `fact` and the new one names no source that is new to "
         "them, or because people decided that `fact` is not true of this subject. quarantined: it reads like an "
-        "instruction to the agent; no prompt or search includes it before a person allows it."
+        "instruction to the agent; no prompt or search includes it before a person allows it. pending: the same, where "
+        "the agent's consent policy asks people about every such fact."
     )
     fact: FactOut
     review: UUID | None = Field(None, description="Its pending review, if there is one")

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -13,6 +14,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from identity.models import Agent, AgentRow, Persona
+from memory.policy.consent import ConsentRequest
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -58,8 +60,12 @@ class OriginFields(AgentRow):
 
     screened_as: str = ""
     """Of a new row, the class by which it is screened, where that is not its trust class."""
-    waits: bool = False
-    """Of a row that is written, whether the agent's consent policy lets it wait for a person."""
+    consent: ConsentRequest | None = None
+    """Of a row that is written, what the agent's consent policy asks people about it."""
+    pending: bool = False
+    """Of a row that was written, whether it waits for consent alone."""
+    review: UUID | None = None
+    """Of a row that was written, the review by which people are asked about it."""
 
     class Meta:
         abstract = True

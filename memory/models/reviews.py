@@ -32,13 +32,13 @@ class MemoryReview(AgentRow):
     `old` and `new` are a pair of facts, `new` learned later; a fact that is reviewed alone is `new`. A pair is reviewed
     once: its resolution is remembered. `facts` are those of a compaction, or the one that was invalidated and is
     learned again, in the words of `proposal`; or the one that says of another subject what is learned, which is not
-    stored before it is answered: `details` are its fields. For quarantined texts `details` name the memories, and
-    `facts` those of them that are facts. `subjects` are the two that may be one thing, the older first. Of an attribute
-    `details` has the name, and `facts` are those with different values of it; each pair of them is a row too, `joined`
-    until the attribute is decided about. `reasons` is what the comparison found, `verdict` what a judge said.
-    `before` is what the resolution changed, so that it can be undone. `undecided` ones are over the attention budget
-    (`details` has `undecided`): nobody is asked. `asked_at` is set for those that count in the budget. A `blind` one in
-    `details` is about what was decided automatically.
+    stored before it is answered: `details` are its fields. For quarantined texts and new memories `details` name the
+    memories, and `facts` those of them that are facts. `subjects` are the two that may be one thing, the older first.
+    Of an attribute `details` has the name, and `facts` are those with different values of it; each pair of them is a
+    row too, `joined` until the attribute is decided about. `reasons` is what the comparison found, `verdict` what a
+    judge said. `before` is what the resolution changed, so that it can be undone. `undecided` ones are over the
+    attention budget (`details` has `undecided`): nobody is asked. `asked_at` is set for those that count in the budget.
+    A `blind` one in `details` is about what was decided automatically.
     """
 
     class Kind(models.TextChoices):
@@ -51,7 +51,11 @@ class MemoryReview(AgentRow):
         REPEATED = "repeated", "Same sentence about another subject"
         SAME_SUBJECT = "same_subject", "Possibly the same subject"
         QUARANTINED = "quarantined", "Reads like an instruction"
+        NEW_MEMORY = "new_memory", "New memory"
         ATTRIBUTE = "attribute", "One value at a time or several"
+
+    ABOUT_TEXTS = (Kind.QUARANTINED, Kind.NEW_MEMORY)
+    """Kinds about memories of one text, whatever their types."""
 
     class Status(models.TextChoices):
         PENDING = "pending", "Pending"
@@ -110,6 +114,9 @@ class MemoryReview(AgentRow):
     created_at = models.DateTimeField(default=clock.now)
     asked_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField()
+
+    texts: list[str] | None = None
+    """The texts of the memories that it is about, where a list has read them for many reviews at once."""
 
     objects = MemoryReviewQuerySet.as_manager()
 

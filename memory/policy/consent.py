@@ -1,5 +1,6 @@
 """Which new memories wait for a person's consent, and which are refused: rules of an agent, as data."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -15,10 +16,11 @@ MAX_WRITER_CHARACTERS = 200
 
 
 class ConsentAction(StrEnum):
-    """`use`: the memory is used at once. `pending`: it is in no prompt, search, list or feed of agents until a person
-    allows it. `refuse`: it is not stored."""
+    """`use`: the memory is used at once. `show`: it is, and people are asked whether it is right. `pending`: it is in
+    no prompt, search, list or feed of agents until a person allows it. `refuse`: it is not stored."""
 
     USE = "use"
+    SHOW = "show"
     PENDING = "pending"
     REFUSE = "refuse"
 
@@ -81,3 +83,19 @@ def _rule_checked(action: str, category: str = "", trust: str = "", writer: str 
 
 
 NO_RULES = ConsentPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentRequest:
+    """What people are asked about a new memory. Those of one writer and `source` (a page, a tool, a session) are one
+    group. `limited`: the writer may not ask without end."""
+
+    waits: bool
+    writer: str
+    source: str
+    limited: bool = True
+
+    def as_json(self, agent_id: int) -> dict[str, str]:
+        """As the review keeps it."""
+        digest = hashlib.sha256(f"{agent_id}\n{self.writer}\n{self.source}\n{self.waits}".encode()).hexdigest()[:32]
+        return {"group": digest, "writer": self.writer, "source": self.source}

@@ -17,6 +17,7 @@ from memory.policy import (
     MAX_DETAIL_CHARACTERS,
     MAX_EVENTS_PER_APPEND,
 )
+from memory.services.consent import memory_consent
 from memory.services.memory_fields import fields_checked
 from memory.services.memory_write import (
     fields_change,
@@ -133,6 +134,7 @@ def episode_append(
         fields_change(episode, {"detail": detail})
         episode.screened_as = screened_as(by, origin)
         if not by.is_person or origin:
+            episode.consent = memory_consent(episode, by)
             quarantine_if_needed(episode)
         memory_index(episode)
     after = {"events_added": len(wanted - held), "characters_added": len(text)}

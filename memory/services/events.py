@@ -19,8 +19,8 @@ from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
 from memory.layers.texts import compact, loop_visibility
 from memory.models import Event, LongTermEntry, LoopSummary
-from memory.services.consent import waits_for_consent
-from memory.services.quarantine.memories import open_quarantine_review, quarantine_entries
+from memory.services.consent import consent_request
+from memory.services.quarantine.memories import event_show, open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin, screened_as
 from memory.types import entry_of
@@ -221,11 +221,14 @@ def long_term_store(
         if by is not None:
             of = {"category": "event", "trust": entry.origin, "project": entry.event.project}
             entry.screened_as = screened_as(by, declared.get(entry.event_id, ""))
-            entry.waits = waits_for_consent(entry.event.agent, by, **of)
+            entry.consent = consent_request(entry.event.agent, by, **of, source=f"loop {entry.loop_id}")
     quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
     for entry, text, match in quarantined:
-        open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
+        items = [("event", str(entry.event_id))]
+        open_quarantine_review(entry.event.agent, entry.persona, items, text, match, entry.consent)
+    for entry in entries:
+        event_show(entry)
     index_put(entry_of(entry) for entry in entries)
 
 

@@ -16,7 +16,7 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, Trust, keys_changed
 from memory.persona import change_check
-from memory.services.consent import memory_waits
+from memory.services.consent import memory_consent
 from memory.services.memory_fields import fields_checked, keys_checked
 from memory.services.quarantine.memories import quarantine_if_needed
 from memory.services.search_index.writer import index_put, index_remove
@@ -115,7 +115,7 @@ def memory_stored(
 ) -> None:
     """Index or quarantine a memory that has just been written, and record that. Raises NotAllowed where the agent's
     consent policy refuses it."""
-    memory.waits = by.kind == "token" and memory_waits(memory, by)
+    memory.consent = memory_consent(memory, by) if by.kind == "token" else None
     quarantine_if_needed(memory)
     memory_index(memory)
     audit_record(by=by, action=action, target=memory, agent=memory.agent, before=before, after=after, message=message)

@@ -110,4 +110,4 @@ def _earlier_replace(
 
 def outcome_of(result: LearnResult) -> str:
     """The outcome of a fact for its provenance; a quarantined fact is pending review."""
-    return Outcome.QUEUED.value if result.action == "quarantined" else result.action
+    return Outcome.QUEUED.value if result.waits else result.action

@@ -23,6 +23,7 @@ FACT_FIELDS = [
     "confirmation_count", "last_confirmed_at", "superseded_by", "contradiction_of", "source_event", "source_episode",
     "valid_from", "valid_until", "expires_at", "source_ref", "source_changed_at", "validity", "recorded_at",
     "retired_at", "invalidated_at", "active", "tags", "scope", "project", "task", "importance", "trust", "quarantined",
+    "pending", "review",
 ]  # fmt: skip
 
 

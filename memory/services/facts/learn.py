@@ -18,13 +18,20 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.models import Episode, Fact, FactChange, Trust, key_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
-from memory.services.consent import memory_waits
+from memory.services.consent import memory_consent
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.precheck import Precheck, fact_precheck, in_transaction
 from memory.services.facts.reconcile import LearnResult, fact_reconcile
 from memory.services.facts.store import fact_fields_check, fact_store_audit
 from memory.services.memory_write import learning_lock
-from memory.services.quarantine.memories import memory_text, open_quarantine_review, quarantine_memory, scan_memory
+from memory.services.quarantine.memories import (
+    WAITING,
+    memory_text,
+    open_quarantine_review,
+    quarantine_memory,
+    scan_memory,
+    show_to_people,
+)
 from memory.services.subjects.registry import alias_find
 from memory.services.trust import fact_origin, screened_as
 from nousweb.lib import NotAllowed, clock
@@ -101,7 +108,7 @@ def build_fact(
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
     fact.screened_as = screened_as(by, origin)
-    fact.waits = memory_waits(fact, by)
+    fact.consent = memory_consent(fact, by)
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):
@@ -133,10 +140,10 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
         fact_store_audit(stored, by)
         quarantine_memory(stored)
     items = [("fact", str(stored.pk))]
-    review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match)
-    return LearnResult(
-        "quarantined", stored, reviews=(review,) if review and review.status == review.Status.PENDING else ()
-    )
+    review = open_quarantine_review(stored.agent, stored.persona, items, memory_text(stored), match, fact.consent)
+    stored.pending = match is WAITING
+    action = "pending" if stored.pending else "quarantined"
+    return LearnResult(action, stored, reviews=(review,) if review and review.status == review.Status.PENDING else ())
 
 
 @agent_transaction(of="fact")
@@ -162,6 +169,9 @@ def learn_built_fact(
     if before != (fact.subject_alias and fact.subject_alias.subject_id):
         # The subject has changed, so the comparisons of the precheck no longer apply.
         precheck = replace(precheck, comparisons={})
-    return fact_reconcile(
+    result = fact_reconcile(
         fact=fact, by=by, precheck=precheck, may_replace=may_replace, exclude=exclude, repeats=repeats
     )
+    if result.fact.pk == fact.pk and (review := show_to_people(fact)) is not None:
+        result = replace(result, reviews=(*result.reviews, review))
+    return result

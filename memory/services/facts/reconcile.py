@@ -44,6 +44,7 @@ class LearnResult:
     - "queued": `fact` is new and has pending `reviews`.
     - "quarantined": `fact` reads like an instruction to the agent. It was compared with nothing.
       `reviews` has its review, unless that is resolved.
+    - "pending": the same, where `fact` only waits for consent.
 
     Two cases store nothing. If the same sentence is stored about another subject, `fact` is that one: "queued" while a
     review asks whether it is true of both, "decided" if people decided that it is not. If people invalidated the same
@@ -54,6 +55,11 @@ class LearnResult:
     fact: Fact
     superseded: tuple[Fact, ...] = ()
     reviews: tuple[MemoryReview, ...] = field(default=())
+
+    @property
+    def waits(self) -> bool:
+        """Whether `fact` is stored, and not in use before a person allows it."""
+        return self.action in ("quarantined", "pending")
 
     @property
     def review(self) -> UUID | None:

@@ -67,7 +67,7 @@ def fact_replace(
             pending_review_check(old)
     if new is None:
         learned = _replacement_learn(old, dict(fields or {}), by)
-        if learned.action == "quarantined":
+        if learned.waits:
             return Replacement("queued", old, learned.fact, learned.review)
         if _has_cross_subject_review(learned):
             return Replacement("queued", old, learned.fact, learned.review)
@@ -88,7 +88,7 @@ def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> Lear
         fields = fields if "ttl" in fields else {"expires_at": old.expires_at} | fields
     # A person who corrects a fact has decided about its subject, so no review about another subject is needed.
     learned = fact_learn(agent=old.agent, persona=old.persona, by=by, exclude=[old.pk], repeats=by.is_person, **fields)
-    if learned.action == "quarantined":
+    if learned.waits:
         return learned
     if not learned.fact.active:
         raise Conflict(

@@ -16,13 +16,19 @@ from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust, WorkingMemory
 from memory.persona import PersonaMemory
-from memory.policy import MAX_ITEMS_PER_QUARANTINE_REVIEW, MAX_PENDING_QUARANTINE_REVIEWS
+from memory.policy import (
+    MAX_ITEMS_PER_QUARANTINE_REVIEW,
+    MAX_PENDING_QUARANTINE_REVIEWS,
+    MAX_PENDING_REVIEWS_PER_TOKEN,
+    REVIEW_RETRY_SECONDS,
+)
+from memory.policy.consent import ConsentRequest
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.states import review_reopen, reviews_settle
 from memory.services.search_index.writer import index_remove
 from memory.services.trust import screening_class
 from memory.types import all_texts
-from nousweb.lib import clock
+from nousweb.lib import TooMany, clock
 from nousweb.lib.injection.pieces import scan_cached, scan_pieces
 from nousweb.lib.injection.scan import InjectionMatch, fold_text, scan_text
 from nousweb.lib.json_texts import json_texts
@@ -30,6 +36,8 @@ from nousweb.lib.json_texts import json_texts
 BY = Principal.of_system("screening")
 WAITING = InjectionMatch(("consent",), 0.0, "")
 """Instead of a match, for what the consent policy of the agent lets wait."""
+SHOWN = InjectionMatch(("shown",), 0.0, "")
+"""The same, for what it shows to people."""
 NAME_FIELDS = ("kind", "category", "domain", "project", "task", "loop_id")
 """Attributes of memories that are names given by the writer."""
 Kind = MemoryReview.Kind
@@ -58,9 +66,20 @@ def scan_agent_text(
 
 def is_allowed(agent: Agent, persona: str, text: str) -> bool:
     """Whether a person has allowed these words."""
+    return _decided(agent, persona, text) == Resolution.ALLOW
+
+
+def _decided(agent: Agent, persona: str, text: str) -> str | None:
+    """What people decided about these words."""
     about = quarantine_review_key(agent.pk, persona, text)
     resolved = MemoryReview.objects.filter(agent=agent, about=about, status=Status.RESOLVED)
-    return resolved.filter(resolution=Resolution.ALLOW).exists()
+    return resolved.values_list("resolution", flat=True).first()
+
+
+def _waits(consent: ConsentRequest | None, agent: Agent, persona: str, text: str) -> bool:
+    """Whether a text that reads like no instruction waits for people all the same: they are asked before it is used, or
+    have rejected its words when it was shown."""
+    return consent is not None and (consent.waits or _decided(agent, persona, text) == Resolution.HOLD)
 
 
 def scan_memory(memory: Any) -> InjectionMatch | None:
@@ -76,7 +95,7 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     match = match or scan_cached(memory_names(memory), trust)
     if match is None and (given := getattr(memory, "as_given", "")):
         match = scan_text(given, trust)
-    if match is None and memory.waits:
+    if match is None and _waits(memory.consent, memory.agent, memory.persona, text):
         match = WAITING
     if match is None:
         return None
@@ -102,8 +121,8 @@ def memory_names(memory: Any) -> str:
 
 
 def quarantine_if_needed(memory: Any) -> bool:
-    """Scan a memory that has just been stored or changed, and quarantine it on a match; returns whether it is
-    quarantined.
+    """Scan a memory that has just been stored or changed, and quarantine it on a match, or show it to people where its
+    consent says so; returns whether it is quarantined.
 
     Call it in the transaction of the write, before the memory's row is put into the index. The memory must be locked
     or new.
@@ -115,12 +134,31 @@ def quarantine_if_needed(memory: Any) -> bool:
     if memory.origin != before:
         memory.save(update_fields=["origin"])
     if match is None:
+        show_to_people(memory)
         return False
     quarantine_memory(memory)
-    open_quarantine_review(
-        memory.agent, memory.persona, [(type_name(memory), str(memory.pk))], memory_text(memory), match
-    )
+    items = [(type_name(memory), str(memory.pk))]
+    review = open_quarantine_review(memory.agent, memory.persona, items, memory_text(memory), match, memory.consent)
+    memory.pending, memory.review = match is WAITING, review and review.pk
     return True
+
+
+def show_to_people(memory: Any) -> MemoryReview | None:
+    """Ask people about a memory that is in use, where its consent says so; returns the review, None if nobody is
+    asked."""
+    if memory.consent is None or memory.quarantined or memory.trust == Trust.PERSON:
+        return None
+    items = [(type_name(memory), str(memory.pk))]
+    review = open_quarantine_review(memory.agent, memory.persona, items, memory_text(memory), SHOWN, memory.consent)
+    memory.review = review and review.pk
+    return review if review and review.status == Status.PENDING else None
+
+
+def event_show(entry: LongTermEntry) -> None:
+    """`show_to_people` of a new event."""
+    if entry.consent is not None and not entry.quarantined and entry.origin != Trust.PERSON:
+        items, text = [("event", str(entry.event_id))], event_text(entry.event)
+        open_quarantine_review(entry.event.agent, entry.persona, items, text, SHOWN, entry.consent)
 
 
 def quarantine_memory(memory: Any, *, at: datetime | None = None) -> None:
@@ -161,13 +199,19 @@ def _retired_at(memory: Any) -> Any:
 
 
 def open_quarantine_review(
-    agent: Agent, persona: str, items: Iterable[tuple[str, str]], text: str, match: InjectionMatch
+    agent: Agent,
+    persona: str,
+    items: Iterable[tuple[str, str]],
+    text: str,
+    match: InjectionMatch,
+    consent: ConsentRequest | None = None,
 ) -> MemoryReview | None:
     """Open a review of memories with the same words, or add them to the review of these words; returns the review, or
     None if MAX_PENDING_QUARANTINE_REVIEWS of the persona are pending.
 
-    `items` are pairs of memory type and key. The review does not contain the text, so tokens cannot read it there: only
-    people see the memories that it names.
+    `items` are pairs of memory type and key; `consent` groups reviews of new memories. The review does not contain the
+    text, so tokens cannot read it there: only people see the memories that it names.
+    Raises TooMany if a writer asks for consent while MAX_PENDING_REVIEWS_PER_TOKEN are pending.
     """
     about = quarantine_review_key(agent.pk, persona, text)
     new = [list(item) for item in items]
@@ -181,18 +225,25 @@ def open_quarantine_review(
             review.facts = _fact_ids(review.details["items"])
             review.save(update_fields=["details", "facts"])
         return review
-    pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=Kind.QUARANTINED)
-    if pending.count() >= MAX_PENDING_QUARANTINE_REVIEWS:
+    kind = Kind.NEW_MEMORY if match in (WAITING, SHOWN) else Kind.QUARANTINED
+    pending = MemoryReview.objects.pending().filter(agent=agent, persona=persona, kind=kind).count()
+    if kind == Kind.QUARANTINED and pending >= MAX_PENDING_QUARANTINE_REVIEWS:
         return None
+    if kind == Kind.NEW_MEMORY and consent and consent.limited and pending >= MAX_PENDING_REVIEWS_PER_TOKEN:
+        if match is SHOWN:
+            return None
+        raise TooMany(
+            f"{pending:,} new memories wait for consent, which is the limit.", retry_after=REVIEW_RETRY_SECONDS
+        )
     return review_open(
         agent=agent,
         persona=persona,
-        kind=Kind.QUARANTINED,
+        kind=kind,
         about=about,
         by=BY,
         subject=new[0][0],
         facts=_fact_ids(new),
-        details={"items": new, "codes": list(match.codes)},
+        details={"items": new, "codes": list(match.codes), **(consent.as_json(agent.pk) if consent else {})},
         score=round(match.score, 1),
         reasons=[
             {"code": code, "words": words, "old": "", "new": ""}
@@ -223,7 +274,7 @@ def quarantine_entries(entries: Iterable[LongTermEntry]) -> list[tuple[LongTermE
         match, allowed = scan_agent_text(
             entry.event.agent, entry.persona, text, entry.screened_as or entry.origin, memory_names(entry.event)
         )
-        if match is None and not allowed and entry.waits:
+        if match is None and not allowed and _waits(entry.consent, entry.event.agent, entry.persona, text):
             allowed = is_allowed(entry.event.agent, entry.persona, text)
             match = None if allowed else WAITING
         if allowed:
@@ -247,8 +298,8 @@ def quarantine_imported_row(row: Any) -> None:
                 entry.save(update_fields=["quarantined"])
             open_quarantine_review(entry.event.agent, entry.persona, [("event", str(entry.event_id))], text, match)
     elif row.quarantined:
-        if (row_match := scan_memory(row)) is not None:
-            open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
+        row_match = scan_memory(row) or WAITING
+        open_quarantine_review(row.agent, row.persona, [(type_name(row), str(row.pk))], memory_text(row), row_match)
     else:
         quarantine_if_needed(row)
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db.models import Model
@@ -54,8 +55,8 @@ def quarantine_resolve(
 ) -> dict[str, Any]:
     """Apply a person's resolution to the memories of `review`; returns the data for `quarantine_undo`.
 
-    ALLOW puts the memories to use, with the trust class of a person. Any other resolution keeps them in quarantine and
-    invalidates the facts among them.
+    ALLOW puts the memories to use, or confirms those that are, with the trust class of a person. Any other resolution
+    leaves or puts them in quarantine, and invalidates the facts among them.
     """
     done: list[list[Any]] = []
     for kind, key in review.details.get("items", []):
@@ -69,14 +70,13 @@ def quarantine_resolve(
 
 
 def quarantine_undo(review: MemoryReview, by: Principal) -> None:
-    """Undo the resolution: quarantine the allowed memories again, and take back the invalidation of facts."""
+    """Undo the resolution: quarantine the allowed memories again, put those to use that were, and take back the
+    invalidation of facts."""
     for kind, key, before in review.before.get("quarantined", []):
+        held = before.get("quarantined", True)
         if kind == "event":
             for entry in _entries(review.agent_id, key):
-                entry.origin, entry.quarantined = before["origin"], True
-                entry.save(update_fields=["origin", "quarantined"])
-                index_remove(entry.agent_id, entry.persona, "event", [key])
-                loop_resummarise(entry)
+                _event_put(entry, origin=before["origin"], quarantined=held)
         elif kind == "working":
             quarantine_working_text(review.agent_id, key)
         elif (row := _row(review.agent_id, kind, key)) is not None:
@@ -89,47 +89,69 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
                 fact_change_record(
                     row, FactChange.Action.EDITED, by, reason="The resolution was undone.", before=invalidated
                 )
-            elif not row.quarantined:
+            elif held and not row.quarantined:
                 quarantine_memory(row)
+            if not held and row.quarantined:
+                _put_to_use(row)
+                if isinstance(row, Fact):
+                    _fact_enter(row, review, by)
 
 
 def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[str, Any] | None:
-    """Put one memory to use; returns its state before, None if it is gone or was not quarantined."""
+    """Put one memory to use, or confirm one that is in use; returns its state before, None if there is nothing to
+    do."""
     if kind == "event":
         before = None
         for entry in _entries(review.agent_id, key):
-            before = {"origin": entry.origin}
-            entry.origin, entry.quarantined = Trust.PERSON.value, False
-            entry.save(update_fields=["origin", "quarantined"])
-            index_put([entry_of(entry)])
-            loop_resummarise(entry)
+            before = {"origin": entry.origin, "quarantined": entry.quarantined}
+            _event_put(entry, origin=Trust.PERSON.value, quarantined=False)
             audit_record(
                 by=by, action="memory.release", target=entry.event, agent=entry.event.agent,
-                before={"quarantined": True, "trust": before["origin"]},
+                before={"quarantined": before["quarantined"], "trust": before["origin"]},
                 after={"quarantined": False, "trust": entry.origin},
             )  # fmt: skip
         return before
     if kind == "working":
         return {} if release_working_text(review.agent_id, key) else None
     row = _row(review.agent_id, kind, key)
-    if row is None or not row.quarantined:
+    if row is None or not (row.quarantined or review.kind == Kind.NEW_MEMORY):
         return None
-    audited_before = {"quarantined": True, "active": row.active, "trust": row.trust}
-    before = {"origin": row.origin}
-    row.quarantined, row.origin = False, Trust.PERSON.value
-    # A fact that was replaced in the meantime stays replaced.
-    if getattr(row, "superseded_by_id", None) is None and getattr(row, "invalidated_at", None) is None:
-        row.active, row.retired_at = True, None
-    row.save(update_fields=["quarantined", "origin", "active", "retired_at"])
-    if isinstance(row, Fact):
-        _fact_enter(row, review, by)
-    if not isinstance(row, Censor):
-        index_put([entry_of(row)])
+    held = row.quarantined
+    audited_before = {"quarantined": held, "active": row.active, "trust": row.trust}
+    before = {"origin": row.origin, "quarantined": held}
+    row.origin = Trust.PERSON.value
+    row.save(update_fields=["origin"])
+    if held:
+        _put_to_use(row)
+        if isinstance(row, Fact):
+            _fact_enter(row, review, by)
     audit_record(
         by=by, action="memory.release", target=row, agent=row.agent, before=audited_before,
         after={"quarantined": False, "active": row.active, "trust": row.trust},
     )  # fmt: skip
     return before
+
+
+def _put_to_use(row: Any) -> None:
+    """Take a memory out of quarantine, and index it."""
+    row.quarantined = False
+    # A fact that was replaced in the meantime stays replaced.
+    if getattr(row, "superseded_by_id", None) is None and getattr(row, "invalidated_at", None) is None:
+        row.active, row.retired_at = True, None
+    row.save(update_fields=["quarantined", "active", "retired_at"])
+    if not isinstance(row, Censor):
+        index_put([entry_of(row)])
+
+
+def _event_put(entry: LongTermEntry, *, origin: str, quarantined: bool) -> None:
+    """Give an event this state, in the index and in the summary of its loop too."""
+    entry.origin, entry.quarantined = origin, quarantined
+    entry.save(update_fields=["origin", "quarantined"])
+    if quarantined:
+        index_remove(entry.agent_id, entry.persona, "event", [str(entry.event_id)])
+    else:
+        index_put([entry_of(entry)])
+    loop_resummarise(entry)
 
 
 def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
@@ -147,13 +169,27 @@ def _fact_enter(fact: Fact, review: MemoryReview, by: Principal) -> None:
 
 
 def _keep_quarantined(agent_id: int, kind: str, key: str, by: Principal, comment: str) -> dict[str, Any] | None:
-    """Keep one memory in quarantine and invalidate a fact; returns its state before, None if it is gone."""
-    if kind in ("event", "working"):
+    """Keep one memory in quarantine, or put it there if it is in use, and invalidate a fact; returns its state before,
+    None if nothing changes."""
+    if kind == "event":
+        before = None
+        for entry in _entries(agent_id, key):
+            if not entry.quarantined:
+                before = {"origin": entry.origin, "quarantined": False}
+                _event_put(entry, origin=entry.origin, quarantined=True)
+                audit_record(
+                    by=by, action="memory.hold", target=entry.event, agent=entry.event.agent,
+                    before={"quarantined": False}, after={"quarantined": True}, message=comment,
+                )  # fmt: skip
+        return before
+    if kind == "working":
         return None
     row = _row(agent_id, kind, key)
     if row is None:
         return None
-    before = {"origin": row.origin}
+    before = {"origin": row.origin, "quarantined": row.quarantined}
+    if not row.quarantined:
+        quarantine_memory(row, at=clock.now())
     if isinstance(row, Fact) and row.invalidated_at is None:
         row.invalidated_at = clock.now()
         row.save(update_fields=["invalidated_at"])
@@ -209,6 +245,31 @@ def quarantined_text(memory: Any) -> str:
     return memory.content if isinstance(memory, Event) else memory_text(memory)
 
 
+def texts_preload(reviews: Iterable[MemoryReview]) -> None:
+    """Read the memories of these reviews for `quarantined_texts`, in one query for each type."""
+    waiting = list(reviews)
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for review in waiting:
+        for kind, key in review.details.get("items", []):
+            wanted[kind].add(key)
+    found: dict[tuple[int, str, str], str] = {}
+    for kind, keys in wanted.items():
+        model: Any = Event if kind == "event" else QUARANTINE_MODELS[kind]
+        agents = {review.agent_id for review in waiting}
+        for row in model._default_manager.filter(agent__in=agents, pk__in=keys):
+            found[row.agent_id, kind, str(row.pk)] = quarantined_text(row)
+    for review in waiting:
+        named = [(review.agent_id, kind, key) for kind, key in review.details.get("items", [])]
+        review.texts = [found[one] for one in named if one in found]
+
+
+def quarantined_texts(review: MemoryReview) -> list[str]:
+    """The whole texts of the memories of a review; those of `texts_preload`, if that has read them."""
+    if review.texts is None:
+        return [quarantined_text(memory) for memory in quarantined_memories(review)]
+    return review.texts
+
+
 Kind = MemoryReview.Kind
 
 
@@ -218,8 +279,8 @@ def review_state(review: MemoryReview) -> str:
     parts: list[object] = [review.kind, review.proposal, *map(_fact, (review.old, review.new))]
     if censor is not None:
         parts += [censor.pattern, censor.match, censor.severity]
-    if review.kind == Kind.QUARANTINED:
-        parts += map(quarantined_text, quarantined_memories(review))
+    if review.kind in MemoryReview.ABOUT_TEXTS:
+        parts += quarantined_texts(review)
     elif review.facts:
         rows = Fact.objects.filter(agent=review.agent_id, pk__in=review.facts).order_by("pk")
         parts += map(_fact, rows)
@@ -231,6 +292,8 @@ def review_state(review: MemoryReview) -> str:
 
 def row_state(review: MemoryReview) -> str:
     """The digest for a row of a list; "" for a review whose row does not show what it is about."""
+    if review.kind == Kind.NEW_MEMORY:
+        return review_state(review)
     return "" if review.kind == Kind.QUARANTINED or review.facts or review.subjects else review_state(review)
 
 

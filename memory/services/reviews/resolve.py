@@ -55,6 +55,7 @@ RESOLUTIONS: dict[str, tuple[MemoryReview.Resolution, ...]] = {
     Kind.REPEATED: (Resolution.SAME, Resolution.BOTH, Resolution.NEW_WRONG),
     Kind.SAME_SUBJECT: (Resolution.SAME, Resolution.DIFFERENT),
     Kind.QUARANTINED: (Resolution.ALLOW, Resolution.HOLD),
+    Kind.NEW_MEMORY: (Resolution.ALLOW, Resolution.HOLD),
     Kind.ATTRIBUTE: tuple(ANSWERS),
 }
 """Which resolutions each kind of review takes."""
@@ -64,9 +65,17 @@ BULK_RESOLUTIONS = (
     Resolution.REPLACE,
     Resolution.BOTH,
     Resolution.KEEP,
+    Resolution.ALLOW,
     Resolution.HOLD,
 )
 """Resolutions that can be applied to several reviews at once."""
+
+
+def bulk_resolutions(kind: str) -> list[MemoryReview.Resolution]:
+    """Those that a review of this kind takes in a list. A quarantined text is not in it, so nobody allows it there."""
+    unread = (Resolution.ALLOW,) if kind == Kind.QUARANTINED else ()
+    return [each for each in RESOLUTIONS[kind] if each in BULK_RESOLUTIONS and each not in unread]
+
 
 VERDICT_RESOLUTIONS = {
     ComparisonKind.SAME: Resolution.SAME,
@@ -95,7 +104,7 @@ def review_resolve(
     - A sentence about two subjects: same (merge the subjects), both (true of both), new_wrong (do not learn it).
     - Two subjects: same (merge them), different.
     - An attribute: replace (one value at a time, so newer values replace older ones), both (several hold at once).
-    - A quarantined text: allow (in use, with the trust class of a person), hold (it stays in quarantine).
+    - A quarantined text, or a new memory: allow (in use, with the trust class of a person), hold (in quarantine).
 
     Facts that stay active after a person's resolution count as verified by people. `seen` is the `review_state` that
     was shown. Raises Conflict if the review is resolved already, or if it or its facts have changed since, Invalid for
@@ -106,7 +115,7 @@ def review_resolve(
     if review.details.get("blind"):
         agent_lock(review.agent)
     learns = resolution == Resolution.MERGE or (resolution == Resolution.REVERSE and review.kind == Kind.RELEARNED)
-    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, Kind.QUARANTINED, Kind.ATTRIBUTE):
+    if learns or review.kind in (Kind.REPEATED, Kind.SAME_SUBJECT, *MemoryReview.ABOUT_TEXTS, Kind.ATTRIBUTE):
         # A text is learned or subjects are merged; learning takes this lock before the locks of reviews.
         learning_lock(review.agent, review.persona)
     review = review_lock(review)
@@ -182,7 +191,7 @@ def _apply(
     review: MemoryReview, resolution: MemoryReview.Resolution, by: Principal, comment: str, content: str
 ) -> dict[str, Any]:
     """Apply a person's resolution; returns the data for undoing it."""
-    if review.kind == Kind.QUARANTINED:
+    if review.kind in MemoryReview.ABOUT_TEXTS:
         return quarantine_resolve(review, resolution, by, comment)
     if review.kind == Kind.ESCALATION:
         return _escalation(review, resolution, by, comment)

@@ -266,7 +266,7 @@ def review_stands(review: MemoryReview) -> bool:
         return not _is_one(review)
     if review.kind == Kind.ATTRIBUTE:
         return joined_pairs(review).exists()
-    if review.kind not in (Kind.COMPACTION, Kind.RELEARNED, Kind.REPEATED, Kind.QUARANTINED):
+    if review.kind not in (Kind.COMPACTION, Kind.RELEARNED, Kind.REPEATED, *MemoryReview.ABOUT_TEXTS):
         return all(map(_in_use, filter(None, (review.old, review.new))))
     facts = list(Fact.objects.filter(agent=review.agent_id, pk__in=review.facts))
     match review.kind:
@@ -278,7 +278,8 @@ def review_stands(review: MemoryReview) -> bool:
             return not (_is_one(review) and any(map(_in_use, facts)))
         case _:
             others = len(review.details.get("items", [])) > len(review.facts)
-            return others or any(fact.invalidated_at is None for fact in facts)
+            shown = review.details.get("codes") == ["shown"]
+            return others or any(_in_use(fact) if shown else fact.invalidated_at is None for fact in facts)
 
 
 def _sample_stands(review: MemoryReview) -> bool | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory.models import MemoryReview
+from memory.services.reviews.quarantine_resolution import quarantined_texts
 from nousweb.lib.line_differences import DiffSpan
 from nousweb.lib.textdiff import Row, TextDiff, diff_texts
 
@@ -72,9 +73,10 @@ def review_title(review: MemoryReview) -> ItemTitle:
     if review.kind == Kind.REPEATED:
         return ItemTitle.plain(review.proposal)
     if review.kind == Kind.QUARANTINED:
-        if review.details.get("codes") == ["consent"]:
-            return ItemTitle.plain(f"Pending: a new {review.subject} waits for consent")
         return ItemTitle.plain(f"Quarantined: a text that reads like an instruction to the agent ({review.subject})")
+    if review.kind == Kind.NEW_MEMORY:
+        texts = quarantined_texts(review)
+        return ItemTitle.plain(" ".join(texts[0].split()) if texts else f"A {review.subject} that no longer exists")
     if review.kind == Kind.ATTRIBUTE:
         return ItemTitle.plain(str(review.reasons[0]["words"]))
     number = len(review.facts)

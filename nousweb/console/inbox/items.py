@@ -12,8 +12,8 @@ from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
 from memory.models import MemoryReview
-from memory.services.reviews.quarantine_resolution import row_state
-from memory.services.reviews.resolve import BULK_RESOLUTIONS, RESOLUTIONS
+from memory.services.reviews.quarantine_resolution import row_state, texts_preload
+from memory.services.reviews.resolve import bulk_resolutions
 from nousweb.console.common import ListExport
 from nousweb.console.inbox.filter import InboxFilter, InboxRow
 from nousweb.console.inbox.item_titles import review_title
@@ -30,17 +30,21 @@ KIND_BADGES = {
     Kind.RELEARNED: "warn",
     Kind.ESCALATION: "block",
     Kind.QUARANTINED: "block",
+    Kind.NEW_MEMORY: "accent",
 }
 
 
 def reviews_of(keys: Sequence[UUID]) -> list[MemoryReview]:
     """The reviews with these keys and their objects, in this order; missing ones are left out."""
     reviews = MemoryReview.objects.select_related("agent", "old", "new", "censor").in_bulk(keys)
+    texts_preload(review for review in reviews.values() if review.kind == Kind.NEW_MEMORY)
     return [reviews[key] for key in keys if key in reviews]
 
 
 def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
     """The row of a review."""
+    is_new = review.kind == Kind.NEW_MEMORY
+    waits = is_new and review.details.get("codes") == ["consent"]
     times: list[tuple[str, Any]] = [("opened", review.created_at)]
     if review.status == MemoryReview.Status.PENDING:
         times.append(("expires", review.expires_at))
@@ -50,19 +54,21 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         f"about {review.subject}" if review.subject else "",
         "" if review.score is None else f"score {review.score:.2f}",
         f"judge: {review.verdict['relation']}" if review.verdict.get("relation") else "",
+        *(f"{name} {review.details[name]}" for name in ("writer", "source") if review.details.get(name)),
     ]
     return InboxRow(
         entry=entry,
         title=review_title(review),
         agent=review.agent.name,
         kind=review.get_kind_display(),
-        answers=[each for each in RESOLUTIONS[review.kind] if each in BULK_RESOLUTIONS],
-        reason=f"Known: {review.old.content}" if review.old else "",
+        answers=bulk_resolutions(review.kind),
+        reason=f"Known: {review.old.content}" if review.old else review.reasons[0]["words"] if is_new else "",
         meta=list(filter(None, meta)),
         outcome="" if review.status == MemoryReview.Status.PENDING else review.get_resolution_display() or "Expired",
         times=times,
         diff=diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
         state=row_state(review),
+        badges=[{"kind": "warn", "text": "not in use"}] if waits else [],
     )
 
 

@@ -11,8 +11,9 @@ A proposal has its own risk. The risk of a review is high if a censor rose by it
 contradicted, medium for another contradiction and for an invalidated fact that is learned again, else low.
 
 Near-identical items form one group: proposals of one section for the same text, whatever the agent; reviews of one
-kind about the same words, ignoring case, spaces and punctuation. Rivals are a group as well: pending proposals for one
-section of an agent, and contradictions of one known fact, as far as they can be read side by side.
+kind about the same words, ignoring case, spaces and punctuation; new memories of one writer and source. Rivals are a
+group as well: pending proposals for one section of an agent, and contradictions of one known fact, as far as they can
+be read side by side.
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ SELECT CASE WHEN r.kind = 'escalation' OR r.kind = 'contradiction' AND old.endor
                   AND u.item_id = ANY (array_remove(r.facts || ARRAY[r.old_id, r.new_id], NULL)::text[])
                  ) END AS prompts,
        md5(concat_ws('/', r.kind, r.persona, regexp_replace(lower(
-           coalesce(old.content || ' ' || new.content, old.content, new.content, censor.pattern,
+           coalesce(r.details ->> 'group', old.content || ' ' || new.content, old.content, new.content, censor.pattern,
                     nullif(r.proposal, ''), r.subject || r.id::text)
        ), '[\\s!-/:-@\\[-`{{-~]+', ' ', 'g'))) AS alike
 FROM memory_memoryreview one

@@ -83,6 +83,9 @@ BUTTONS_OF_KIND = {
         "same", "Same subject", "The newer name becomes a spelling of the older one. Facts do not change."
     ),
     (Kind.SAME_SUBJECT, Resolution.DIFFERENT): DIFFERENT,
+    (Kind.NEW_MEMORY, Resolution.HOLD): ResolutionButton(
+        "hold", "Reject", "No prompt and no search includes it, nor the same words later.", "btn-danger"
+    ),
     (Kind.REPEATED, Resolution.SAME): ResolutionButton(
         "same", "Same subject", "Both names are one subject and are merged. The known fact is confirmed."
     ),
@@ -149,7 +152,7 @@ def _review_page(
     review = as_if_undecided(review)
     allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
-    named = review.facts if review.kind != Kind.QUARANTINED else []
+    named = review.facts if review.kind not in MemoryReview.ABOUT_TEXTS else []
     facts = list(Fact.objects.filter(pk__in=named).order_by("recorded_at", "id")) if named else []
     draft = content or review.proposal
     if not draft and pair and review.old and review.new:

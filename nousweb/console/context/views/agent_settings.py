@@ -132,6 +132,7 @@ def _rule_words(rule: ConsentRule) -> str:
 
 CONSENT_LABELS = {
     ConsentAction.USE: "used at once",
+    ConsentAction.SHOW: "used at once and shown to people",
     ConsentAction.PENDING: "wait for a person",
     ConsentAction.REFUSE: "refused",
 }
