@@ -34,7 +34,7 @@ def test_a_conversation_beside_its_memory(
         page.get_by_role("button", name="Send").click()
         talk = page.get_by_role("region", name="Conversation")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
-        expect(page.get_by_role("region", name="Memories in the prompt")).to_contain_text(REPLICA)
+        expect(page.locator(".talk-memory")).to_contain_text(REPLICA)
         expect(message).to_have_value("")
         expect(message).to_be_focused()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -44,6 +44,7 @@ def test_a_conversation_beside_its_memory(
 
         model.fail(529)
         message.fill("Since when?")
+        page.get_by_text("Options", exact=True).click()
         page.get_by_label("Keep this conversation").check()
         page.get_by_role("button", name="Send").click()
         expect(talk).to_contain_text("The model is busy")
@@ -52,7 +53,7 @@ def test_a_conversation_beside_its_memory(
         message.press("Control+Enter")
         expect(talk).to_contain_text("Since one.")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
-        page.get_by_role("link", name="the logged context").click()
+        page.get_by_role("link", name="the logged context").last.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Since when?")
         assert Event.objects.count() == 2
 
@@ -68,7 +69,7 @@ def test_a_proposal_is_tried_from_its_page(
         page.get_by_role("link", name="Try it").click()
         page.get_by_label("Message").fill(EXPORT)
         page.get_by_label("Message").press("Control+Enter")
-        for name in ("As it is now", "Values, proposed"):
+        for name in ("As it is now", "Values, proposed on"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
         expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
         expect(page.get_by_label("Message")).to_have_value("")

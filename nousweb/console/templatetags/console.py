@@ -221,6 +221,8 @@ def notice(message: Message) -> tuple[str, str]:
 
 HTMX_CONFIG = {
     "includeIndicatorStyles": False,
+    # Pages have no inline styles: the policy of their content forbids them.
+    "attributesToSettle": ["class", "width", "height"],
     "allowEval": False,
     "allowScriptTags": False,
     "selfRequestsOnly": True,

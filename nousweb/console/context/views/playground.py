@@ -35,7 +35,7 @@ class PlaygroundForm(forms.Form):
 
     input = forms.CharField(
         max_length=MAX_MESSAGE_CHARACTERS,
-        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Your message to the agent"}),
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Your message to the agent"}),
         label="Message",
     )
     profile = forms.ChoiceField(required=False, label="Profile")
@@ -44,7 +44,7 @@ class PlaygroundForm(forms.Form):
     keep = forms.BooleanField(
         required=False,
         label="Keep this conversation",
-        help_text="Logs context, messages and answers as the agent's own client would. The agent remembers them.",
+        help_text="The agent then remembers it. Otherwise only the number of tokens is recorded.",
     )
     conversation = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
 

@@ -43,7 +43,7 @@ def _identities(agent: Agent, by: Principal) -> Identities:
 
 def _label(one: ChangeProposal | IdentityVersion) -> str:
     if isinstance(one, ChangeProposal):
-        return f"{one.get_section_display()}, proposed {one.created_at:%Y-%m-%d} by {one.author_name}"
+        return f"{one.get_section_display()}, proposed on {one.created_at:%Y-%m-%d} by {one.author_name}"
     return f"{one}, {one.created_at:%Y-%m-%d}"
 
 
@@ -59,8 +59,7 @@ class CompareForm(PlaygroundForm):
         del self.fields["keep"]
         groups: dict[str, list[tuple[str, str]]] = {}
         for key, one in identities.items():
-            of = "Pending proposals" if isinstance(one, ChangeProposal) else f"{one.get_section_display()}, earlier"
-            groups.setdefault(of, []).append((key, _label(one)))
+            groups.setdefault(one.get_section_display(), []).append((key, _label(one)))
         choices = [(NOW, AS_IT_IS), *groups.items()]
         for name, _ in SIDES:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
