@@ -1,21 +1,29 @@
-"""Search for each kind of input, over HTTP: python -m benchmarks.kinds_of_input [--held-back] [--vectors FILE]
+"""Search for each kind of input, over HTTP: python -m benchmarks.kinds_of_input [--held-back] [--rankers FILE …]
 
 The kinds: questions (LoCoMo, BEAM), messages (LoCoMo-Plus; `pairs.tsv`), codes and paths (`codes.tsv`), questions in
 other languages (benchmarks/languages). Beside the search stand meaning alone, the cosine of the same model, and words
 alone, BM25 over the words as the index reads them. recall@k is the share of the memories that answer, or matter, among
-the first k; "told" are the items above the threshold, at most twenty.
+the first k; "told" are the items above the threshold, at most twenty. With `--rankers`, other files that
+benchmarks.fit_ranker wrote are measured too, in this process.
 
 `pairs.tsv` has a domain, a remark, a message for which it matters and, in some lines, a near miss: a remark that is
 nearer in words and does not matter. Every second line is held back: `--held-back` measures these. `ordinary.tsv` has
 messages of ordinary conversation: those of "nothing" need no memory, the others the memories with their numbers.
+`precision.tsv` has memories that hold in a scope each, questions about one of them, and questions that neither these
+nor the memories of `ordinary.tsv` answer.
+
+It ends with 1 if among the first 10 or 20 the search is more than BOUND below the better of meaning alone and words
+alone.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -26,6 +34,7 @@ from benchmarks.vector_cache import vectors_keep
 
 FOLDER = Path(__file__).parent
 AT = (5, 10, 20)
+BOUND = 0.02
 NO_RANK = 1_000
 PER_POST = 200
 PAIRS_PER_STORE = 40
@@ -33,22 +42,28 @@ PAIRS_PER_STORE = 40
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The events of one agent, and what is asked of it: inputs with the places of the events that they need."""
+    """The events of one agent, and what is asked of it: inputs with the places of the events that they need. `near` are
+    the places of near misses, by input."""
 
     events: list[dict[str, Any]]
     asked: list[tuple[str, list[int]]]
     language: str = "en"
+    near: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Found:
-    """For each input the ranks of what it needs, by each way of searching, and what was told."""
+    """For each input, by each way of searching: the ranks of what it needs, the numbers of items told, of these right,
+    and needed, and whether what it needs is before its near miss, and the near miss told."""
 
-    ranks: dict[str, list[list[int]]] = field(default_factory=lambda: {name: [] for name in WAYS})
-    told: list[tuple[int, int, int]] = field(default_factory=list)
+    ranks: dict[str, list[list[int]]] = field(default_factory=dict)
+    told: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    near: dict[str, list[tuple[bool, bool]]] = field(default_factory=dict)
 
 
-WAYS = ("search", "meaning alone", "words alone")
+SEARCH, MEANING, WORDS = "search", "meaning alone", "words alone"
+Asker = Callable[[str, int, float | None], list[int]]
+"""The places of the events that an input finds, best first; the numbers are the limit and the least score."""
 
 
 def rows_of(name: str) -> list[list[str]]:
@@ -83,13 +98,15 @@ def remark_stores(file: Path, pairs: Sequence[tuple[str, str, str]]) -> list[Sto
     for begin in range(0, len(pairs), PAIRS_PER_STORE):
         own = pairs[begin : begin + PAIRS_PER_STORE]
         events = locomo.turns_of(samples[begin // PAIRS_PER_STORE % len(samples)]["conversation"], "plain")
-        turns, asked = len(events), []
+        turns, asked, near_misses = len(events), [], {}
         for number, (remark, message, near) in enumerate(own):
             for text in filter(None, (remark, near)):
                 loop, ts = f"remark-{len(events)}", events[turns * number // len(own)]["ts"]
                 events.append({"kind": "user_input", "content": text, "loop_id": loop, "ts": ts})
             asked.append((message, [len(events) - 1 - bool(near)]))
-        stores.append(Store(events, asked))
+            if near:
+                near_misses[message] = len(events) - 1
+        stores.append(Store(events, asked, near=near_misses))
     return stores
 
 
@@ -140,6 +157,27 @@ def ordinary_stores() -> tuple[list[Store], list[Store]]:
     return [plain_store(memories, nothing)], [plain_store(memories, needing)]
 
 
+def precision_stores() -> tuple[list[Store], list[Store]]:
+    """Stores of the beliefs with scopes, and of the questions that nothing answers."""
+    rows = rows_of("precision")
+    memories = [text for kind, _, text in rows_of("ordinary") if kind == "memory"]
+    first = len(memories) - 1
+    memories += [text for kind, _, text in rows if kind == "memory"]
+    asked = [(text, [first + int(key)]) for kind, key, text in rows if kind == "question"]
+    nothing: list[tuple[str, list[int]]] = [(text, []) for kind, _, text in rows if kind == "unanswerable"]
+    return [plain_store(memories, asked)], [plain_store(memories, nothing)]
+
+
+def unanswerable_stores(folder: Path) -> list[Store]:
+    """The chats of BEAM with their questions that have no answer."""
+    stores = []
+    for chat in beam.chats_of(folder):
+        events = beam.messages_of(chat)
+        asked = [one["question"] for one in beam.questions_of(chat, set()) if not one["evidence"]]
+        stores.append(Store(events, [(question, []) for question in asked]))
+    return stores
+
+
 def filled(running: System, slug: str, store: Store) -> Client:
     """An agent with the events of a store."""
     from context.services.agent_settings import settings_update
@@ -164,7 +202,33 @@ def ranks_of(scores: np.ndarray, needed: Sequence[int]) -> list[int]:
     return [order.index(one) + 1 if scores[one] > 0 else NO_RANK for one in needed]
 
 
-def measure(sets: dict[str, list[Store]], vectors: Path | None) -> dict[str, Found]:
+def over_http(client: Client) -> Asker:
+    def ask(text: str, limit: int, least: float | None) -> list[int]:
+        query = {} if least is None else {"min_score": least}
+        return [item["metadata"]["place"] for item in locomo.ask(client, text, limit=limit, **query)]
+
+    return ask
+
+
+def with_ranker(slug: str, file: Path) -> Asker:
+    """As the product searches, in this process, by the ranker in `file`."""
+    from identity.models import Agent
+    from memory.models import GLOBAL
+    from memory.persona import ActorMemory
+    from memory.search import SearchRequest, search
+    from memory.search.ranking_features import build_ranker
+
+    learned, view = build_ranker(json.loads(file.read_text())), ActorMemory(Agent.objects.get(slug=slug))
+
+    def ask(text: str, limit: int, least: float | None) -> list[int]:
+        request = SearchRequest(text, GLOBAL, types=("event",), limit=limit, min_score=least)
+        with mock.patch("memory.search.ranking.ranker", return_value=learned):
+            return [hit.metadata["place"] for hit in search(view, request).items]
+
+    return ask
+
+
+def measure(sets: dict[str, list[Store]], vectors: Path | None, rankers: Sequence[Path] = ()) -> dict[str, Found]:
     """What each kind of input finds."""
     found = {name: Found() for name in sets}
     with system() as running:
@@ -174,47 +238,83 @@ def measure(sets: dict[str, list[Store]], vectors: Path | None) -> dict[str, Fou
         if vectors:
             vectors_keep(vectors)
         clients = {
-            (name, number): filled(running, f"{name.replace(' ', '-').lower()}-{number}", store)
+            (name, number): filled(running, _slug(name, number), store)
             for name, stores in sets.items()
             for number, store in enumerate(stores)
         }
         running.embed_all()
         embedder = embedder_named(configured_name())
         for (name, number), client in clients.items():
-            store, ranks = sets[name][number], found[name].ranks
-            texts = [event["content"] for event in store.events]
+            store, texts = sets[name][number], [event["content"] for event in sets[name][number].events]
             stored = np.asarray(embedder.embed_documents(texts), float)
             words = bm25(texts, lexemes(f"nous_terms('{LANGUAGES[store.language].dictionary}', %s)"))
+            askers = {SEARCH: over_http(client)}
+            askers |= {file.stem: with_ranker(_slug(name, number), file) for file in rankers}
             for text, needed in store.asked:
-                items = locomo.ask(client, text, limit=100, min_score=0)
-                places = [item["metadata"]["place"] for item in items]
-                ranks["search"].append([places.index(one) + 1 if one in places else NO_RANK for one in needed])
-                cosines = stored @ np.asarray(embedder.embed_query(text), float)
-                ranks["meaning alone"].append(ranks_of(cosines + 1, needed))
-                ranks["words alone"].append(ranks_of(words(text), needed))
-                told = {item["metadata"]["place"] for item in locomo.ask(client, text, limit=20)}
-                found[name].told.append((len(told), len(told & set(needed)), len(needed)))
+                for way, ask in askers.items():
+                    _asked(found[name], way, ask, store, text)
+                if needed:
+                    cosines = stored @ np.asarray(embedder.embed_query(text), float)
+                    found[name].ranks.setdefault(MEANING, []).append(ranks_of(cosines + 1, needed))
+                    found[name].ranks.setdefault(WORDS, []).append(ranks_of(words(text), needed))
     return found
+
+
+def _slug(name: str, number: int) -> str:
+    return f"{name.replace(' ', '-').replace(',', '').lower()}-{number}"
+
+
+def _asked(found: Found, way: str, ask: Asker, store: Store, text: str) -> None:
+    """Ask one input, and add what it finds."""
+    needed = dict(store.asked)[text]
+    told = ask(text, AT[-1], None)
+    found.told.setdefault(way, []).append((len(told), len({*told} & {*needed}), len(needed)))
+    if not needed:
+        return
+    places = ask(text, 100, 0.0)
+    ranks = [places.index(one) + 1 if one in places else NO_RANK for one in needed]
+    found.ranks.setdefault(way, []).append(ranks)
+    if text in store.near:
+        near = store.near[text]
+        is_first = near not in places or min(ranks) < places.index(near) + 1
+        found.near.setdefault(way, []).append((is_first, near in told))
+
+
+def recall(ranks: Sequence[Sequence[int]], k: int) -> float:
+    """The mean share of what is needed among the first k."""
+    return float(np.mean([np.mean(np.array(one) <= k) for one in ranks]))
 
 
 def lines_of(found: Found) -> list[str]:
     """The table of one kind of input."""
-    lines = []
-    told, right, needed = np.array(found.told).T
-    if not needed.sum():
-        return [f"  told: {told.mean():.2f} items, none {np.mean(told == 0):.3f}"]
-    for way, ranks in found.ranks.items():
-        shares = [np.mean([np.mean(np.array(one) <= k) for one in ranks]) for k in AT]
-        lines.append(f"  {way:<14}" + "".join(f"  @{k} {share:.3f}" for k, share in zip(AT, shares, strict=True)))
-    precision, recall = right.sum() / max(told.sum(), 1), right.sum() / needed.sum()
-    lines.append(
-        f"  told: {told.mean():.2f} items, precision {precision:.3f}, recall {recall:.3f},"
-        f" none {np.mean(told == 0):.3f}"
-    )
+    lines = [
+        f"  {way:<16}" + "".join(f"  @{k} {recall(ranks, k):.3f}" for k in AT) for way, ranks in found.ranks.items()
+    ]
+    for way, rows in found.told.items():
+        told, right, needed = np.array(rows).T
+        shares = f", none {np.mean(told == 0):.3f}"
+        if needed.sum():
+            precision, kept = right.sum() / max(told.sum(), 1), right.sum() / needed.sum()
+            shares += f", precision {precision:.3f}, recall {kept:.3f}"
+        lines.append(f"  {way}: {told.mean():.2f} items told{shares}")
+    for way, rows in found.near.items():
+        before, told = np.mean(rows, axis=0)
+        lines.append(f"  {way}: of {len(rows)}, before the near miss {before:.3f}, near miss told {told:.3f}")
     return lines
 
 
-def main() -> None:
+def below_bound(found: Found) -> list[str]:
+    """Where the search is more than BOUND below the better of meaning alone and words alone."""
+    return [
+        f"@{k}: {recall(ranks, k):.3f}, not {best:.3f}"
+        for way, ranks in found.ranks.items()
+        if way not in (MEANING, WORDS)
+        for k in AT[1:]
+        if recall(ranks, k) < (best := max(recall(found.ranks[alone], k) for alone in (MEANING, WORDS))) - BOUND
+    ]
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--locomo", type=Path, default=locomo.DEFAULT_FILE, help="in LoCoMo's own format")
     parser.add_argument("--beam", type=Path, default=beam.DEFAULT_FOLDER, help="chats in BEAM's own format")
@@ -222,14 +322,20 @@ def main() -> None:
     parser.add_argument("--held-back", action="store_true", help="the half of the own pairs that is held back")
     parser.add_argument("--only", nargs="*", help="only these kinds")
     parser.add_argument("--vectors", type=Path, help="keep vectors here")
+    parser.add_argument("--rankers", type=Path, nargs="*", default=[], help="files of benchmarks.fit_ranker")
     given = parser.parse_args()
-    for name, found in measure(sets_of(given), given.vectors).items():
-        print(name, *lines_of(found), sep="\n", flush=True)
+    failed = False
+    for name, found in measure(sets_of(given), given.vectors, given.rankers).items():
+        below = below_bound(found)
+        print(name, *lines_of(found), *(f"  BELOW THE BOUND {line}" for line in below), sep="\n", flush=True)
+        failed |= bool(below)
+    return int(failed)
 
 
 def sets_of(given: argparse.Namespace) -> dict[str, list[Store]]:
     """The stores of each kind of input."""
     nothing, needing = ordinary_stores()
+    scoped, unanswerable = precision_stores()
     sets = {
         "LoCoMo questions": locomo_stores(given.locomo),
         "BEAM questions": beam_stores(given.beam),
@@ -239,9 +345,12 @@ def sets_of(given: argparse.Namespace) -> dict[str, list[Store]]:
         "other languages": language_stores(),
         "ordinary messages": needing,
         "messages that need nothing": nothing,
+        "beliefs with scopes": scoped,
+        "unanswerable questions": unanswerable,
+        "unanswerable questions, BEAM": unanswerable_stores(given.beam),
     }
     return {name: stores for name, stores in sets.items() if not given.only or name in given.only}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

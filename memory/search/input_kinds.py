@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from memory.comparison import lexicon as w
 from memory.comparison.tokenizer import VERB_FORMS
@@ -25,14 +26,32 @@ class Told(StrEnum):
     NOTHING = "nothing"
 
 
+class Shares(NamedTuple):
+    """How the first items are shared, in rounds: so many are the next by the moved vector (memory.search.messages), of
+    the ranker, which was fitted on questions, by meaning alone and by words alone. So the search is never far below one
+    of them."""
+
+    moved: int
+    ranker: int
+    meaning: int
+    words: int
+
+
+ASKED = (Shares(0, 4, 1, 0), Shares(0, 8, 1, 1))
+SAID = (Shares(8, 1, 1, 0), Shares(6, 2, 1, 1))
+BOTH = (Shares(4, 4, 1, 1), Shares(4, 4, 1, 1))
+
+
 @dataclass(frozen=True, slots=True)
 class InputKind:
-    """`shares`: how many of the first items are, in turn, the next by meaning (memory.search.messages) and the next of
-    the ranker, which was fitted on questions. With one of each, neither can be far wrong."""
+    """What an input is, and what it looks for.
+
+    `shares`: where no item holds much of its words, and else (memory.search.ranking.WORDED).
+    """
 
     name: str
     sentence: str
-    shares: tuple[int, int] = (0, 1)
+    shares: tuple[Shares, Shares] = ASKED
     told: Told = Told.ANSWERS
 
 
@@ -40,9 +59,9 @@ KINDS = {
     kind.name: kind
     for kind in (
         InputKind("small_talk", "Small talk: nothing is looked for.", told=Told.NOTHING),
-        InputKind("message", "A statement of a person: looks for what matters to it.", (3, 1), Told.MATTERS),
-        InputKind("statement", "A statement: looks for what matters to it.", (1, 1), Told.MATTERS),
-        InputKind("told_question", "A statement of a person that asks: looks for both.", (1, 1)),
+        InputKind("message", "A statement of a person: looks for what matters to it.", SAID, Told.MATTERS),
+        InputKind("statement", "A statement: looks for what matters to it.", SAID, Told.MATTERS),
+        InputKind("told_question", "A statement of a person that asks: looks for both.", BOTH),
         InputKind("time", "A question about a time: looks for what says when."),
         InputKind("list", "A question for many: looks for all that belong together."),
         InputKind("question", "A question or a task: looks for what answers it."),
@@ -79,6 +98,10 @@ _INDIRECT = re.compile(
     re.IGNORECASE,
 )
 """Questions in the form of a statement."""
+_RHETORICAL = re.compile(
+    r"\W*(?:who (?:knew|would have thought|would have guessed)|(?:do you )?ever (?:feel|get))\b", re.IGNORECASE
+)
+"""Statements in the form of a question."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 _LETTERS = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _HOW_ARE_YOU = re.compile(
@@ -128,6 +151,8 @@ def input_kind(text: str) -> InputKind:
     *before, last = _SENTENCE_END.split(text)
     last = last.partition("—")[0]
     is_long = len(text.split()) >= MIN_WORDS
+    if is_long and _RHETORICAL.match(last):
+        return KINDS["message" if _FIRST_PERSON.search(text) else "statement"]
     if "?" in last or _REQUEST.match(last):
         stated = " ".join(before)
         told = len(stated.split()) >= MIN_WORDS and _FIRST_PERSON.search(stated) and not _asks(stated)

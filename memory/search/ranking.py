@@ -8,6 +8,7 @@ from memory.search.fusion import (
     FUSION_WEIGHTS,
     RELEVANT,
     Candidates,
+    Features,
     Flags,
     FusionWeights,
     Places,
@@ -85,11 +86,26 @@ def matter_relevance(closest: Values, coverage: Values) -> Values:
     return np.asarray(1 / (1 + np.exp(-log_odds)))
 
 
+WORDED = 0.3
+"""The share of an input's words, weighted by rarity, from which an item holds much of them."""
+
+
+def orders_of(rows: Candidates, f: Features, ranked: Places) -> tuple[Places, Places, Places, Places]:
+    """The orders that Shares name, of the candidates `ranked` by the ranker. That by words has what holds any."""
+
+    def by(values: Values) -> Places:
+        return ranked[np.argsort(-values[ranked], kind="stable")]
+
+    words = by(f.own)
+    return by(rows.moved) if len(rows.moved) else ranked, ranked, by(f.closeness), words[f.own[words] > 0]
+
+
 def orders_merged(orders: Sequence[Places], shares: Sequence[int]) -> Places:
-    """Several orders of the same candidates as one: in turn, the next `shares` of each that are not there yet."""
-    rounds = [np.arange(len(order)) // share for order, share in zip(orders, shares, strict=True)]
-    turns = np.concatenate([taken * len(orders) + number for number, taken in enumerate(rounds)])
-    places = np.concatenate(orders)[np.argsort(turns, kind="stable")]
+    """Several orders of the same candidates as one, in rounds: of each order the next as many as its share, unless they
+    are there. So the first k hold the first `k // sum(shares) * share` of each."""
+    parts = [(order, share) for order, share in zip(orders, shares, strict=True) if share]
+    rounds = np.concatenate([np.arange(len(order)) // share for order, share in parts])
+    places = np.concatenate([order for order, _ in parts])[np.argsort(rounds, kind="stable")]
     _, first = np.unique(places, return_index=True)
     return places[np.sort(first)]
 
@@ -117,7 +133,8 @@ def candidates_rank(
     learned = ranker()
     ranks = learned.scores(ranking_features(query, rows, f, stats, weights))
     order = np.lexsort((np.arange(len(rows)), -f.closeness, -ranks))
-    shown = order if wanted is None or not wanted.any() else order[wanted[order]]
+    is_shown = np.ones(len(rows), bool) if wanted is None or not wanted.any() else wanted
+    shown, others = order[is_shown[order]], order[~is_shown[order]]
     log_odds = answerability_log_odds(f, stats.items, weights)
     cutoff = (
         None
@@ -127,13 +144,13 @@ def candidates_rank(
     behind = np.maximum(ranks[shown[0]] - ranks, 0.0)
     value = relevance(behind, log_odds, learned.half_gap, cutoff)
     matters = bool(len(rows.moved)) and kind.told == Told.MATTERS
-    if len(rows.moved):
-        order = orders_merged([np.argsort(-rows.moved, kind="stable"), order], kind.shares)
-        if matters:
-            # What matters by itself comes first.
-            value = matter_relevance(f.closest, f.coverage)
-            order = order[np.argsort(-np.where(value < RELEVANT, 0.0, value)[order], kind="stable")]
-        value[order] = np.sort(value)[::-1]
+    shares = kind.shares[bool(f.coverage[shown].max() >= WORDED)]
+    order = np.concatenate([orders_merged(orders_of(rows, f, shown), shares), others])
+    if matters:
+        # What matters by itself comes first.
+        value = matter_relevance(f.closest, f.coverage)
+        order = order[np.argsort(-np.where(value < RELEVANT, 0.0, value)[order], kind="stable")]
+    value[order] = np.sort(value)[::-1]
     if uniform_decay and not matters:
         own = own_relevance(f, weights)
         value = np.where(own < RELEVANT, np.minimum(value, own), value)

@@ -197,7 +197,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     lexical = [*dict.fromkeys([*of_period, *lexical])]
     with watch.stage("candidates"), statement_settings("search", TUNING):
         kind = input_kind(text)
-        moved = moved_query(view, counts, vector) if vector is not None and kind.shares[0] else None
+        moved = moved_query(view, counts, vector) if vector is not None and kind.shares[0].moved else None
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector, moved=moved)
         if historical is not None:
             candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)

@@ -8,7 +8,7 @@ from identity.principal import Principal
 from memory.models import GLOBAL
 from memory.persona import ActorMemory
 from memory.search import SearchRequest, search
-from memory.search.input_kinds import KINDS, input_kind
+from memory.search.input_kinds import input_kind
 from memory.search.ranking import orders_merged
 from memory.services.search_index.row_embedding import embed_pending_rows
 from nousweb.console.context.labels import intent_words
@@ -52,6 +52,8 @@ KIND_OF = {
     "I spent the whole evening on the sofa and I am still tired.": "message",
     "My sister moved out last week. The flat is very quiet now.": "message",
     "I bought a lamp instead of a phone—who am I?": "message",
+    "Who knew that sleeping on a floor would make me so calm?": "message",
+    "Who would have thought that lamps are so cheap?": "statement",
     "Seit dem Umzug schlafe ich endlich wieder durch und meine Frau auch.": "message",
     "Depuis ce matin je n'arrive plus à me concentrer.": "message",
     "Hoy por fin terminé mi novela y no sé qué hacer.": "message",
@@ -123,11 +125,8 @@ def test_message_is_told_what_matters_more_likely_than_not(
 
 
 def test_merged_order_takes_turns_and_holds_each_once() -> None:
-    merged = orders_merged([np.array([4, 3, 2, 1, 0]), np.array([0, 4, 1, 2, 3])], KINDS["message"].shares)
-    assert merged.tolist() == [4, 3, 2, 0, 1]
-    for k in range(1, 6):
-        # The first k hold at least so many of the first of each.
-        assert set([4, 3, 2, 1, 0][: k * 3 // 4]) <= set(merged[:k].tolist())
+    merged = orders_merged([np.array([4, 3, 2, 1, 0]), np.array([0, 4, 1, 2, 3]), np.array([1])], (2, 1, 1))
+    assert merged.tolist() == [4, 3, 0, 1, 2]
 
 
 @pytest.mark.django_db

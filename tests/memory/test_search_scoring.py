@@ -1,15 +1,16 @@
 """The fusion by itself: its bounds, its order, and what it makes of neighbours, names and missing vectors."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.embedding.thresholds import DEFAULT_MODEL, THRESHOLDS, thresholds_of
-from memory.search.fusion import Candidates, Query, Statistics, features, rarest_lexemes, rarity
-from memory.search.ranking import candidates_rank
+from memory.search.fusion import RELEVANT, Candidates, Query, Statistics, features, rarest_lexemes, rarity
+from memory.search.input_kinds import KINDS, Shares, Told
+from memory.search.ranking import WORDED, candidates_rank
 from memory.search.search import calibrated
 
 WORDS = [f"w{n}" for n in range(8)]
@@ -101,6 +102,54 @@ def test_scoring_returns_every_candidate_once_in_order_and_in_bounds(query, rows
     assert all(0 <= value <= 1 for value in [*relevance, *lexical])
     again = ranked(query, rows, counts)
     assert (order, list(relevance), list(lexical)) == (again[0], list(again[1]), list(again[2]))
+
+
+@given(
+    st.sampled_from(list(KINDS.values())),
+    st.lists(
+        st.builds(
+            Row,
+            cosine=st.floats(-1, 1),
+            words=st.frozensets(st.sampled_from(WORDS), max_size=4),
+            length=st.integers(1, 50),
+            loop=st.integers(-1, 2),
+            position=st.integers(0, 30),
+        ),
+        min_size=15,
+        max_size=40,
+    ),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
+def test_first_items_hold_the_best_of_every_signal_whatever_the_input(kind, rows, chance, filtered):
+    """At 10 and 20, behind what is told by itself: the best by meaning and by words, whatever the ranker thinks."""
+    query, counts = Query(WORDS), Statistics(1000, 10.0, dict.fromkeys(WORDS, 30))
+    given = replace(columns(WORDS, rows), moved=np.array([chance.uniform(-1, 1) for _ in rows]))
+    wanted = np.array([not filtered or chance.random() < 0.9 for _ in rows])
+    found = candidates_rank(query, given, counts, kind=kind, wanted=wanted)
+    order = [place for place in found.order.tolist() if wanted[place]]
+    seen = features(query, given, counts)
+    shares = kind.shares[bool(seen.coverage[wanted].max(initial=0) >= WORDED)]
+    told = int((found.relevance[order] >= RELEVANT).sum()) if kind.told == Told.MATTERS else 0
+    for k in (10, 20):
+        for share, signal in zip(shares, (given.moved, None, seen.closeness, seen.own), strict=True):
+            if signal is not None:
+                best = sorted(np.flatnonzero(wanted).tolist(), key=lambda place: -signal[place])
+                best = [place for place in best if signal is not seen.own or signal[place] > 0]
+                worst = min((signal[place] for place in best[: k // sum(shares) * share]), default=None)
+                first = order[: k + told]
+                assert worst is None or all(signal[place] <= worst or place in first for place in best)
+
+
+def test_every_kind_of_input_has_shares_of_its_signals():
+    """Meaning always, the words where an item holds much of them, the moved vector for statements."""
+    for kind in KINDS.values():
+        for worded, shares in enumerate(kind.shares):
+            assert isinstance(shares, Shares)
+            assert sum(shares) <= 10
+            assert min(shares.ranker, shares.meaning) >= 1
+            assert shares.words >= worded
+            assert shares.moved > 0 or kind.told != Told.MATTERS
 
 
 def plainly_joined(rows):
