@@ -209,6 +209,11 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "export": ("agent_export", memory(FileRun, kind="export"), ""),
     "context": ("agent_context", of_ada(), "?input=Hello"),
     "run": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], ""),
+    **{
+        f"run, {tab}": ("agent_context_run", lambda: ["ada", ContextRun.objects.latest("created_at").pk], f"?tab={tab}")
+        for tab in ("prompt", "left", "why")
+    },
+    "context, left": ("agent_context", of_ada(), "?input=Hello&tab=left"),
     "context, empty": ("agent_context", of_ada(), ""),
     "context, refused": ("agent_context", of_ada(), "?input=Hello&conversation=nobody"),
     "context, session": ("agent_context_session", of_ada(), "?session=s"),

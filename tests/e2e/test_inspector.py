@@ -36,12 +36,16 @@ def test_inspector_preview_follows_the_typing_and_writes_nothing(
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]))
     page.get_by_label("Input").fill(EXPORT)
+    page.get_by_role("button", name="Prompt", exact=True).click()
     prompt = page.get_by_role("region", name="Text of the prompt")
     expect(prompt).to_contain_text(REPLICA)
     page.wait_for_url("**input=Why+did*")
     page.get_by_label("Frame").select_option("decision")
-    expect(page.locator("#result")).to_contain_text("Decision, because the request names it")
     page.wait_for_url("**frame=decision*")
+    page.get_by_role("button", name="Why", exact=True).click()
+    expect(page.locator("#result")).to_contain_text("Decision, because the request names it")
+    page.get_by_role("button", name="Prompt", exact=True).click()
+    page.wait_for_url("**tab=prompt*")
     page.reload()
     expect(page.get_by_label("Frame")).to_have_value("decision")
     expect(prompt).to_contain_text(REPLICA)
@@ -58,17 +62,20 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
 ) -> None:
     fact = make_fact(ada, REPLICA, system, importance=0.1)
     page = log_in(charlie)
-    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
+    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F&tab=left")
     row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="low importance")
     expect(row).to_contain_text("Condition for inclusion:")
+    row.get_by_text("replica lagged").first.click()
     row.get_by_role("link").click()
     page.get_by_role("button", name="Pin").click()
     expect(page.get_by_role("button", name="Remove the pin")).to_be_visible()
     assert ContextPin.objects.get().item_id == str(fact.pk)
     press_key(page, "o")
     page.wait_for_url("**/context/?input=Why+did*")
-    expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
+    page.get_by_role("button", name="Memories").click()
     expect(page.locator("#memories")).to_contain_text("Pinned by a person.")
+    page.get_by_role("button", name="Prompt", exact=True).click()
+    expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text(REPLICA)
 
 
 def test_inspector_candidates_are_filtered_ordered_and_paged(
@@ -84,9 +91,10 @@ def test_inspector_candidates_are_filtered_ordered_and_paged(
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]))
     page.get_by_label("Input").fill(EXPORT)
+    expect(page.locator("#memories")).to_contain_text("full disk")
+    page.get_by_role("button", name="Left out").click()
     considered = page.locator("#candidates")
     expect(considered.locator("tbody tr")).to_have_count(12)
-    expect(page.locator("#memories")).to_contain_text("full disk")
     considered.get_by_role("button", name="All", exact=True).click()
     expect(considered.locator("tbody tr").first).to_contain_text("included")
     considered.get_by_role("button", name="Page 2").click()
@@ -104,10 +112,14 @@ def test_inspector_candidates_are_filtered_ordered_and_paged(
     considered.get_by_label("Order").select_option("recent")
     page.wait_for_url("**sort=recent*")
     considered.get_by_role("button", name="Superseded 1").click()
+    expect(row).to_have_count(1)
+    row.locator("summary").click()
     considered.get_by_role("link", name="Open its replacement").click()
     page.wait_for_url(f"**/facts/{new.pk}/?back=*")
     run = make_run(ada, actor)
     page.goto(reverse("agent_context_run", args=["ada", run.pk]))
+    page.get_by_role("link", name="Left out").click()
+    page.wait_for_url("**tab=left*")
     considered.get_by_role("link", name="Included").click()
     page.wait_for_url("**verdict=included*")
     expect(considered.locator("tbody tr").first).to_contain_text("included")
@@ -124,7 +136,7 @@ def test_inspector_compares_with_today_and_as_of_a_date(
     page.get_by_role("link", name="See the next prompt").click()
     expect(page.get_by_role("row").filter(has_text=REPLICA)).to_contain_text("only in B")
     expect(page.locator(".diff")).to_contain_text(REPLICA)
-    page.goto(reverse("agent_context", args=["ada"]) + f"?run={run.pk}")
+    page.goto(reverse("agent_context", args=["ada"]) + f"?run={run.pk}&tab=prompt")
     prompt = page.get_by_role("region", name="Text of the prompt")
     expect(prompt).to_contain_text(REPLICA)
     press_key(page, "T")
@@ -280,7 +292,7 @@ def considered(ledger: Fact, ada: Agent, system: Principal, charlie: User, log_i
     """The candidates of a preview whose page is open."""
     make_fact(ada, "The ledger export ran at noon.", system, importance=0.1)
     page = log_in(charlie)
-    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F")
+    page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F&tab=left")
     return page.locator("#candidates")
 
 
@@ -305,8 +317,8 @@ def test_inspector_choices_during_a_request_are_both_kept(considered: Locator) -
     with asking(page):
         considered.get_by_role("button", name="Low importance").click()
     page.unroute_all(behavior="ignoreErrors")
-    considered.get_by_role("button", name="Cosine").click()
-    page.wait_for_url("**sort=cosine*")
+    considered.get_by_role("button", name="Score").click()
+    page.wait_for_url("**sort=score*")
     assert "verdict=low_importance" in page.url
     assert held
     expect(considered.locator("tbody tr")).to_have_count(1)
@@ -342,7 +354,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
     held = hold_answers(page)
     with asking(page):
         page.get_by_label("Input").fill("Why did the ledger export fail at noon?")
-    page.get_by_role("heading", name="The prompt", exact=True).hover()
+    considered.locator("p").first.hover()
     page.mouse.down()
     held[0].continue_()
     expect(page.locator("form.htmx-request")).to_have_count(0)
@@ -353,7 +365,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
 
 def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: Locator) -> None:
     page = considered.page
-    for name, shown in (("Low importance", "verdict=low_importance"), ("Cosine", "sort=cosine")):
+    for name, shown in (("Low importance", "verdict=low_importance"), ("Score", "sort=score")):
         button = considered.get_by_role("button", name=name)
         button.focus()
         press_key(page, "Enter")

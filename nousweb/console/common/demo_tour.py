@@ -44,7 +44,7 @@ def _run_place(by: Principal, agent: Agent) -> str:
     """The logged prompt for a question that several memories answer."""
     keys = ContextRun.objects.visible_to(by).filter(agent=agent).values_list("pk", flat=True)
     key = keys.filter(input__startswith="Checkout is slow").order_by("created_at").first() or keys.first()
-    return f"{reverse('agent_context_run', args=[agent.slug, key])}#candidates" if key else ""
+    return f"{reverse('agent_context_run', args=[agent.slug, key])}?tab=left#candidates" if key else ""
 
 
 def _question_place(by: Principal, agent: Agent) -> str:

@@ -1,5 +1,6 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,13 @@ from nousweb.console.context.labels import (
 
 VIEW = "memory.view_memoryreview"
 Kind, Status = MemoryReview.Kind, MemoryReview.Status
+
+
+def tab_of(fields: Mapping[str, Any]) -> str:
+    """The part of a result that the address names, or that what else it says belongs to."""
+    usual = "left" if any(fields.get(name) for name in OF_LEFT_OUT) else "memories"
+    asked = str(fields.get("tab", ""))
+    return asked if asked in TABS else usual
 
 
 ContestedLink = dict[str, Any]
@@ -91,6 +99,8 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     return format_html("{}. {} broke it: {}", words, prefix.ended_by.label, cause)
 
 
+_QUOTED = re.compile(r'<data from="(?P<origin>[^"\n]*)">\n(?P<text>.*)\n</data>', re.DOTALL)
+"""How a prompt quotes what does not come from people or the agent (`nousweb.lib.prompt_escaping`)."""
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
@@ -102,14 +112,18 @@ SORTS: Mapping[str, str] = {
     "tokens": "By tokens",
     "recent": "Most recent first",
 }
-COLUMNS = (
-    ("score", "Score", "Relevance with all factors"),
-    ("relevance", "Relevance", "0 to 1, before any factor; compared with the threshold"),
-    ("cosine", "Cosine", "Similarity of meaning"),
-    ("lexical", "Words", "Share of the input's rare words that the memory contains"),
-    ("tokens", "Tokens", "Its tokens in the prompt"),
+NUMBERS = (
+    ("relevance", "relevance", "{:.3f}", "0 to 1, before any factor; compared with the threshold"),
+    ("threshold", "threshold", "{:.2f}", "What the relevance must reach"),
+    ("cosine", "cosine", "{:.3f}", "Similarity of meaning"),
+    ("lexical", "words", "{:.3f}", "Share of the input's rare words that the memory contains"),
+    ("tokens", "tokens", "≈ {:,}", "Its tokens in the prompt"),
 )
-"""The columns of the table of candidates: the sort order, the head, and the explanation of each."""
+"""The numbers of a candidate beside its score: the key, the label, the form and the explanation of each."""
+TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "Why"}
+"""The parts of a result, of which the page shows one at a time."""
+OF_LEFT_OUT = ("verdict", "sort", "q", "page")
+"""What an address says of the list of what was left out."""
 A_PAGE = 12
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
@@ -156,7 +170,12 @@ class PromptView:
             (str(section["label"]), section["tokens"], f"seg-{place % 8 + 1}")
             for place, section in enumerate(self.record.sections)
         ]
-        return stacked_bar(values, width=1000, height=12, capacity=max(self.record.tokens, 1))
+        return stacked_bar(values, width=100, height=12, capacity=max(self.record.tokens, 1))
+
+    def tabs(self, memories: int) -> list[tuple[str, str, str]]:
+        """The key, the label and the number of each part of the result."""
+        counts = {"memories": memories, "left": self.left_out}
+        return [(key, label, f"{counts[key]:,}" if key in counts else "") for key, label in TABS.items()]
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -191,13 +210,15 @@ class PromptView:
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, those that were searched before those that are always included, each in the
-        prompt's order: its section (label), and why it came, if it was searched."""
+        prompt's order: its text, without the marks around a quoted one, whose source is `origin`; its section (label),
+        and why it came, if it was searched."""
         reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
         found = [
             {
                 **piece,
                 "label": row["label"],
-                "text": piece["text"].removeprefix("- "),
+                "text": _QUOTED.sub(r"\g<text>", piece["text"]).removeprefix("- "),
+                "origin": quoted["origin"] if (quoted := _QUOTED.fullmatch(piece["text"])) else "",
                 "reason": reasons.get((piece["type"], piece["id"]), ""),
             }
             for row in self.rows
@@ -258,7 +279,7 @@ class PromptView:
             "frame": frame_words(decisions.get("frame") or {}),
             "intent": list(intent_words(decisions.get("intent") or {})),
             "plan": list(plan_words(decisions.get("plan") or {})),
-            "policy": list(policy_words(decisions)),
+            "policy": [(label, value) for label, value in policy_words(decisions) if value != "none"],
             "stages": list(stage_words(self.record.timings)),
         }
 
@@ -296,6 +317,11 @@ class PromptView:
                 "url": self.memory_url(one["type"], one["id"]),
                 "is_usable": one["type"] in MEMORY_TYPES and one["verdict"] not in GONE,
                 "contested_link": self.contested.get(one["id"]) if one["type"] == "fact" else None,
+                "numbers": [
+                    (label, form.format(one[key]), told)
+                    for key, label, form, told in NUMBERS
+                    if one.get(key) is not None
+                ],
                 "successor_url": self.memory_url("fact", one.get("superseded_by") or ""),
             }
             for one in found

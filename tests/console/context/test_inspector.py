@@ -36,11 +36,14 @@ def text(answer):
 
 
 def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
-    page = text(browser(alice).get(URL, {"input": EXPORT}))
-    assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
-    assert "replica lagged" in page
+    for tab in ("", "memories", "prompt"):
+        page = text(browser(alice).get(URL, {"input": EXPORT, "tab": tab}))
+        assert f'href="/agents/ada/facts/{ledger.pk}/?back=' in page, "the piece leads to its memory"
+        assert "replica lagged" in page
+    page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "left"}))
     assert "Condition for inclusion:" in page
     assert "below threshold" in page
+    page = text(browser(alice).get(URL, {"input": EXPORT, "tab": "why"}))
     assert "Debugging, because of" in page
     assert "squire_default, version 1" in page
     assert "· candidates" in page
@@ -70,7 +73,7 @@ def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
     ids=lambda value: str(value)[:20],
 )
 def test_inspector_applies_each_setting(ada, ledger, alice, given, expected):
-    assert expected in text(browser(alice).get(URL, {"input": EXPORT, **given}))
+    assert expected in text(browser(alice).get(URL, {"input": EXPORT, "tab": "why", **given}))
 
 
 @pytest.mark.parametrize(
@@ -98,16 +101,16 @@ def test_inspector_names_a_mistake_and_keeps_the_input(ada, alice, given, expect
 
 def test_inspector_candidates_are_sorted_and_filtered_by_the_address(ada, ledger, alice):
     client = browser(alice)
-    page = client.get(URL, {"input": EXPORT})
+    page = client.get(URL, {"input": EXPORT, "tab": "left"})
     assert [one["verdict"] for one in page.context["candidates"]] == ["below_threshold"], "what was left out"
-    assert 'Left out <span class="muted">1 of 2 considered' in text(page)
+    assert "1 of 2 considered" in text(page)
     codes = [one["verdict"] for one in client.get(URL, {"input": EXPORT, "verdict": "all"}).context["candidates"]]
     assert codes == ["included", "below_threshold"]
     only = client.get(URL, {"input": EXPORT, "verdict": "below_threshold"}).context["candidates"]
     assert [one["verdict"] for one in only] == ["below_threshold"]
     for one, given in (("below_threshold", "below_threshold"), ("left_out", ""), ("all", "all")):
-        page = text(client.get(URL, {"input": EXPORT, "verdict": given}))
-        assert f'name="verdict" value="{one}" class="btn btn-sm is-on" aria-current="true"' in page
+        page = text(client.get(URL, {"input": EXPORT, "verdict": given, "tab": "left"}))
+        assert f'name="verdict" value="{one}" class="view" aria-current="true"' in page
     for sort in ("score", "relevance", "cosine", "lexical", "tokens", "recent"):
         found = client.get(URL, {"input": EXPORT, "sort": sort}).context["candidates"]
         values = [one["happened_at" if sort == "recent" else sort] or 0 for one in found]
@@ -124,7 +127,7 @@ def test_inspector_candidates_are_paged_with_the_included_first(ada, ledger, sys
     assert codes[0] == "included"
     ids = [{one["id"] for one in page.context["candidates"]} for page in (first, second)]
     assert not ids[0] & ids[1]
-    assert 'name="page" value="2"' in text(first)
+    assert 'name="page" value="2"' in text(first), "the list is what such an address is about"
     for wrong in ("x", "0", "99"):
         assert client.get(URL, {"input": EXPORT, "page": wrong}).status_code == 200
     live = client.post(URL, {"input": EXPORT, "page": "2"}, headers=HTMX)
@@ -235,10 +238,10 @@ def test_inspector_links_every_type_of_piece(ada):
 
 def test_inspector_goes_on_from_a_run_with_its_own_profile(ada, ledger, actor, alice):
     run = make_run(ada, actor, profile_override={"min_importance": 0.9}, fill=True)
-    page = text(browser(alice).get(URL, {"run": run.pk}))
+    page = text(browser(alice).get(URL, {"run": run.pk, "tab": "why"}))
     assert "Overridden for this call" in page
     assert "lowered in proportion to the budget" in page
-    shown = text(browser(alice).get(run.get_absolute_url()))
+    shown = text(browser(alice).get(run.get_absolute_url(), {"tab": "why"}))
     assert "Overridden for this call" in shown
 
 
@@ -257,10 +260,11 @@ class TestContestedFacts:
     def test_in_the_inspector_and_in_a_run(self, ada, actor, question, alice):
         run = make_run(ada, actor, self.ASKED)
         url = question.get_absolute_url()
-        for address in (f"{URL}?input={self.ASKED}", reverse("agent_context_run", args=["ada", run.pk])):
-            answer = browser(alice).get(address)
+        for address in (URL, reverse("agent_context_run", args=["ada", run.pk])):
+            client, asked = browser(alice), {"input": self.ASKED}
+            assert self.links(text(client.get(address, {**asked, "tab": "prompt"}))) == [url, url]
+            answer = client.get(address, {**asked, "verdict": "all"})
             page = text(answer)
-            assert self.links(page) == [url, url]
             assert page.count(f'<a href="{url}"') == 2, "beside both candidates"
             assert "contested, newer" in page
             assert "contested, older" in page
@@ -268,16 +272,16 @@ class TestContestedFacts:
 
     def test_in_core_memory(self, ada, actor, alice):
         question = make_pair(ada, actor, category="preference")
-        page = text(browser(alice).get(URL, {"input": "Hello."}))
+        page = text(browser(alice).get(URL, {"input": "Hello.", "tab": "prompt"}))
         assert self.links(page) == [question.get_absolute_url()] * 2
 
     def test_of_a_run_whose_question_is_decided_since(self, ada, actor, question, alice, bob):
         run = make_run(ada, actor, self.ASKED)
         review_resolve(review=question, resolution="replace", by=Principal.of_user(bob))
-        page = text(browser(alice).get(reverse("agent_context_run", args=["ada", run.pk])))
-        assert "contested, older, decided since" in page
-        assert self.links(page) == [question.get_absolute_url()] * 2
-        assert not self.links(text(browser(alice).get(URL, {"input": self.ASKED})))
+        url, prompt = reverse("agent_context_run", args=["ada", run.pk]), {"tab": "prompt"}
+        assert "contested, older, decided since" in text(browser(alice).get(url))
+        assert self.links(text(browser(alice).get(url, prompt))) == [question.get_absolute_url()] * 2
+        assert not self.links(text(browser(alice).get(URL, {"input": self.ASKED, **prompt})))
 
     def test_without_one_nothing_is_looked_up(self, ada, ledger, alice, django_assert_num_queries):
         record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT), by=Principal.of_user(alice))

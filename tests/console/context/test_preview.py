@@ -19,7 +19,7 @@ PREVIEW = ("agent_context", ["ada"])
 def test_preview_shows_the_prompt_and_writes_nothing(ada: Agent, actor: Principal, alice: User) -> None:
     Fact.objects.create(agent=ada, content="Likes <tea>.", category="preference")
     url = reverse(PREVIEW[0], args=PREVIEW[1])
-    page = browser(alice).get(url, {"input": "Hello", "session": "x"}).content.decode()
+    page = browser(alice).get(url, {"input": "Hello", "session": "x", "tab": "prompt"}).content.decode()
     assert "You are Ada, calm and exact." in page
     assert "Likes &lt;\\tea&gt;." in page
     assert "does not count as usage" in page
@@ -57,7 +57,7 @@ def test_run_page_shows_what_was_sent(ada: Agent, bruno: Agent, actor: Principal
     run = make_run(ada, actor, "When is tea?")
     client = browser(alice)
     assert "When is tea?" in client.get(reverse("agent_context_runs", args=["ada"])).content.decode()
-    page = client.get(reverse("agent_context_run", args=["ada", run.pk])).content.decode()
+    page = client.get(reverse("agent_context_run", args=["ada", run.pk]), {"tab": "prompt"}).content.decode()
     assert "When is tea?" in page
     assert "You are Ada, calm and exact." in page
     assert client.get(reverse("agent_context_run", args=["bruno", run.pk])).status_code == 404

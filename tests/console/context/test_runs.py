@@ -115,13 +115,13 @@ def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
     run = api.as_token(actor_token).post("/context", {"session_id": "s", "input": EXPORT}).json()["id"]
     url = f"/agents/ada/context/{run}/"
     assert "has not been reported" in text(browser(alice).get(url))
-    assert "the answer refers to" not in text(browser(alice).get(url))
+    assert "The answer refers to" not in text(browser(alice).get(url))
     api.as_token(actor_token).post(f"/context/{run}/response", {"response": "The replica lagged."})
     page = browser(alice).get(url)
     [memory] = page.context["turn"]["memories"]
     assert (memory["id"], memory["use"].referenced, memory["number"]) == (str(ledger.pk), True, 1)
     assert memory["reason"], "why it came"
-    assert "the answer refers to 1<" in text(page)
+    assert "The answer refers to 1" in text(page)
 
 
 def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
@@ -162,8 +162,9 @@ def test_run_without_structure_still_has_a_page(ada, actor, alice):
     ContextRun.objects.filter(pk=run.pk).update(
         decisions={}, candidates=[], fingerprint={}, timings={}, sections=[], fingerprint_id="", frame="", profile=""
     )
-    page = browser(alice).get(f"/agents/ada/context/{run.pk}/")
-    assert page.status_code == 200
+    for tab in ("memories", "left", "why"):
+        assert browser(alice).get(f"/agents/ada/context/{run.pk}/", {"tab": tab}).status_code == 200
+    page = browser(alice).get(f"/agents/ada/context/{run.pk}/", {"tab": "prompt"})
     assert "calm and exact" in text(page), "the prompt as it was sent, though its pieces are not known"
 
 
@@ -211,7 +212,7 @@ def test_run_comparison_offers_the_latest_runs(ada, actor, dreamer, alice):
 
 def test_run_timings_are_listed_in_order(ada, actor, alice):
     run = make_run(ada, actor)
-    page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
+    page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/", {"tab": "why"}))
     places = [page.index(f"<dt>{word}</dt>") for word in ("Plan", "Search", "· words", "· scores", "Assembly")]
     assert places == sorted(places)
     assert "search." not in page

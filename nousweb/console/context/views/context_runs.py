@@ -56,13 +56,13 @@ from nousweb.console.context.labels import memory_item_url
 from nousweb.console.context.presentation import (
     A_PAGE,
     ALL,
-    COLUMNS,
     LEFT_OUT,
     SORTS,
     VERDICT_FILTERS,
     PromptView,
     contested_links,
     prefix_words,
+    tab_of,
 )
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
@@ -302,7 +302,8 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "prefix": prefix_words(prefix, run, by) if prefix else "",
             "answer_tokens": estimate_tokens(run.response) if run.response else 0,
             "table": {
-                "columns": COLUMNS,
+                "tab": tab_of(request.GET),
+                "tabs": shown.tabs(len(memories)),
                 "sort": sort,
                 "sorts": SORTS,
                 "verdict": verdict,
@@ -319,8 +320,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "memories": memories,
                 "used": f"the answer refers to {sum(use.referenced for use in uses)}" if run.responded_at else "",
                 "recalls": recall_rows(agent.slug, run),
+                "run": run,
+                "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             },
-            "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             "may_report": by.may(REPORT),
             "may_assemble": by.may("context.assemble_context"),
         },

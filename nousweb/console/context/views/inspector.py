@@ -39,12 +39,12 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.presentation import A_PAGE, COLUMNS, LEFT_OUT, PromptView, contested_links
+from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, tab_of
 from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
 MAX_ADDRESS_CHARACTERS = 2_000
-USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"))
+USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "memories"))
 """Default values, which addresses may omit."""
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
@@ -71,7 +71,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "shown": _preview(form, agent, request, query),
         "table": {
             "live": True,
-            "columns": COLUMNS,
+            "tab": tab_of(fields),
             "sort": fields.get("sort") or "verdict",
             "sort_field": form["sort"],
             "verdict": fields.get("verdict") or LEFT_OUT,
@@ -82,6 +82,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
+        context["table"]["tabs"] = context["shown"].tabs(len(context["shown"].memories))
         found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
@@ -138,7 +139,7 @@ def _preview(form: InspectorForm, agent: Agent, request: HttpRequest, back: str 
 
 def _query(fields: QueryDict) -> str:
     """The state as a query string; "" when it is too long for an address."""
-    values = [(name, str(fields.get(name, ""))) for name in (*InspectorForm.base_fields, "page")]
+    values = [(name, str(fields.get(name, ""))) for name in (*InspectorForm.base_fields, "page", "tab")]
     query = urlencode([pair for pair in values if pair[1] and pair not in USUAL])
     return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""
 
