@@ -38,6 +38,7 @@ def test_fact_is_found_marked_as_wrong_and_restored(
     expect(page.locator("tbody tr")).to_have_count(1)
     page.wait_for_url("**q=tim*")
     page.get_by_role("link", name="Tim sails.").click()
+    page.locator(".page-actions summary", has_text="More").click()
     page.get_by_role("link", name="Mark as wrong").click()
     page.get_by_label("Reason").fill("He never did.")
     page.get_by_role("button", name="Mark as wrong").click()

@@ -30,6 +30,19 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
 
 
 @register.filter
+def outlined(value: str) -> SafeString:
+    """As `shown`, line by line, with Markdown headings in bold; no character is added or taken away."""
+    return format_html_join("\n", "{}{}", (_outlined(line) for line in value.split("\n")))
+
+
+def _outlined(line: str) -> tuple[Any, Any]:
+    mark, _, heading = line.partition(" ")
+    if not mark or set(mark) != {"#"}:
+        return "", shown(line)
+    return format_html('<span class="faint">{} </span>', mark), format_html("<strong>{}</strong>", shown(heading))
+
+
+@register.filter
 def marked(value: Any) -> Any:
     """As `shown`, for a piece of a line that is isolated as a whole, as a span of a difference is."""
     return shown(value, partial(visible_html, isolate=False))

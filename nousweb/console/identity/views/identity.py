@@ -69,6 +69,7 @@ def agent_identity(request: HttpRequest, by: Principal, agent: Agent) -> HttpRes
     state = identity_state(agent, IdentityVersion.objects.filter(agent=agent).as_of(past) if past else None)
     # What waits for a decision waits now.
     sections = section_states(state, by, waits=not past)
+    prefetch_related_objects([item.version for item in sections if item.version], Prefetch("proposals", approvals()))
     bars = [(item.section.label, item.tokens, item.css_class) for item in sections if item.has_text]
     context = {
         "agent": agent,
