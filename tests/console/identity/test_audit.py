@@ -3,6 +3,7 @@
 import pytest
 from django.core.management import call_command
 
+from identity.models import AuditEvent
 from tests.factories import make_events
 from tests.http import browser
 
@@ -33,8 +34,25 @@ def test_changes_are_found_by_their_way_in(api, ada, charlie, actor_token):
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):
     for by in (system, system, system, actor, actor):
         make_events(ada, by, "It rains.")
-    page = browser(bob).get("/audit/")
-    assert [(row.author_kind, len(getattr(row, "more", []))) for row in page.context["rows"]][:3] == [
-        ("token", 0), ("token", 0), ("system", 2)
-    ]  # fmt: skip
-    assert "2 more like it" in page.content.decode()
+    page = browser(bob).get("/audit/?system=1")
+    assert [(row.author_kind, len(row.more)) for row in page.context["rows"]][:2] == [("token", 1), ("system", 2)]
+    assert "2 more" in page.content.decode()
+
+
+def test_audit_hides_what_the_system_did_itself_and_says_how_much(ada, actor, system, bob):
+    made = AuditEvent.objects.filter(author_kind="system").count()
+    for by in (system, system, actor):
+        make_events(ada, by, "It rains.")
+    client = browser(bob)
+    page = client.get("/audit/", {"agent": "ada"})
+    assert "system" not in {row.author_kind for row in page.context["rows"]}
+    of_ada = AuditEvent.objects.filter(author_kind="system", agent_slug="ada").count()
+    assert of_ada >= 2
+    assert f'href="?agent=ada&amp;system=1">Show {of_ada} more by the system itself</a>' in page.content.decode()
+    page = client.get("/audit/", {"agent": "ada", "system": "1"})
+    assert "system" in {row.author_kind for row in page.context["rows"]}
+    assert 'href="?agent=ada">Hide what the system did itself</a>' in page.content.decode()
+    assert '<input type="hidden" name="system" value="1">' in page.content.decode(), "filters keep the choice"
+    for asked in ({"kind": "system"}, {"q": "It rains"}, {"action": "events.record"}):
+        assert "by the system itself" not in client.get("/audit/", asked).content.decode(), asked
+    assert AuditEvent.objects.filter(author_kind="system").count() == made + 2

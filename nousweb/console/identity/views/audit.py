@@ -50,6 +50,11 @@ AUDIT = ListExport(
     ),
 )
 """Without the states before and after, which the list does not show either."""
+SYSTEM = "system"
+SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
+"""What an address asks for that the system's own records may be, which are left out otherwise."""
+MANY = 1_000
+"""Records of the system up to which their number is told."""
 
 
 @page(VIEW)
@@ -60,21 +65,41 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     actions.choices = [(name, audit_phrase(name).rstrip(":") if name else label) for name, label in actions.choices]
     if export_format(request) and found.form.is_valid():
         return list_export(request, AUDIT, keyset_rows(found.qs, "at"), both=by.may(VIEW_SUBCONSCIOUS))
-    page = _page(found.results, request)
-    context = LIST.context(request, page, found.form, found.is_filtered)
-    context |= {"rows": _joined(page.rows), "chosen": _chosen(request.GET, page.rows)}
+    shows_system = any(request.GET.get(name) for name in SEEKS)
+    events = found.results if shows_system else found.results.exclude(author_kind=SYSTEM)
+    page = _page(events, request)
+    kept = {"system": "1"} if request.GET.get("system") else {}
+    context = LIST.context(request, page, found.form, found.is_filtered, kept=kept)
+    context |= {
+        "rows": _joined(page.rows),
+        "chosen": _chosen(request.GET, page.rows),
+        "system": _switch(found.results, request.GET, shown=shows_system),
+    }
     return render(request, "identity/audit.html", context)
 
 
 def _joined(rows: Sequence[AuditEvent]) -> list[AuditEvent]:
-    """The records, of which the first of several alike that the system made, one after another, has the others as
-    `more`."""
+    """The records, of which the first of several alike by one author, one after another, has the others as `more`."""
     joined: list[AuditEvent] = []
-    for (kind, *_), alike in groupby(rows, key=lambda row: (row.author_kind, row.action, row.agent_slug)):
+    for _, alike in groupby(rows, key=lambda row: (row.author_kind, row.author_name, row.action, row.agent_slug)):
         first, *others = alike
-        first.more = others if kind == "system" else []  # type: ignore[attr-defined]
-        joined += [first] if kind == "system" else [first, *others]
+        first.more = others  # type: ignore[attr-defined]
+        joined.append(first)
     return joined
+
+
+def _switch(events: QuerySet[AuditEvent], query: QueryDict, *, shown: bool) -> dict[str, str] | None:
+    """What shows the records of the system itself, with their number, or hides them; None where neither is needed."""
+    changed = query.copy()
+    for name in ("system", "before", "after"):
+        changed.pop(name, None)
+    if shown:
+        hides = query.get("system") and not any(query.get(name) for name in SEEKS if name != "system")
+        return {"label": "Hide what the system did itself", "url": f"?{changed.urlencode()}"} if hides else None
+    number = events.filter(author_kind=SYSTEM).order_by()[: MANY + 1].count()
+    changed["system"] = "1"
+    label = f"Show {f'over {MANY:,}' if number > MANY else number} more by the system itself"
+    return {"label": label, "url": f"?{changed.urlencode()}"} if number else None
 
 
 @page(VIEW)
