@@ -16,6 +16,7 @@ from identity.policy.changes import KIND_OF_ACTION
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.change_feed import kinds_of
+from memory.models import Keys
 from memory.persona import VIEWS
 from nousweb.lib import NotFound, existing
 
@@ -173,20 +174,23 @@ def _items(run: ContextRun) -> dict[tuple[str, str], str]:
 
 
 def run_in_reach(run: ContextRun, by: Principal) -> bool:
-    """Whether a run is within the projects of a token: it and its recalls requested no other projects, and no memory of
-    others was expanded in it. Older runs count as runs for global memory."""
-    if by.projects is None:
+    """Whether a run is within the projects and the user of a token: it and its recalls requested no others, and no
+    memory of others was expanded in it. Older runs count as runs for global memory."""
+    if not by.is_limited:
         return True
     recalls = list(run.recalls.values_list("request", "items"))
     if not all(_asks_within(request, by) for request in (run.request, *(request for request, _ in recalls))):
         return False
     # An expansion names a memory, and no project.
-    return all(by.reads_project(item.get("project", "")) for _, items in recalls for item in items)
+    return all(
+        by.reads(Keys(item.get("project", ""), user=item.get("user", ""))) for _, items in recalls for item in items
+    )
 
 
 def _asks_within(request: Mapping[str, Any], by: Principal) -> bool:
     asked = (request.get("project") or "", *(request.get("include_projects") or ()))
-    return not request.get("all_projects") and all(map(by.reads_project, asked))
+    every_project = request.get("all_projects") and by.projects is not None
+    return not every_project and all(map(by.reads_project, asked)) and by.reads_user(request.get("user") or "")
 
 
 def run_called(by: Principal, run_id: UUID) -> ContextRun:

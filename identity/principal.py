@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from identity.policy.permissions import (
     ALL_AGENTS_PERMISSIONS,
@@ -18,11 +18,22 @@ from identity.policy.permissions import (
     is_reading,
 )
 from nousweb.lib import NotAllowed, NotFound
+from nousweb.lib.constrained_types import UNASSIGNED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser
 
     from identity.models import Agent, ApiToken
+
+
+class Keyed(Protocol):
+    """What carries the keys of a project and a user."""
+
+    @property
+    def project(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -116,9 +127,51 @@ class Principal:
         raise NotAllowed(f"This token does not write {what}; it is limited to {self._projects_named}.", field=field)
 
     def require_all_projects(self) -> None:
-        """Raise NotAllowed for a token limited to projects, where an answer tells of all of them together."""
+        """Raise NotAllowed for a token limited to projects or a user, where an answer tells of all of them together."""
         if self.projects is not None:
             raise NotAllowed(f"This tells of all projects, and this token is limited to {self._projects_named}.")
+        if self.bound_user:
+            raise NotAllowed(f"This tells of all users, and this token is bound to the user {self.bound_user!r}.")
+
+    @property
+    def bound_user(self) -> str:
+        """The user to whom a token is bound; "" for none."""
+        return self.token.user if self.token is not None else ""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a token is limited to projects or bound to a user."""
+        return self.projects is not None or bool(self.bound_user)
+
+    def reads_user(self, user: str) -> bool:
+        """Whether memory of this user may be read; "" is everybody's. What is assigned to nobody, only people read."""
+        if self.token is None:
+            return True
+        return user != UNASSIGNED and (not self.bound_user or user in ("", self.bound_user))
+
+    def writes_user(self, user: str) -> bool:
+        """Whether memory of this user may be written; "" is everybody's."""
+        return self.reads_user(user) and (not self.bound_user or user == self.bound_user)
+
+    def require_user(self, user: str, field: str = "user") -> None:
+        """Raise NotAllowed unless memory of this user may be written."""
+        if not self.writes_user(user):
+            what = f"the user {user!r}" if user else "everybody's memory"
+            bound = f"; it is bound to the user {self.bound_user!r}" if self.bound_user else ""
+            raise NotAllowed(f"This token does not write {what}{bound}.", field=field)
+
+    def reads(self, memory: Keyed) -> bool:
+        """Whether a memory with these keys may be read."""
+        return self.reads_project(memory.project) and self.reads_user(memory.user)
+
+    def writes(self, memory: Keyed) -> bool:
+        """Whether a memory with these keys may be written."""
+        return self.writes_project(memory.project) and self.writes_user(memory.user)
+
+    def require_keys(self, memory: Keyed, field: str = "") -> None:
+        """Raise NotAllowed unless a memory with these keys may be written."""
+        self.require_project(memory.project, field or "project")
+        self.require_user(memory.user, field or "user")
 
     @property
     def _projects_named(self) -> str:
@@ -134,13 +187,14 @@ class Principal:
                 return False
             return bool(self.user.is_active and self.user.has_perm(permission))  # type: ignore[attr-defined]
         if self.token is not None:
-            if permission in PEOPLE_ONLY_PERMISSIONS or (self.token.projects and not self._may_in_projects(permission)):
+            if permission in PEOPLE_ONLY_PERMISSIONS or (self.is_limited and not self._may_in_projects(permission)):
                 return False
             return any(permission in SCOPE_PERMISSIONS.get(scope, ()) for scope in self.token.scopes)
         return self.kind == "system" and permission not in APPROVING_PERMISSIONS
 
     def _may_in_projects(self, permission: str) -> bool:
-        return permission in PROJECT_TOKEN_PERMISSIONS or (permission in GLOBAL_WRITES and self.writes_project(""))
+        everywhere = self.writes_project("") and self.writes_user("")
+        return permission in PROJECT_TOKEN_PERMISSIONS or (permission in GLOBAL_WRITES and everywhere)
 
     def require(self, permission: str, agent: Agent | None = None) -> None:
         """Raise unless this principal holds `permission`, and may act on `agent`.
@@ -159,7 +213,7 @@ class Principal:
                 "The past cannot be changed, and this is for changes. Go back to now.", permission=permission
             )
         if self.token is not None:
-            if self.projects is not None and not self._may_in_projects(permission):
+            if self.is_limited and not self._may_in_projects(permission):
                 self.require_all_projects()
             scopes = sorted(s for s, granted in SCOPE_PERMISSIONS.items() if permission in granted)
             detail = (

@@ -4,7 +4,7 @@ Source: seed "Agentic Memory System", Isolation Enforcement.
 """
 
 from collections.abc import Collection
-from typing import ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from django.db.models import Model, Q, QuerySet
 
@@ -25,6 +25,7 @@ from memory.models import (
     FactQuerySet,
     Job,
     JobQuerySet,
+    Keys,
     LongTermEntry,
     LoopSummary,
     LoopSummaryQuerySet,
@@ -34,8 +35,10 @@ from memory.models import (
     OriginFields,
     Procedure,
     WorkingMemory,
+    serves_users,
 )
 from nousweb.lib import NotAllowed, NotFound
+from nousweb.lib.constrained_types import UNASSIGNED
 
 Row = TypeVar("Row", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet)
@@ -73,32 +76,49 @@ class PersonaMemory:
     """The search index tables that searches read."""
 
     def __init__(
-        self, agent: Agent, projects: Collection[str] | None = None, *, include_quarantined: bool = False
+        self,
+        agent: Agent,
+        projects: Collection[str] | None = None,
+        *,
+        user: str = "",
+        for_token: bool = False,
+        include_quarantined: bool = False,
     ) -> None:
         self.agent = agent
         self.projects = projects
         """The projects that a token may read, besides global memory; None for all."""
+        self.user = user
+        """The user whose memory a token may read, besides everybody's; "" for all users."""
+        self.for_token = for_token
+        """Whether what is assigned to no user is left out, as for tokens of an agent that serves many."""
         self.include_quarantined = include_quarantined
         """Whether quarantined memories are included: on pages for people, never in prompts and for agents."""
 
-    def shows_project(self, project: str) -> bool:
-        """Whether memory of a project may be read; "" is global memory."""
-        return self.projects is None or not project or project in self.projects
+    def shows(self, keys: Keys) -> bool:
+        """Whether memory with these keys may be read; "" is global memory, and everybody's."""
+        own_project = self.projects is None or not keys.project or keys.project in self.projects
+        own_user = keys.user in ("", self.user) if self.user else not (self.for_token and keys.user == UNASSIGNED)
+        return own_project and own_user
 
     def rows(self, model: type[Row]) -> QuerySet[Row]:
         """The readable rows of a model with the fields `agent` and `persona`."""
         return model._default_manager.filter(self._within(model), agent=self.agent, persona__in=self.personas)
 
     def _within(self, model: type[Model]) -> Q:
-        """The condition on rows: no quarantined ones, and only readable projects (of the row or of its event)."""
+        """The condition on rows: no quarantined ones, and only readable projects and users (also of a row's event)."""
         within = Q() if self.include_quarantined else self._not_quarantined(model)
-        if self.projects is None:
-            return within
-        shown = ("", *sorted(self.projects))
+        shown = {}
+        if self.projects is not None:
+            shown["project"] = ("", *sorted(self.projects))
+        if self.user:
+            shown["user"] = ("", self.user)
         names = {key.name for key in model._meta.get_fields()}
-        if "project" in names:
-            return within & Q(project__in=shown)
-        return within & Q(event__project__in=shown) if "event" in names else within
+        for name, keys in shown.items():
+            if name in names or "event" in names:
+                within &= Q(**{f"{name if name in names else f'event__{name}'}__in": keys})
+        if self.for_token and not self.user and serves_users(self.agent) and ("user" in names or "event" in names):
+            within &= ~Q(**{"user" if "user" in names else "event__user": UNASSIGNED})
+        return within
 
     def _not_quarantined(self, model: type[Model]) -> Q:
         if issubclass(model, OriginFields):
@@ -133,12 +153,14 @@ VIEWS: dict[str, type[PersonaMemory]] = {Persona.ACTOR: ActorMemory, Persona.SUB
 
 
 def memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> PersonaMemory:
-    """The memory that `by` may read, by the persona and the projects of the token; nothing in the request matters.
+    """The memory that `by` may read, by the persona, projects and user of the token; nothing in the request matters.
 
     People read the actor's memory here; `subconscious_memory_of` needs a permission of its own. With
     `include_quarantined`, people see quarantined memories too; use it only where nothing becomes part of a prompt.
     """
-    return VIEWS[by.persona](agent, by.projects, include_quarantined=include_quarantined and by.is_person)
+    shown = include_quarantined and by.is_person
+    limits: dict[str, Any] = {"user": by.bound_user, "for_token": by.token is not None}
+    return VIEWS[by.persona](agent, by.projects, **limits, include_quarantined=shown)
 
 
 def subconscious_memory_of(agent: Agent, by: Principal, *, include_quarantined: bool = False) -> SubconsciousMemory:
@@ -162,17 +184,17 @@ class PersonaOwned(Protocol):
 
 
 def change_check(memory: PersonaOwned, by: Principal, permission: str) -> None:
-    """Raise unless `by` has `permission` and may change `memory`: a token may only change memory of its own persona and
-    projects.
+    """Raise unless `by` has `permission` and may change `memory`: a token may only change memory of its own persona,
+    projects and user.
 
     The subconscious may read the actor's memory but not change it, since a change could reveal its own knowledge.
     Raises NotFound if `by` may not know that the memory exists, else NotAllowed.
     """
     by.require(permission, memory.agent)
-    project = getattr(memory, "project", "")
-    if not by.reads_project(project):
+    keys = Keys(**{name: getattr(memory, name) for name in ("project", "user") if hasattr(memory, name)})
+    if not by.reads(keys):
         raise NotFound("There is no such memory.")
-    by.require_project(project)
+    by.require_keys(keys)
     if by.kind == "system" or memory.persona == by.persona:
         return
     if memory.persona not in VIEWS[by.persona].personas:

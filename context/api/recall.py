@@ -30,7 +30,14 @@ from memory.search import SearchRequest
 from memory.selectors.memory_expansion import memory_expand, memory_search
 from memory.types import MEMORY_TYPES
 from nousweb.lib import NotFound, clock
-from nousweb.lib.constrained_types import MAX_QUERY_CHARACTERS, AgentSlug, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.constrained_types import (
+    MAX_QUERY_CHARACTERS,
+    AgentSlug,
+    ProjectKey,
+    ReadingUser,
+    TaskKey,
+    UnitInterval,
+)
 from nousweb.lib.injection.pieces import scan_cached
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Moment, raw_json_response
 
@@ -52,6 +59,7 @@ class RecallItem(Schema):
     scope: ScopeName
     project: str
     task: str
+    user: str
     subject: str
     loop_id: str
     tags: list[str]
@@ -75,6 +83,7 @@ class RecentItem(Schema):
     ended_at: datetime | None = Field(description="Last event of a loop; null for an open episode")
     project: str
     task: str
+    user: str
 
 
 class RecentOut(Schema):
@@ -92,6 +101,7 @@ class MemoryDetailOut(Schema):
     active: bool = Field(description="false if replaced, retired, expired or not yet valid")
     project: str
     task: str
+    user: str
     happened_at: datetime
     metadata: dict[str, Any]
 
@@ -131,6 +141,7 @@ def recall_get(
     min_importance: UnitInterval = 0.0,
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
     include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
     time_zone: TimeZone = "",
@@ -140,15 +151,16 @@ def recall_get(
 
     A question about a time, such as "What did we decide last week?", finds the memories of that time first.
 
-    Global ones, and those of the project and task that are named; nothing of others unless asked for. With `context`,
-    what is found counts as shown in that turn; 409 once its answer has been reported.
+    Global ones, and those of the project, task and user that are named; nothing of others unless asked for, and never
+    of another user. With `context`, what is found counts as shown in that turn; 409 once its answer has been
+    reported.
     """
     by = principal(request)
     run = _run(by, context, agent)
     found = run.agent if run else agent_for(by, agent)
     # The index shows events, facts and what else there is: whoever may search may see them all.
     by.require("memory.view_searchitem", found)
-    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
+    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects, user), by)
     view, now, zone = memory_of(found, by), as_of or clock.now(), zone_of(found, zone_check(time_zone))
     asked = SearchRequest(
         query=q,
@@ -179,6 +191,7 @@ def recall_recent_get(
     as_of: Moment | None = Query(None, description="Those that were known at this moment"),
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
     include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
 ) -> Any:
@@ -187,7 +200,7 @@ def recall_recent_get(
     by = principal(request)
     found = agent_for(by, agent)
     by.require("memory.view_searchitem", found)
-    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
+    allowed = scope_check(ProjectScope(project, task, tuple(include_project), all_projects, user), by)
     items = recent_conversations(
         memory_of(found, by), allowed, now=as_of or clock.now(), as_of=as_of, hours=hours, limit=limit
     )
@@ -208,7 +221,7 @@ def recall_expand_get(
     around: int = Query(3, ge=0, le=50, description="Number of events of the loop before and after an event"),
     context: ContextId = None,
 ) -> Any:
-    """One complete memory, and related memories in the same project and task.
+    """One complete memory, and related memories in the same project and task, of the same user.
 
     Of an event its neighbours in the loop and its episode; of an episode its events; of a fact its source, what it
     replaced and what has replaced it. The beginning of an id, from 8 digits, is enough if no other id begins so.

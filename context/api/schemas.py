@@ -19,7 +19,14 @@ from context.feedback.reference_detector import MAX_RESPONSE_CHARACTERS, REFEREN
 from memory.api.censors import CensorSpanOut
 from memory.api.common import AllProjects, IncludedProjects, Severity
 from memory.policy import MAX_REMARK_CHARACTERS, MAX_SESSION_CHARACTERS
-from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval
+from nousweb.lib.constrained_types import (
+    MAX_TAGS,
+    OneOf,
+    ProjectKey,
+    ReadingUser,
+    TaskKey,
+    UnitInterval,
+)
 from nousweb.lib.schemas import Input
 
 CensorMode = Literal["check", "off"]
@@ -72,6 +79,7 @@ class ContextIn(Input):
     project: ProjectKey = Field(
         "", description="Your key of the project: its memory is included, and no other project's"
     )
+    user: ReadingUser = ""
     include_projects: IncludedProjects = []
     all_projects: AllProjects = False
     budget: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = Field(
@@ -103,7 +111,7 @@ class ContextIn(Input):
 
 
 ContestedAge = Literal["newer", "older"]
-ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": [], "project": "", "task": ""}
+ITEM_DEFAULTS: Mapping[str, Any] = {"contested": None, "contested_with": [], "project": "", "task": "", "user": ""}
 """What items of most memories do not have."""
 
 
@@ -117,6 +125,7 @@ class ItemOut(Schema):
     contested_with: list[str] = Field([], description="Ids of the facts that contest it")
     project: str = Field("", description="The project that it belongs to, if any")
     task: str = Field("", description="The task that it belongs to, if any")
+    user: str = Field("", description="The user whose memory it is, if not everybody's")
 
 
 class SectionOut(Schema):
@@ -179,6 +188,7 @@ class CandidateOut(Schema):
     scope: str
     project: str = ""
     task: str = ""
+    user: str = ""
     trust: str = Field("agent", description="Trust class of its source")
     kinds: list[str]
     verdict: str

@@ -78,6 +78,7 @@ CANDIDATE_DEFAULTS: Mapping[str, Any] = {
     "scope": "global",
     "project": "",
     "task": "",
+    "user": "",
     "hint": "",
     "lexical": 0.0,
     "importance": 0.5,

@@ -13,7 +13,7 @@ from context.engine.retrieval.censors import censor_line
 from context.engine.retrieval.fixed_sections import REPORTED_SECTION, profile_rank
 from identity.models import Persona
 from identity.policy.sections import SECTION_PRIORITY, Section, assemble_prompt
-from memory.models import GLOBAL, ProjectScope
+from memory.models import GLOBAL, ProjectScope, keys_of
 from memory.policy import PROFILE_CATEGORIES
 from memory.search.invalidated_matches import InvalidatedFact
 from nousweb.lib.prompt_escaping import without_data_block
@@ -37,7 +37,7 @@ class CensorDraft:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """A fact with changed metadata; `moved` if its project or task changes.
+    """A fact with changed metadata; `moved` if its keys change.
 
     `after` are the ids of the facts that come before it in core memory; `choice_key` is that of its item there.
     """
@@ -59,6 +59,7 @@ class MetadataChange:
     choice_key: tuple[float, ...] = ()
     project: str = ""
     task: str = ""
+    user: str = ""
     moved: bool = False
 
     @property
@@ -83,6 +84,7 @@ class AddedFact:
     scope: str
     project: str
     task: str
+    user: str
     tags: tuple[str, ...]
     importance: float
 
@@ -190,8 +192,7 @@ class Overrides:
                         kind=change.kind,
                         category=change.category,
                         scope=change.scope,
-                        project=change.project,
-                        task=change.task,
+                        **keys_of(change),
                         tags=sorted(change.tags),
                         importance=change.importance,
                     )
@@ -245,8 +246,7 @@ class Overrides:
             category=change.category,
             kind=change.kind,
             scope=change.scope,
-            project=change.project,
-            task=change.task,
+            **keys_of(change),
         )
         return replace(candidate, hit=hit, kinds=kinds_of("fact", change.kind, change.category))
 
@@ -277,11 +277,11 @@ class Overrides:
             if item.id not in self.facts:
                 kept.append(item)
                 again = self.added_facts.get(item.id)
-                if again and again.category in PROFILE_CATEGORIES and scope.shows(again.project, again.task):
+                if again and again.category in PROFILE_CATEGORIES and scope.shows(again):
                     told = clock.fact_told(again.content, "", clock.now, clock.now, core=True)
                     line = list_item(again.content, again.subject_name, told=told)
                     rank = profile_rank(True, again.category)
-                    copy = Item("fact", PROPOSED, line, rank, project=again.project, task=again.task)
+                    copy = Item("fact", PROPOSED, line, rank, **keys_of(again))
                     new.append(replace(copy, choice_key=item.choice_key))
                 continue
             text = self.facts[item.id]
@@ -290,14 +290,14 @@ class Overrides:
                 line = list_item(text, self.subjects.get(item.id, ""), told=told)
                 new.append(replace(item, id=PROPOSED, text=line))
         for change in self.metadata.values():
-            left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change.project, change.task)
+            left_out = {change.category, change.kind} & set(excluded) or not scope.shows(change)
             if change.is_core_memory and not left_out:
                 before = [place for place, item in enumerate(kept) if item.id in change.after]
                 # A person who changes the metadata verifies the fact.
                 rank = profile_rank(True, change.category)
                 told = clock.fact_told(change.content, change.attribute, change.began, change.recorded, core=True)
                 text = list_item(change.content, change.subject_name, told=told)
-                item = Item("fact", change.id, text, rank, project=change.project, task=change.task)
+                item = Item("fact", change.id, text, rank, **keys_of(change))
                 kept.insert(before[-1] + 1 if before else 0, replace(item, choice_key=change.choice_key))
         return [*kept, *new]
 
@@ -333,8 +333,7 @@ def _added_candidate(candidate: Candidate, fact: AddedFact, clock: LineClock) ->
         category=fact.category,
         kind=fact.kind,
         scope=fact.scope,
-        project=fact.project,
-        task=fact.task,
+        **keys_of(fact),
         tags=list(fact.tags),
         importance=fact.importance,
     )

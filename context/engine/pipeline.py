@@ -180,7 +180,7 @@ def build_record(inputs: ContextInputs, overrides: Overrides | None = None) -> C
             hits = (
                 (contesting, contesting.candidate.hit) for contesting in overrides.contested(contested, resolved.clock)
             )
-            contested = [one for one, hit in hits if request.scope.shows(hit.project, hit.task)]
+            contested = [one for one, hit in hits if request.scope.shows(hit)]
         assembly = assemble(fixed, searched_sections(resolved.budget), candidates, resolved, contested)
     fingerprint = fingerprint_of(
         [verdict.candidate for verdict in assembly.verdicts if verdict.code == VerdictCode.INCLUDED],

@@ -161,7 +161,7 @@ _VERDICTS: Mapping[str, str] = {
     VerdictCode.LOW_IMPORTANCE: "its importance is below the profile's minimum",
     VerdictCode.BELOW_THRESHOLD: "its relevance to the question is below the threshold",
     VerdictCode.DUPLICATE_MESSAGE: "the conversation states the same already",
-    VerdictCode.OTHER_PROJECT: "it belongs to another project or task",
+    VerdictCode.OTHER_PROJECT: "it belongs to another project, task or user",
     VerdictCode.DUPLICATE_INPUT: "the question states the same already",
     VerdictCode.DUPLICATE_ITEM: "another memory in the prompt has the same words",
     VerdictCode.INVALIDATED: "it states the same as a fact that people marked as wrong",

@@ -143,11 +143,11 @@ FINDINGS: Mapping[str, HealthFinding] = {
             "duplicates",
             "Duplicates",
             HEALTH_WEIGHTS["duplicates"],
-            "Facts with the same words as another fact of the same project and task, or under review as duplicates.",
+            "Facts with the same words and keys as another fact, or under review as duplicates.",
             "Mark the copy as wrong, or resolve the review with “same”.",
             f"""SELECT copy.id FROM (
                     SELECT fact.id, row_number() OVER (
-                        PARTITION BY fact.persona, fact.project, fact.task, words
+                        PARTITION BY fact.persona, fact.project, fact.task, fact.user_key, words
                         ORDER BY fact.endorsed DESC, fact.recorded_at, fact.id
                     ) AS place
                     FROM keyed JOIN (SELECT words FROM keyed GROUP BY words HAVING count(*) > 1) AS repeated

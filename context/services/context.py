@@ -24,7 +24,10 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_shared, agent_reload, agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_change_record
-from memory.models import scope_check
+from memory.models import (
+    Keys,
+    scope_check,
+)
 from memory.persona import VIEWS, persona_memory
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.censors import censors_count
@@ -160,7 +163,7 @@ def _keep(
                 spans=[list(span) for span in reference.spans] if use.referenced else [],
                 tokens=item.get("tokens", 0),
                 section=section,
-                counted=by.writes_project(item.get("project", "")),
+                counted=by.writes(Keys(item.get("project", ""), user=item.get("user", ""))),
                 at=moment,
             )
         )
@@ -270,7 +273,7 @@ def context_assemble(
     a token's own cannot be changed. A dry run may have other texts of `identity` sections.
     """
     by.require(ASSEMBLE, agent)
-    scope_check(request.scope, by)
+    request = replace(request, user=scope_check(request.scope, by).user)
     about = {"gen_ai.agent.id": agent.slug, "gen_ai.conversation.id": request.session_id}
     with span("context", about) as within:
         if request.dry_run:

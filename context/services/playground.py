@@ -158,7 +158,7 @@ def _keep(
         "The logged context has been erased in the meantime.",
     )
     check = context_respond(run=run, response=answer, by=writer).check
-    shared = {"loop_id": request.session_id[:MAX_LOOP_CHARACTERS], "project": request.project}
+    shared = {"loop_id": request.session_id[:MAX_LOOP_CHARACTERS], "project": request.project, "user": request.user}
     shared = {name: value for name, value in shared.items() if value}
     said = (("user_input", request.input, "input"), ("actor_output", answer, "answer"))
     events = [{"kind": kind, "content": text, "key": f"{run.pk}:{side}", **shared} for kind, text, side in said]

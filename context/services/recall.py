@@ -41,6 +41,7 @@ def recall_search(*, run: ContextRun, request: SearchRequest, by: Principal) -> 
         "as_of": request.as_of.isoformat() if request.as_of else None,
         "project": request.scope.project,
         "task": request.scope.task,
+        "user": request.scope.user,
         "include_projects": list(request.scope.include_projects),
         "all_projects": request.scope.all_projects,
     }

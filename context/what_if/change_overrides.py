@@ -11,7 +11,18 @@ from context.engine.retrieval.fixed_sections import pins_of, sureness
 from identity.models import ChangeProposal
 from identity.principal import Principal
 from identity.services.versions import is_self_approval
-from memory.models import SAME_WORDS, Censor, Fact, MemoryReview, Validity, keys_changed, tier_of, validity_at
+from memory.models import (
+    KEYS,
+    SAME_WORDS,
+    Censor,
+    Fact,
+    MemoryReview,
+    Validity,
+    keys_changed,
+    keys_of,
+    tier_of,
+    validity_at,
+)
 from memory.policy import DEFAULT_CATEGORY, ESCALATES_TO
 from memory.search.invalidated_matches import InvalidatedFact
 from memory.services.facts.repeated_facts import unstored_fact_fields
@@ -53,7 +64,7 @@ def invalidation_overrides(fact: Fact, *, together_with: Collection[UUID] = ()) 
     same = others.exclude(pk__in={fact.pk, *together_with})
     if same.extra(where=[f"{same_words[0]} = {same_words[1]}"], params=[fact.content]).exists():  # noqa: S610
         return overrides
-    return replace(overrides, invalidated=(InvalidatedFact(fact.content, fact.project, fact.task),))
+    return replace(overrides, invalidated=(InvalidatedFact(fact.content, *keys_of(fact).values()),))
 
 
 def metadata_overrides(
@@ -63,6 +74,7 @@ def metadata_overrides(
     scope: str | None = None,
     project: str | None = None,
     task: str | None = None,
+    user: str | None = None,
     tags: Sequence[str] | None = None,
     importance: float | None = None,
 ) -> Overrides:
@@ -71,8 +83,8 @@ def metadata_overrides(
     Facts of the categories person, preference and rule are core memory, which is always included; all others are
     searched. The position in core memory follows from pins, and from when its facts were recorded.
     """
-    keys = {"scope": fact.scope, "project": fact.project, "task": fact.task}
-    keys |= keys_changed(fact, scope, project, task)
+    keys = {"scope": fact.scope, **keys_of(fact)}
+    keys |= keys_changed(fact, scope, project, task, user)
     change = MetadataChange(
         id=str(fact.pk),
         persona=fact.persona,
@@ -81,10 +93,8 @@ def metadata_overrides(
         kind=fact.kind,
         was=fact.category,
         category=fact.category if category is None else word_check("category", category),
-        scope=keys["scope"],
-        project=keys["project"],
-        task=keys["task"],
-        moved=(keys["project"], keys["task"]) != (fact.project, fact.task),
+        **keys,
+        moved=any(keys[name] != key for name, key in keys_of(fact).items()),
         tags=frozenset(fact.tags if tags is None else tags_check(tags)),
         importance=fact.importance if importance is None else unit_check("importance", importance),
         attribute=fact.attribute,
@@ -225,7 +235,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
     if validity_at(fields.get("valid_from"), fields.get("valid_until"), clock.now()) != Validity.CURRENT:
         return Overrides()
     alias = alias_find(agent=review.agent, persona=review.persona, spelling=fields.get("subject", ""))
-    project, task = fields.get("project", ""), fields.get("task", "")
+    project, task, user = (fields.get(name, "") for name in KEYS)
     added = AddedFact(
         persona=review.persona,
         subject_name=alias.subject.name if alias else fields.get("subject", ""),
@@ -235,6 +245,7 @@ def _about_subjects(review: MemoryReview, answer: str) -> Overrides:
         scope=tier_of(fields.get("scope", "global"), project, task),
         project=project,
         task=task,
+        user=user,
         tags=tuple(fields.get("tags", ())),
         importance=fields.get("importance", 0.5),
     )

@@ -23,8 +23,9 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 class ApiToken(models.Model):
     """A secret that lets one agent act as one persona within its scopes. Only the secret's hash is kept.
 
-    One that names `projects` reaches their memory only, and global memory as `global_memory` says. One that a client
-    got by OAuth opens its `resource` only, and its secret is another one after each renewal.
+    One that names `projects` reaches their memory only, and global memory as `global_memory` says. One that is bound
+    to a `user` reads that user's memory and everybody's, and writes that user's only. One that a client got by OAuth
+    opens its `resource` only, and its secret is another one after each renewal.
     """
 
     class GlobalMemory(models.TextChoices):
@@ -36,6 +37,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=100)
     scopes = ArrayField(models.CharField(max_length=40))
     projects = ArrayField(models.CharField(max_length=MAX_KEY_CHARACTERS), default=list, blank=True)
+    user = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="")
     global_memory = models.CharField(max_length=10, choices=GlobalMemory, default=GlobalMemory.WRITE)
     prefix = models.CharField(max_length=20, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
@@ -79,6 +81,12 @@ class ApiToken(models.Model):
             return "revoked"
         ends = [self.expires_at, self.renewal_deadline]
         return "expired" if any(end is not None and end <= clock.now() for end in ends) else "active"
+
+    @property
+    def limits(self) -> str:
+        """The projects and the user to which it is limited, for people; "" without a limit."""
+        projects = f"in {', '.join(self.projects)}. {self.get_global_memory_display()}." if self.projects else ""
+        return " ".join(filter(None, [projects, f"Only the user {self.user}." if self.user else ""]))
 
     @property
     def previous_secret_is_valid(self) -> bool:

@@ -15,7 +15,7 @@ from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
-from nousweb.lib.constrained_types import key_text
+from nousweb.lib.constrained_types import EVERYBODY, key_text, user_text
 from nousweb.lib.prepared_statements import columns_of, instance_of, rows_prepared
 
 MAX_TOKEN_PROJECTS = 20
@@ -34,6 +34,7 @@ def token_create(
     expires_at: datetime | None = None,
     projects: Sequence[str] = (),
     global_memory: str = ApiToken.GlobalMemory.WRITE,
+    user: str = "",
     client: OAuthClient | None = None,
     resource: str = "",
     by: Principal,
@@ -41,8 +42,9 @@ def token_create(
     """Make a token; returns it with its secret, which cannot be had again.
 
     With `projects` it reaches their memory and global memory only; the latter it may write or only read, as
-    `global_memory` says. One for a `client` of OAuth opens `resource` only, and has to be renewed. Raises Invalid for
-    an unknown persona or scope, a bad name or project, or an expiry in the past.
+    `global_memory` says. With `user` it reads that user's memory and everybody's, and writes that user's. One for a
+    `client` of OAuth opens `resource` only, and has to be renewed. Raises Invalid for an unknown persona or scope, a
+    bad name, project or user, or an expiry in the past.
     """
     by.require("identity.add_apitoken", agent)
     rights = token_rights_check(
@@ -52,6 +54,7 @@ def token_create(
         expires_at=expires_at,
         projects=projects,
         global_memory=global_memory,
+        user=user,
     )
     secret = secret_make()
     token = ApiToken.objects.create(
@@ -77,6 +80,7 @@ def token_create(
             "scopes": token.scopes,
             "prefix": token.prefix,
             **({"projects": token.projects, "global_memory": token.global_memory} if projects else {}),
+            **({"user": token.user} if token.user else {}),
             **({"client": client.name, "client_id": client.client_id, "resource": resource} if client else {}),
         },
     )
@@ -91,6 +95,7 @@ def token_rights_check(
     expires_at: datetime | None,
     projects: Sequence[str],
     global_memory: str,
+    user: str = "",
 ) -> dict[str, Any]:
     """Validate the rights of a token; returns them as they are stored. Raises Invalid as `token_create` does."""
     if persona not in Persona.values:
@@ -108,7 +113,7 @@ def token_rights_check(
         raise Invalid("A token's name must have 1 to 100 storable characters.", field="name")
     if expires_at is not None and expires_at <= clock.now():
         raise Invalid("The expiry is in the past.", field="expires_at")
-    projects = _projects_check(projects)
+    projects, user = _projects_check(projects), _user_check(user)
     if global_memory not in ApiToken.GlobalMemory.values:
         raise Invalid("global_memory must be read or write.", field="global_memory")
     return {
@@ -117,6 +122,7 @@ def token_rights_check(
         "scopes": sorted(set(scopes)),
         "projects": projects,
         "global_memory": global_memory if projects else ApiToken.GlobalMemory.WRITE,
+        "user": user,
         "expires_at": expires_at,
     }
 
@@ -140,6 +146,16 @@ def _projects_check(projects: Sequence[str]) -> list[str]:
     if not all(keys):
         raise Invalid("The key of a project must not be empty.", field="projects")
     return sorted(set(keys))
+
+
+def _user_check(user: str) -> str:
+    try:
+        key = user_text(user)
+    except ValueError as error:
+        raise Invalid(f"user: {error}", field="user") from error
+    if key == EVERYBODY:
+        raise Invalid("A token is bound to one user, or to none.", field="user")
+    return key
 
 
 @transaction.atomic

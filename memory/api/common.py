@@ -22,7 +22,7 @@ from memory.policy import (
     MAX_TTL_SECONDS,
 )
 from nousweb.lib import existing
-from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, entry, text
+from nousweb.lib.constrained_types import MAX_TAGS, OneOf, ProjectKey, TaskKey, UnitInterval, UserKey, entry, text
 from nousweb.lib.keyset_page import keyset_page
 from nousweb.lib.schemas import Derived, Input, optional
 
@@ -126,6 +126,7 @@ class MemoryIn(OriginIn):
     scope: ScopeName = "global"
     project: ProjectKey = ""
     task: TaskKey = ""
+    user: UserKey = ""
     importance: UnitInterval = 0.5
 
 
@@ -158,6 +159,7 @@ class MemoryPatch(Input):
     scope: ScopeName = optional()
     project: ProjectKey = optional("Moves it to this one; empty for none")
     task: TaskKey = optional("Moves it to this one; empty for none")
+    user: UserKey = optional("Makes it this user's; \"*\" for everybody's")
     importance: UnitInterval = optional()
 
 
@@ -166,6 +168,7 @@ METADATA: dict[str, Any] = {
     "scope": ScopeName,
     "project": str,
     "task": str,
+    "user": str,
     "importance": UnitInterval,
     "trust": TrustName,
     "quarantined": Quarantined,

@@ -32,12 +32,14 @@ from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
     AnyTask,
+    AnyUser,
     OptionalWord,
     PageCursor,
     PageLimit,
     ProjectKey,
     TaskKey,
     UnitInterval,
+    UserKey,
 )
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Input, optional, page_of
 
@@ -54,6 +56,9 @@ class DecisionIn(MemoryIn):
     )
     task: TaskKey | None = Field(  # type: ignore[assignment]
         None, description="Your key of the task; by default the episode's"
+    )
+    user: UserKey | None = Field(  # type: ignore[assignment]
+        None, description="Your key of the user, \"*\" for everybody; by default the episode's, else the token's"
     )
     episode: UUID | None = Field(None, description="Episode of the decision")
 
@@ -103,6 +108,7 @@ def decisions_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     trust: AnyTrust = "",
     unreviewed: bool = Query(False, description="Only decisions without a review"),
     limit: PageLimit = 50,
@@ -119,6 +125,7 @@ def decisions_get(
         tag=tag,
         project=project,
         task=task,
+        user=user,
         trust=trust,
         review="open" if unreviewed else "all",
     )

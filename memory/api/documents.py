@@ -46,10 +46,12 @@ from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
     AnyTask,
+    AnyUser,
     Composed,
     PageCursor,
     PageLimit,
     ProjectKey,
+    ReadingUser,
     TaskKey,
     UnitInterval,
     entry,
@@ -130,6 +132,7 @@ class DocumentSearchIn(Input):
     )
     project: ProjectKey = ""
     task: TaskKey = ""
+    user: ReadingUser = ""
     limit: Annotated[int, Field(ge=1, le=MAX_SEARCH_LIMIT)] = 10
     offset: Annotated[int, Field(ge=0, le=100_000)] = Field(
         0, description=f"With a query, at most {MAX_SEARCH_LIMIT} less the limit"
@@ -180,6 +183,7 @@ def documents_get(
     state: str = Query("active", pattern="^(active|expired|retired|superseded|all)$"),
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     trust: AnyTrust = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
@@ -187,7 +191,14 @@ def documents_get(
     """Documents of the token's persona, latest first; expired, retired and earlier ones when asked for."""
     _, _, memory = caller(request, agent, "memory.view_document")
     rows = DocumentFilter.narrow(
-        memory.documents.within(namespace), q=q, tag=tag, state=state, project=project, task=task, trust=trust
+        memory.documents.within(namespace),
+        q=q,
+        tag=tag,
+        state=state,
+        project=project,
+        task=task,
+        user=user,
+        trust=trust,
     )
     if key_prefix:
         rows = rows.filter(key__startswith=key_prefix)
@@ -202,10 +213,11 @@ def document_item_get(
     agent: AgentSlug = "",
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
 ) -> Any:
     """The value under a key of the caller's own persona. Answers 404 if there is none or it was retired."""
     found, by, _ = caller(request, agent, "memory.view_document")
-    return DocumentStore(found, by, project, task).at(namespace_check(namespace), document_key_check(key))
+    return DocumentStore(found, by, project, task, user).at(namespace_check(namespace), document_key_check(key))
 
 
 @router.delete(
@@ -218,6 +230,7 @@ def document_item_delete(
     agent: AgentSlug = "",
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
     base_version: int | None = ANY_VERSION,
 ) -> Any:
     """Removes the value of a key; its versions stay, and people may restore one. Answers 404 if there is none.
@@ -225,7 +238,7 @@ def document_item_delete(
     The same request again with `base_version` gets the first response.
     """
     found, by, _ = caller(request, agent, "memory.add_document")
-    store = DocumentStore(found, by, project, task)
+    store = DocumentStore(found, by, project, task, user)
     document = store.at(namespace_check(namespace), document_key_check(key), retired_version=base_version)
     return document_retire(document=document, by=by, base_version=base_version)
 
@@ -255,7 +268,7 @@ def documents_search(request: HttpRequest, payload: DocumentSearchIn, agent: Age
     """Documents of the caller's own persona below a namespace: the latest, or for a query the most relevant."""
     found, by, _ = caller(request, agent, "memory.view_document")
     by.require("memory.view_searchitem", found)
-    items = DocumentStore(found, by, payload.project, payload.task).search(
+    items = DocumentStore(found, by, payload.project, payload.task, payload.user).search(
         prefix=payload.namespace,
         key_prefix=payload.key_prefix,
         query=payload.query,
@@ -276,12 +289,13 @@ def document_namespaces_get(
     max_depth: int | None = DEPTH,
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
     limit: int = Query(100, ge=1, le=MAX_PAGE),
     offset: int = Query(0, ge=0, le=100_000),
 ) -> Any:
     """The namespaces in which there are documents of the caller's own persona, each once, in order."""
     found, by, _ = caller(request, agent, "memory.view_document")
-    store = DocumentStore(found, by, project, task)
+    store = DocumentStore(found, by, project, task, user)
     return {"items": store.namespaces(prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset)}
 
 

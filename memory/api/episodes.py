@@ -27,7 +27,16 @@ from memory.models import Episode, Event
 from memory.policy import MAX_EVENTS_PER_APPEND, MAX_LESSONS, MAX_PARTICIPANTS, MAX_TITLE_CHARACTERS
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_append, episode_close, episode_open, episode_update
-from nousweb.lib.constrained_types import AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit, entry, text
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    AnyProject,
+    AnyTask,
+    AnyUser,
+    PageCursor,
+    PageLimit,
+    entry,
+    text,
+)
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input, optional, page_of
 
 Title = Annotated[str, text(MAX_TITLE_CHARACTERS)]
@@ -117,6 +126,7 @@ def episodes_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     trust: AnyTrust = "",
     limit: PageLimit = 50,
     cursor: PageCursor = "",
@@ -124,7 +134,7 @@ def episodes_get(
     """Episodes of the token's persona, latest first."""
     _, _, memory = caller(request, agent, "memory.view_episode")
     episodes = EpisodeFilter.narrow(
-        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task, trust=trust
+        memory.episodes, q=q, state=state, outcome=outcome, tag=tag, project=project, task=task, user=user, trust=trust
     )
     return list_page(episodes, moment="started_at", limit=limit, cursor=cursor)
 

@@ -21,8 +21,18 @@ from memory.persona import PersonaMemory, memory_of, subconscious_memory_of
 from memory.selectors.filters import EventFilter
 from memory.services.events import events_record
 from nousweb.lib import NotAllowed, choice_check, moment_check, text_check
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS
-from nousweb.lib.constrained_types import WORD, AgentSlug, AnyProject, AnyTask, PageCursor, PageLimit
+from nousweb.lib.constrained_types import (
+    MAX_KEY_CHARACTERS as MAX_PROJECT_KEY_CHARACTERS,
+)
+from nousweb.lib.constrained_types import (
+    WORD,
+    AgentSlug,
+    AnyProject,
+    AnyTask,
+    AnyUser,
+    PageCursor,
+    PageLimit,
+)
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Moment, page_of
 
 Id = Annotated[str, BeforeValidator(str)]
@@ -66,6 +76,11 @@ class EventIn(BaseModel):
         description="Your key of the task, which belongs to the project or stands alone; that of its loop by default",
         json_schema_extra={"maxLength": MAX_PROJECT_KEY_CHARACTERS},
     )
+    user: str | None = Field(
+        None,
+        description='Your key of the user, "*" for everybody; that of its loop by default, else the token\'s',
+        json_schema_extra={"maxLength": MAX_PROJECT_KEY_CHARACTERS},
+    )
     origin: str | None = Field(None, description=ORIGIN, json_schema_extra={"enum": [*Trust.values]})
 
 
@@ -77,7 +92,7 @@ class EventsIn(Schema):
     )
 
 
-class RecordedOut(Derived, of=Event, fields="id key kind persona loop_id project task ts"):
+class RecordedOut(Derived, of=Event, fields="id key kind persona loop_id project task user ts"):
     id: Id
     repeated: bool = Field(description="Whether its key was already in the log, so that nothing was stored")
 
@@ -89,7 +104,7 @@ class RecordedEventsOut(Schema):
 class EventOut(
     Derived,
     of=Event,
-    fields="id agent_id persona ts recorded_at loop_id project task kind visibility content metadata"
+    fields="id agent_id persona ts recorded_at loop_id project task user kind visibility content metadata"
     " trust quarantined key",
 ):
     id: Id
@@ -136,6 +151,7 @@ def events_post(request: HttpRequest, payload: EventsIn, agent: AgentSlug = "") 
                     "loop_id": one.event.loop_id,
                     "project": one.event.project,
                     "task": one.event.task,
+                    "user": one.event.user,
                     "ts": one.event.ts,
                     "repeated": one.repeated,
                 }
@@ -154,6 +170,7 @@ def events_get(
     loop_id: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     trust: AnyTrust = "",
     since: Moment | None = Query(None, alias="from", description="Only events at or after this time"),
     until: Moment | None = Query(None, alias="to", description="Only events before this time"),
@@ -174,7 +191,7 @@ def events_get(
         events = events.filter(ts__gte=moment_check("from", since))
     if until:
         events = events.filter(ts__lt=moment_check("to", until))
-    events = EventFilter.narrow(events, q=text_check("q", q, 200), project=project, task=task, trust=trust)
+    events = EventFilter.narrow(events, q=text_check("q", q, 200), project=project, task=task, user=user, trust=trust)
     return list_page(events, moment="ts", limit=limit, cursor=cursor, latest_first=order == "latest")
 
 

@@ -43,6 +43,7 @@ from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
     AnyTask,
+    AnyUser,
     OneOf,
     OptionalWord,
     PageCursor,
@@ -187,6 +188,7 @@ def facts_get(
     tag: str = "",
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     trust: AnyTrust = "",
     scope: AnyScope = "",
     state: Literal["active", "expired", "not_yet_valid", "retired", "all"] = Query(
@@ -210,6 +212,7 @@ def facts_get(
         tag=tag,
         project=project,
         task=task,
+        user=user,
         trust=trust,
         scope=scope,
         state="all" if looks_back else state,
@@ -303,7 +306,7 @@ def fact_restore_post(
 
 @router.patch("/facts/{fact_id}", response={200: FactOut, **CHANGE_REFUSALS}, summary="Recategorise a fact (people)")
 def fact_patch(request: HttpRequest, fact_id: UUID, payload: FactPatch, agent: AgentSlug = "") -> Any:
-    """Change tags, importance, category, scope, project or task; the text of a fact is never edited."""
+    """Change tags, importance, category, scope or keys; the text of a fact is never edited."""
     fact, by = memory_row(request, agent, "change", Fact, fact_id)
     return fact_edit(fact=fact, by=by, **payload.dict(exclude_unset=True))
 

@@ -20,10 +20,12 @@ from nousweb.lib.constrained_types import (
     AgentSlug,
     AnyProject,
     AnyTask,
+    AnyUser,
     NextCursor,
     PageCursor,
     PageLimit,
     ProjectKey,
+    ReadingUser,
     TaskKey,
     UnitInterval,
 )
@@ -33,7 +35,7 @@ from nousweb.lib.schemas import REFUSALS, Derived, Moment
 class LoopOut(
     Derived,
     of=LoopSummary,
-    fields="loop_id persona project task summary kind visibility long_term_ids event_count covered_events"
+    fields="loop_id persona project task user summary kind visibility long_term_ids event_count covered_events"
     " first_event_at last_event_at closed_at closed_by",
 ):
     project: str = Field(description="The most specific one that its events name")
@@ -81,6 +83,7 @@ def loops_get(
     state: Literal["all", "open", "closed"] = "all",
     project: AnyProject = "",
     task: AnyTask = "",
+    user: AnyUser = "",
     since: Moment | None = Query(
         None, alias="from", description="Only loops whose last event is at or after this time"
     ),
@@ -92,10 +95,7 @@ def loops_get(
     by = principal(request)
     memory, personas = personas_narrow(agent_for(by, agent), by, persona)
     loops = memory.loops.filter(persona__in=personas)
-    if project:
-        loops = loops.filter(project=project)
-    if task:
-        loops = loops.filter(task=task)
+    loops = loops.filter(**{name: key for name, key in (("project", project), ("task", task), ("user", user)) if key})
     if state != "all":
         loops = loops.filter(closed_at__isnull=state == "open")
     if since:
@@ -138,18 +138,19 @@ def stm_get(
     persona: AnyPersona = "",
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
     include_project: list[ProjectKey] = INCLUDE_PROJECT,
     all_projects: AllProjects = False,
     min_score: float = Query(0.0, ge=0.0, le=1_000.0, allow_inf_nan=False),
     limit: int = Query(10, ge=1, le=MAX_STM_WINDOW),
 ) -> Any:
-    """Fuzzy search in the window of the last loop summaries of a project and task, best first."""
+    """Fuzzy search in the window of the last loop summaries of a project, a task and a user, best first."""
     by = principal(request)
     found = agent_for(by, agent)
     memory, personas = personas_narrow(found, by, persona)
     query = text_check("q", q, MAX_QUERY_CHARACTERS)
     config = StmConfig.of(found.config)
-    scope = scope_check(ProjectScope(project, task, tuple(include_project), all_projects), by)
+    scope = scope_check(ProjectScope(project, task, tuple(include_project), all_projects, user), by)
     hits = stm_search(memory, scope, query, personas=personas, now=clock.now(), config=config, min_score=min_score)
     return {
         "items": [

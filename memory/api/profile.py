@@ -14,7 +14,13 @@ from identity.policy.sections import Section
 from memory.api.common import caller
 from memory.api.facts import FactOut
 from memory.models import Fact, ProjectScope, scope_check
-from nousweb.lib.constrained_types import AgentSlug, PageLimit, ProjectKey, TaskKey
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    PageLimit,
+    ProjectKey,
+    ReadingUser,
+    TaskKey,
+)
 from nousweb.lib.schemas import REFUSALS
 
 
@@ -55,18 +61,18 @@ def profile_get(
     limit: PageLimit = 50,
     project: ProjectKey = "",
     task: TaskKey = "",
+    user: ReadingUser = "",
 ) -> Any:
     """The facts about the user in every prompt, without a search, and the Preferences of the identity.
 
     Current facts of the token's persona, at most `limit` of each category: facts verified by people first, then by
-    confidence. Global facts, and those of the project and task that are named.
+    confidence. Global facts, and those of the project, task and user that are named.
     """
     found, by, memory = caller(request, agent, "memory.view_fact")
     by.require("identity.view_identityversion", found)
     section = IdentityVersion.objects.current().filter(agent=found, section=Section.PREFERENCES).first()
-    facts = (
-        memory.facts.current().profile().filter(scope_check(ProjectScope(project, task), by).q).human_verified_first()
-    )
+    scope = scope_check(ProjectScope(project, task, user=user), by)
+    facts = memory.facts.current().profile().filter(scope.q).human_verified_first()
     in_category = [F("category")]
     ranked = facts.annotate(
         place=Window(RowNumber(), partition_by=in_category, order_by=cast("Any", facts.query.order_by)),

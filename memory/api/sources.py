@@ -9,12 +9,17 @@ from pydantic import Field
 
 from memory.api.common import SourceRefIn, caller
 from memory.services.sources import source_report
-from nousweb.lib.constrained_types import AgentSlug, ProjectKey
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    ProjectKey,
+    UserKey,
+)
 from nousweb.lib.schemas import REFUSALS
 
 
 class SourceReportIn(SourceRefIn):
     project: ProjectKey = Field("", description="Of the memories that were read from it; empty for none")
+    user: UserKey = ""
 
 
 class SourceReportOut(Schema):

@@ -8,7 +8,11 @@ from ninja import Router, Schema, Status
 from pydantic import Field
 
 from memory.api.common import Remark, RequiredRemark, caller
-from memory.models import WorkingMemory
+from memory.models import (
+    ProjectScope,
+    WorkingMemory,
+    scope_check,
+)
 from memory.policy import MAX_FRAME_CHARACTERS, MAX_THREAD_CHARACTERS, MAX_WORKING_ITEMS
 from memory.services.working_memory import (
     session_of,
@@ -20,7 +24,17 @@ from memory.services.working_memory import (
     working_thread_open,
 )
 from nousweb.lib import existing
-from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, TaskKey, UnitInterval, Word, text
+from nousweb.lib.constrained_types import (
+    AgentSlug,
+    OptionalWord,
+    ProjectKey,
+    ReadingUser,
+    TaskKey,
+    UnitInterval,
+    UserKey,
+    Word,
+    text,
+)
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 
@@ -31,6 +45,7 @@ class WorkingIn(Input):
     )
     project: ProjectKey = ""
     task_key: TaskKey = ""
+    user: UserKey = ""
     capacity: int = Field(20, ge=1, le=MAX_WORKING_ITEMS, description="Maximum number of items")
 
 
@@ -38,10 +53,12 @@ class WorkingItemIn(Input):
     text: RequiredRemark
     type: Word = "note"
     relevance: UnitInterval = Field(0.5, description="The least relevant items are removed first")
+    user: UserKey = ""
 
 
 class WorkingThreadIn(Input):
     text: Annotated[str, text(MAX_THREAD_CHARACTERS, min_length=1)]
+    user: UserKey = ""
 
 
 class WorkingItem(Schema):
@@ -61,7 +78,7 @@ class WorkingThread(Schema):
 class WorkingOut(
     Derived,
     of=WorkingMemory,
-    fields="session_id persona task project task_key frame capacity items open_threads quarantined"
+    fields="session_id persona task project task_key user frame capacity items open_threads quarantined"
     " created_at updated_at",
 ):
     items: list[WorkingItem] = Field(description="In order of arrival")
@@ -93,12 +110,13 @@ CHANGE = "memory.change_workingmemory"
 
 
 @router.get("/working/{session_id}", response={200: WorkingOut, **REFUSALS}, summary="What a session has in mind")
-def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "") -> Any:
+def working_get(request: HttpRequest, session_id: str, agent: AgentSlug = "", user: ReadingUser = "") -> Any:
     """The task, items and open threads of one session of the caller's persona. Answers 404 where there are none."""
     _, by, memory = caller(request, agent, "memory.view_workingmemory")
+    scope = scope_check(ProjectScope(user=user), by)
     # The subconscious has a session of its own, whatever the actor calls its.
     return existing(
-        session_of(memory.working.filter(session_id=session_id, persona=by.persona), by),
+        session_of(memory.working.filter(session_id=session_id, persona=by.persona, user=scope.user), by),
         "This session has no working memory.",
     )
 
@@ -112,10 +130,10 @@ def working_put(request: HttpRequest, session_id: str, payload: WorkingIn, agent
 
 
 @router.delete("/working/{session_id}", response={204: None, **REFUSALS}, summary="Empty a session's mind")
-def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "") -> Any:
+def working_delete(request: HttpRequest, session_id: str, agent: AgentSlug = "", user: UserKey = "") -> Any:
     """Clears a session's task, frame, items and threads; its capacity stays. Answers 404 if there are none."""
     found, by, _ = caller(request, agent, CHANGE)
-    working_clear(agent=found, session_id=session_id, by=by)
+    working_clear(agent=found, session_id=session_id, by=by, user=user)
     return Status(204, None)
 
 
@@ -128,10 +146,12 @@ def working_items_post(request: HttpRequest, session_id: str, payload: WorkingIt
 
 
 @router.delete("/working/{session_id}/items/{item_id}", response={204: None, **REFUSALS}, summary="Let go")
-def working_item_delete(request: HttpRequest, session_id: str, item_id: str, agent: AgentSlug = "") -> Any:
+def working_item_delete(
+    request: HttpRequest, session_id: str, item_id: str, agent: AgentSlug = "", user: UserKey = ""
+) -> Any:
     """Remove one item from the session's working memory. Answers 404 when it holds no such item."""
     found, by, _ = caller(request, agent, CHANGE)
-    working_item_remove(agent=found, session_id=session_id, item_id=item_id, by=by)
+    working_item_remove(agent=found, session_id=session_id, item_id=item_id, by=by, user=user)
     return Status(204, None)
 
 
@@ -146,8 +166,10 @@ def working_threads_post(request: HttpRequest, session_id: str, payload: Working
 
 
 @router.delete("/working/{session_id}/threads/{thread_id}", response={204: None, **REFUSALS}, summary="Close a thread")
-def working_thread_delete(request: HttpRequest, session_id: str, thread_id: str, agent: AgentSlug = "") -> Any:
+def working_thread_delete(
+    request: HttpRequest, session_id: str, thread_id: str, agent: AgentSlug = "", user: UserKey = ""
+) -> Any:
     """Remove a thread that is finished. Answers 404 when it is not open."""
     found, by, _ = caller(request, agent, CHANGE)
-    working_thread_close(agent=found, session_id=session_id, thread_id=thread_id, by=by)
+    working_thread_close(agent=found, session_id=session_id, thread_id=thread_id, by=by, user=user)
     return Status(204, None)

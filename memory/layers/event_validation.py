@@ -11,6 +11,7 @@ from typing import Any
 from identity.models import Persona
 from memory.models import Event, EventKind, Trust, key_check
 from nousweb.lib import Invalid, choice_check, first_unstorable, is_blank, moment_check, unstorable_reason, word_check
+from nousweb.lib.constrained_types import EVERYBODY
 
 KIND_PERSONAS: dict[str, tuple[str, ...]] = {
     EventKind.SUBCONSCIOUS_PROMPT: (Persona.SUBCONSCIOUS,),
@@ -76,7 +77,7 @@ MAX_EVENT_LEAD = timedelta(days=1)
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 EVENT_FIELDS = frozenset(
-    {"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task", "origin"}
+    {"kind", "content", "loop_id", "ts", "visibility", "metadata", "key", "project", "task", "user", "origin"}
 )
 
 
@@ -93,6 +94,7 @@ class EventDraft:
     key: str | None
     project: str = ""
     task: str = ""
+    user: str = ""
     origin: str = ""
 
     def says_the_same(self, event: Event) -> bool:
@@ -104,6 +106,7 @@ class EventDraft:
             and self.ts in (None, event.ts)
             and self.project in ("", event.project)
             and self.task in ("", event.task)
+            and self.user in ("", event.user or EVERYBODY)
         )
 
 
@@ -134,6 +137,7 @@ def draft_check(place: str, event: Mapping[str, Any], *, persona: str, now: date
         key=_name_check(f"{place}.key", _text(place, event, "key"), MAX_KEY_CHARACTERS),
         project=key_check(f"{place}.project", _text(place, event, "project") or ""),
         task=key_check(f"{place}.task", _text(place, event, "task") or ""),
+        user=key_check(f"{place}.user", _text(place, event, "user") or ""),
         origin=_origin_check(f"{place}.origin", _text(place, event, "origin")),
     )
 

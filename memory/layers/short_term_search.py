@@ -124,7 +124,7 @@ class StmHit:
 
 
 _WINDOW = CachedQuery(
-    lambda shape, agent, project, task: _last(shape[0](Agent(pk=agent)), shape[1], shape[2], shape[3]),
+    lambda shape, agent, **keys: _last(shape[0](Agent(pk=agent)), shape[1], shape[2], shape[3]),
     agent=-1,
     **STAND_INS,
 )
@@ -161,7 +161,7 @@ def stm_window(
             found += _last(memory, persona, size, scope)
             continue
         shape = (type(memory), persona, size, pattern)
-        rows = _WINDOW.rows(shape, agent=memory.agent.pk, project=scope.project, task=scope.task)
+        rows = _WINDOW.rows(shape, agent=memory.agent.pk, **scope.keys)
         found += [instance_of(LoopSummary, row) for row in rows]
     return sorted(found, key=lambda loop: (loop.last_event_at, loop.pk), reverse=True)
 

@@ -87,11 +87,20 @@ class OriginFields(AgentRow):
         return ORIGIN_WORDS[Trust(self.origin)] + " People verified them." * verified
 
 
+def user_key_field() -> Any:
+    """The key of a user; in SQL `user` is a word of its own."""
+    return models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="", db_column="user_key")
+
+
 class ProjectKeyFields(AgentRow):
-    """What may belong to a project and a task, by the keys of its writer ("" for none); see `project_scope`."""
+    """What may belong to a project, a task and a user, by the keys of its writer ("" for none); see `project_scope`.
+
+    A memory without a user is everybody's. The user UNASSIGNED is nobody's, until people assign the memory.
+    """
 
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
     task = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+    user = user_key_field()
 
     class Meta:
         abstract = True

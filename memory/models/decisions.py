@@ -45,6 +45,11 @@ class Decision(ProjectKeyFields, Memory):
                 condition=~Q(project=""),
                 name="decision_of_project",
             ),
+            models.Index(
+                fields=["agent", "persona", "user", "-created_at", "-id"],
+                condition=~Q(user=""),
+                name="decision_of_user",
+            ),
         ]
 
     def __str__(self) -> str:

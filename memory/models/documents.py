@@ -28,10 +28,10 @@ class DocumentQuerySet(MemoryQuerySet["Document"]):
 class Document(ProjectKeyFields, ExpiringFields, SourceFields, AuthorFields, Memory):
     """One version of what is kept under a key; only its last version can be active, and none is ever rewritten.
 
-    `address` stands for namespace, key, project and task in constraints. `index_fields` name the parts of the value
-    that search reads: None for all of it, none of them for a document that is not searched. `text` is what they say.
-    `first_created_at` is when the key was last given its first value. `ttl`: so many seconds after it was last written
-    or refreshed it expires; None where its `expires_at` was given, or nothing.
+    `address` stands for namespace, key, project, task and user in constraints. `index_fields` name the parts of the
+    value that search reads: None for all of it, none of them for a document that is not searched. `text` is what they
+    say. `first_created_at` is when the key was last given its first value. `ttl`: so many seconds after it was last
+    written or refreshed it expires; None where its `expires_at` was given, or nothing.
     """
 
     namespace = ArrayField(models.CharField(max_length=MAX_NAMESPACE_CHARACTERS))
@@ -71,6 +71,11 @@ class Document(ProjectKeyFields, ExpiringFields, SourceFields, AuthorFields, Mem
                 condition=~Q(project=""),
                 name="document_of_project",
             ),
+            models.Index(
+                fields=["agent", "persona", "user", "-created_at", "-id"],
+                condition=~Q(user=""),
+                name="document_of_user",
+            ),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="document_expiring"),
             GinIndex(fields=["source_ref"], condition=Q(source_ref__isnull=False), name="document_source"),
         ]
@@ -91,6 +96,7 @@ class Document(ProjectKeyFields, ExpiringFields, SourceFields, AuthorFields, Mem
         return self.expires_at is not None and self.expires_at <= clock.now()
 
 
-def document_address(namespace: Sequence[str], key: str, project: str = "", task: str = "") -> str:
-    """A digest of fixed length of a key, its namespace, project and task."""
-    return hashlib.sha256(json.dumps([project, task, list(namespace), key]).encode()).hexdigest()
+def document_address(namespace: Sequence[str], key: str, project: str = "", task: str = "", user: str = "") -> str:
+    """A digest of fixed length of a key, its namespace, project, task and user."""
+    parts = [project, task, list(namespace), key, *([user] if user else [])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

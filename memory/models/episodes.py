@@ -55,6 +55,11 @@ class Episode(ProjectKeyFields, Memory):
                 condition=~Q(project=""),
                 name="episode_of_project",
             ),
+            models.Index(
+                fields=["agent", "persona", "user", "-started_at", "-id"],
+                condition=~Q(user=""),
+                name="episode_of_user",
+            ),
         ]
 
     def __str__(self) -> str:

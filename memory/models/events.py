@@ -84,6 +84,7 @@ class Event(ProjectKeyFields):
             models.Index(
                 fields=["agent", "persona", "project", "-id"], condition=~Q(project=""), name="event_of_project"
             ),
+            models.Index(fields=["agent", "persona", "user", "-id"], condition=~Q(user=""), name="event_of_user"),
             models.Index(fields=["agent", "persona", "ts", "id"]),
             models.Index(fields=["agent", "persona", "loop_id", "ts", "id"]),
             models.Index(fields=["recorded_at"], include=["agent", "persona"], name="event_figures"),
@@ -185,6 +186,11 @@ class LoopSummary(ProjectKeyFields):
                 fields=["agent", "persona", "project", "-last_event_at", "-id"],
                 condition=~Q(project=""),
                 name="loop_of_project",
+            ),
+            models.Index(
+                fields=["agent", "persona", "user", "-last_event_at", "-id"],
+                condition=~Q(user=""),
+                name="loop_of_user",
             ),
             models.Index(fields=["last_event_at"], condition=Q(closed_at__isnull=True), name="open_loops"),
             models.Index(

@@ -201,6 +201,11 @@ class Fact(MemoryFields, ProjectKeyFields, ExpiringFields, SourceFields):
                 name="fact_of_project",
             ),
             models.Index(
+                fields=["agent", "persona", "user", "-recorded_at", "-id"],
+                condition=~Q(user=""),
+                name="fact_of_user",
+            ),
+            models.Index(
                 fields=["agent", "persona", "category", "-confidence", "-importance", "-recorded_at"],
                 condition=Q(active=True),
                 name="fact_profile",

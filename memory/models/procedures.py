@@ -28,6 +28,11 @@ class Procedure(ProjectKeyFields, Memory):
                 condition=~Q(project=""),
                 name="procedure_of_project",
             ),
+            models.Index(
+                fields=["agent", "persona", "user", "name", "id"],
+                condition=~Q(user=""),
+                name="procedure_of_user",
+            ),
         ]
 
     def __str__(self) -> str:

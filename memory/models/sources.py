@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import MD5
 
 from identity.models import Agent, AgentRow
-from memory.models.base import PersonaRow
+from memory.models.base import PersonaRow, user_key_field
 from memory.policy import MAX_LOCATOR_CHARACTERS
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -34,7 +34,8 @@ class SourceFields(AgentRow):
 
 
 class KnownSource(PersonaRow):
-    """The latest digest of a source that memories of one persona and project were read from, or were reported.
+    """The latest digest of a source that memories of one persona, project and user were read from, or
+    that was reported.
 
     `locator` is a URL or a path. `seen_at` is when it was last read, `changed_at` since when it has this digest; None
     while no other is known.
@@ -42,6 +43,7 @@ class KnownSource(PersonaRow):
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="known_sources")
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+    user = user_key_field()
     locator = models.CharField(max_length=MAX_LOCATOR_CHARACTERS)
     sha256 = models.CharField(max_length=64)
     seen_at = models.DateTimeField()
@@ -50,7 +52,7 @@ class KnownSource(PersonaRow):
     class Meta:
         constraints = [
             # An index holds no text of this length.
-            models.UniqueConstraint("agent", "persona", "project", MD5("locator"), name="source_known_once"),
+            models.UniqueConstraint("agent", "persona", "project", "user", MD5("locator"), name="source_known_once"),
         ]
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from django.db import models
 from django.urls import reverse
 
 from identity.models import Agent, AgentRow, Persona
+from memory.models.base import user_key_field
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -12,9 +13,9 @@ class WorkingMemory(AgentRow):
     """One session's task, frame, items in mind and open threads.
 
     `items` holds {"id", "type", "text", "relevance", "added_at"}; the least relevant leave when `capacity` is
-    passed. `open_threads` holds {"id", "text", "added_at"}. `project` and
-    `task_key` are the keys of what the session works on; `task` says it in words. A token limited to projects knows
-    nothing of other projects' sessions, so it may have one of the same name.
+    passed. `open_threads` holds {"id", "text", "added_at"}. `project`, `task_key` and `user` are the keys of what the
+    session works on and for whom; `task` says it in words. A token limited to projects knows nothing of other projects'
+    sessions, so it may have one of the same name, and so may each user.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="working_memories")
@@ -23,6 +24,7 @@ class WorkingMemory(AgentRow):
     task = models.TextField(blank=True)
     project = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
     task_key = models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="")
+    user = user_key_field()
     frame = models.CharField(max_length=30, blank=True)
     items = models.JSONField(default=list)
     open_threads = models.JSONField(default=list)
@@ -36,7 +38,7 @@ class WorkingMemory(AgentRow):
         ordering = ["-updated_at", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["agent", "persona", "session_id", "project"], name="one_working_memory_per_session"
+                fields=["agent", "persona", "session_id", "project", "user"], name="one_working_memory_per_session"
             )
         ]
 

@@ -33,7 +33,7 @@ STORES = tuple(memory_type for memory_type in MEMORY_TYPES.values() if memory_ty
 _TYPE_OF_MODEL: Mapping[type, MemoryType] = {store.model: store for store in STORES}
 """How to undo an audited change of a row. Censors are never searched and are not among them."""
 
-METADATA_FIELDS = ("category", "scope", "project", "task", "tags", "importance", "confidence", "endorsed")
+METADATA_FIELDS = ("category", "scope", "project", "task", "user", "tags", "importance", "confidence", "endorsed")
 """Fields of a fact that are restored. Its content never changes, and its valid time is the one recorded today."""
 SPAN_FIELDS = ("valid_from", "valid_until")
 """Fields that are restored too to find the facts that contradicted each other at the moment."""
@@ -233,6 +233,7 @@ def _recategorised(view: PersonaMemory, request: SearchRequest, moment: datetime
             ("scope", request.scopes),
             ("project", not request.scope.all_projects),
             ("task", not request.scope.all_projects),
+            ("user", not request.scope.all_users),
             ("tags", request.tags),
             ("importance", request.min_importance),
         )
@@ -285,7 +286,7 @@ def _passes(request: SearchRequest, entry: IndexEntry) -> bool:
     chosen = ((request.types, entry.item_type), (request.kinds, entry.kind), (request.categories, entry.category),
               (request.scopes, entry.scope))  # fmt: skip
     return (
-        request.scope.shows(entry.project, entry.task)
+        request.scope.shows(entry)
         and all(not values or value in values for values, value in chosen)
         and entry.category not in request.exclude_categories
         and (not request.tags or bool(set(request.tags) & set(entry.tags)))

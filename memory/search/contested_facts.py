@@ -18,6 +18,7 @@ from django.db.models.expressions import RawSQL
 
 from identity.models import AuditEvent
 from memory.models import (
+    COLUMNS,
     Fact,
     FactQuerySet,
     ItemType,
@@ -119,8 +120,8 @@ _ABOUT = (
     " review.details ? 'undecided') AS pair"
 )
 _FACT = (
-    "endorsed, id, content, persona, kind, category, scope, project, task, subject, tags, importance, recorded_at,"
-    " source_changed_at, valid_from, origin, source"
+    "endorsed, id, content, persona, kind, category, scope, project, task, user, subject, tags, importance,"
+    " recorded_at, source_changed_at, valid_from, origin, source"
 )
 _TYPE = ItemType.FACT.value
 _NAME = (
@@ -128,7 +129,8 @@ _NAME = (
     " ON thing.id = spelling.subject_id AND thing.agent_id = spelling.agent_id"
     " WHERE spelling.agent_id = %(agent)s::bigint AND spelling.id = fact.subject_alias_id)"
 )
-_READ = _FACT.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
+_OWN = _FACT.replace(" user,", f" {COLUMNS['user']},")
+_READ = _OWN.replace(" id,", " fact.id::text,", 1) + f", {_NAME}"
 _HIT = (*_FACT.split(", ")[1:], "subject_name")
 """The columns that become fields of the hit; `endorsed` comes before them."""
 
@@ -148,7 +150,7 @@ def _statement(personas: tuple[str, ...], shown: str) -> str:
         f" SELECT partner.id FROM reached CROSS JOIN LATERAL ({others}) AS partner)"
         f" SELECT contest.pairs::text, {_READ} FROM reached CROSS JOIN LATERAL"
         f" (SELECT json_agg(pair) AS pairs FROM ({_pairs_of('reached.id', _ABOUT, written)}) AS each) AS contest"
-        f" CROSS JOIN LATERAL (SELECT {_FACT}, subject_alias_id FROM {Fact._meta.db_table} AS own"
+        f" CROSS JOIN LATERAL (SELECT {_OWN}, subject_alias_id FROM {Fact._meta.db_table} AS own"
         " WHERE own.id = reached.id AND own.agent_id = %(agent)s::bigint AND own.active"
         f" AND own.persona IN ({written}) AND {valid_at_sql(Fact, '%(now)s::timestamptz', 'own')}"
         f" AND ({shown}) OFFSET 0)"
@@ -264,9 +266,7 @@ def _contested_as_of(
     rows = view.facts.recorded_as_of(moment).filter(pk__in=pairs, invalidated_at__isnull=True).with_subject_name()
     facts = facts_as_of(view, list(rows), moment, (*METADATA_FIELDS, *SPAN_FIELDS))
     # By the valid times as of then: a later resolution may have ended one of the facts, even before that moment.
-    shown = [
-        fact for fact in facts if scope.shows(fact.project, fact.task) and fact.validity_at(moment) == Validity.CURRENT
-    ]
+    shown = [fact for fact in facts if scope.shows(fact) and fact.validity_at(moment) == Validity.CURRENT]
     return _made({str(fact.pk): _of_fact(fact) for fact in shown}, pairs)
 
 

@@ -41,6 +41,7 @@ class InvalidatedFact(NamedTuple):
     content: str
     project: str
     task: str
+    user: str
 
 
 INVALIDATED_FACT_COLUMNS = InvalidatedFact._fields
@@ -49,7 +50,7 @@ _NOT_AGAIN = (
     f"NOT EXISTS (SELECT 1 FROM {_FACTS} AS again WHERE again.agent_id = {_FACTS}.agent_id"  # noqa: S608
     f" AND again.persona = {_FACTS}.persona AND again.active AND {SAME_WORDS.format('again.content')}"
     f" = {SAME_WORDS.format(f'{_FACTS}.content')} AND (again.endorsed"
-    f" OR (again.project, again.task) = ({_FACTS}.project, {_FACTS}.task)))"
+    f" OR (again.project, again.task, again.user_key) = ({_FACTS}.project, {_FACTS}.task, {_FACTS}.user_key)))"
 )
 
 

@@ -12,7 +12,15 @@ from typing import Any
 from django.db.models import QuerySet
 
 from identity.models import Agent
-from memory.models import SUBJECT_NAME, Event, ItemType, SourceFields, valid_at_q, valid_at_sql
+from memory.models import (
+    COLUMNS,
+    SUBJECT_NAME,
+    Event,
+    ItemType,
+    SourceFields,
+    valid_at_q,
+    valid_at_sql,
+)
 from memory.persona import VIEWS, PersonaMemory
 from memory.search.as_of import memories_as_of
 from memory.search.contested_facts import pending_review_sql
@@ -59,9 +67,9 @@ def fact_subject_names(view: PersonaMemory, ids: Sequence[str]) -> dict[str, str
 
 _MOMENTS = {key: own.moments for key, own in MEMORY_TYPES.items()}
 """What JSON has as text, by type."""
-CHANGING = ("category", "scope", "project", "task", "tags", "importance")
+CHANGING = ("category", "scope", "project", "task", "user", "tags", "importance")
 """What of a hit people and agents change."""
-_ITEM = ", ".join(("item_type", "item_id", *HIT_COLUMNS))
+_ITEM = ", ".join(("item_type", "item_id", *(COLUMNS.get(name, name) for name in HIT_COLUMNS)))
 
 
 def hits_load(

@@ -66,6 +66,7 @@ class SearchHit:
     retirement: Retirement | None = None
     project: str = ""
     task: str = ""
+    user: str = ""
     subject_name: str = ""
     excerpt: str = ""
     trust: str = "agent"
@@ -75,7 +76,7 @@ class SearchHit:
 
 
 HIT_COLUMNS = (
-    "persona", "kind", "category", "scope", "project", "task", "subject", "loop_id", "tags", "importance",
+    "persona", "kind", "category", "scope", "project", "task", "user", "subject", "loop_id", "tags", "importance",
     "happened_at", "recorded_at",
 )  # fmt: skip
 """The fields that a hit takes from its row in the index, under the same names."""

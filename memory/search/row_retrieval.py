@@ -101,7 +101,7 @@ NEIGHBOURS = 2
 """Number of neighbours on each side of a hit that are fetched; the scoring's window has the same width."""
 ITEM_COLUMNS = (
     "id, persona, loop_id, position, words, names, says_time, terms, embedding, model, passages, standing, text,"
-    " item_type, item_id, kind, category, scope, project, task, tags, importance"
+    " item_type, item_id, kind, category, scope, project, task, user_key, tags, importance"
 )
 FETCHED = "id, item_type, loop, position, words, cosine, held, named, persona, passages, flags, product"
 """The columns that are fetched of each candidate; whether it is a hit and its nearest passages are added."""

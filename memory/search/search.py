@@ -13,7 +13,7 @@ from memory.embedding.local import known_words
 from memory.embedding.protocol import Vectors
 from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
-from memory.models import ItemType
+from memory.models import KEYS, ItemType, Keys
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
@@ -305,9 +305,9 @@ def _loaded(
             if memory is None or len(hits) == request.limit:
                 continue
             # By the keys that it has, or had at the moment of the request.
-            project, task = memory["project"], memory["task"]
+            keys = Keys(*(memory[name] for name in KEYS))
             forced = memory["id"] in request.force_include and memory["type"] == ItemType.FACT
-            if not view.shows_project(project) or not (forced or request.scope.shows(project, task)):
+            if not view.shows(keys) or not (forced or request.scope.shows(keys)):
                 continue
             cosine = cosines[place]
             hits.append(

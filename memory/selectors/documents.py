@@ -1,6 +1,6 @@
 """Selectors of documents: by key, by meaning, by values of fields, and the list of namespaces.
 
-A store is one persona's own, of one project and task: what is found here can be read, and changed, by its key.
+A store is one persona's own, of one project, task and user: what is found here can be read, and changed, by its key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from memory.models import (
     valid_at_q,
     valid_at_sql,
 )
-from memory.persona import VIEWS
+from memory.persona import memory_of
 from memory.policy import MAX_DOCUMENT_DEPTH, MAX_NAMESPACE_LABELS, MAX_SEARCH_LIMIT
 from memory.search import SearchRequest, search
 from nousweb.lib import Invalid, clock, depth_check, existing, json_check, whole_check
@@ -45,26 +45,27 @@ class FoundDocument:
 
 @dataclass(frozen=True, slots=True)
 class DocumentStore:
-    """The documents of `by`'s own persona that belong to a project and a task, or to none.
+    """The documents of `by`'s own persona that belong to a project, a task and a user, or to none.
 
-    Raises NotAllowed for a project that `by` does not read, and Invalid.
+    Raises NotAllowed for a project or user that `by` does not read, and Invalid.
     """
 
     agent: Agent
     by: Principal
     project: str = ""
     task: str = ""
+    user: str = ""
 
     @property
     def scope(self) -> ProjectScope:
-        return scope_check(ProjectScope(self.project, self.task), self.by)
+        return scope_check(ProjectScope(self.project, self.task, user=self.user), self.by)
 
     @property
     def rows(self) -> DocumentQuerySet:
         """Every version of every document."""
         scope = self.scope
         own = {"agent": self.agent, "persona": self.by.persona}
-        return Document.objects.filter(**own, project=scope.project, task=scope.task)
+        return Document.objects.filter(**own, **scope.keys)
 
     def at(self, namespace: Sequence[str], key: str, *, retired_version: int | None = None) -> Document:
         """The active document of a key, or else its last version if `by` retired it and it is `retired_version`.
@@ -72,7 +73,7 @@ class DocumentStore:
         Raises NotFound.
         """
         scope = self.scope
-        address = document_address(namespace, key, scope.project, scope.task)
+        address = document_address(namespace, key, **scope.keys)
         wanted = Q(active=True) & valid_at_q(Document, clock.now())
         if retired_version is not None:
             wanted |= Q(version=retired_version, retired_by=self.by.name, superseded_by=None)
@@ -110,7 +111,7 @@ class DocumentStore:
         if not ids:
             return []
         result = search(
-            VIEWS[self.by.persona](self.agent, self.by.projects),
+            memory_of(self.agent, self.by),
             SearchRequest(
                 query=query,
                 scope=self.scope,
@@ -144,9 +145,9 @@ class DocumentStore:
         "*" in `prefix` or `suffix` stands for any label.
         """
         scope = self.scope
-        conditions = ["agent_id = %s", "persona = %s", "project = %s", "task = %s", "active"]
+        conditions = ["agent_id = %s", "persona = %s", "project = %s", "task = %s", "user_key = %s", "active"]
         conditions.append(valid_at_sql(Document, "%s"))
-        values: list[Any] = [self.agent.pk, self.by.persona, scope.project, scope.task, clock.now()]
+        values: list[Any] = [self.agent.pk, self.by.persona, *scope.keys.values(), clock.now()]
         for labels, place in ((prefix, "{n}"), (suffix, "cardinality(namespace) - {back}")):
             conditions.append("cardinality(namespace) >= %s")
             values.append(len(labels))

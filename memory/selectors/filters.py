@@ -120,10 +120,11 @@ def _of_trust(queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
 
 
 class KeyedFilter(MemoryFilter):
-    """Of memories that carry the keys of a project and a task, and whose words come from somewhere."""
+    """Of memories that carry the keys of a project, a task and a user, and whose words come from somewhere."""
 
     project = django_filters.CharFilter(label="Project")
     task = django_filters.CharFilter(label="Task")
+    user = django_filters.CharFilter(label="User")
     trust = django_filters.ChoiceFilter(method=_of_trust, choices=Trust.choices, empty_label="Any trust", label="Trust")
 
 

@@ -13,7 +13,15 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet, UUIDField
 
 from identity.principal import Principal
-from memory.models import Episode, EpisodeEvent, Event, Fact, ItemType, Trust
+from memory.models import (
+    Episode,
+    EpisodeEvent,
+    Event,
+    Fact,
+    ItemType,
+    Trust,
+    keys_of,
+)
 from memory.persona import PersonaMemory
 from memory.search import SearchRequest, search
 from memory.search.result import SearchResult
@@ -72,6 +80,7 @@ class MemoryDetail:
     active: bool
     project: str
     task: str
+    user: str
     happened_at: datetime
     metadata: dict[str, Any]
     trust: str = Trust.AGENT
@@ -87,7 +96,7 @@ class Expansion:
 
 
 def memory_expand(memory: PersonaMemory, type_name: str, memory_id: str, *, around: int) -> Expansion:
-    """The memory `memory_id` with what is related to it in `memory`, and no project or task but its own and none.
+    """The memory `memory_id` with what is related to it in `memory`, with no keys but its own and none.
 
     Of an event `around` events of its loop before and after it, and its episode; of an episode its events; of a fact
     where it comes from, what it replaced and what has replaced it. `memory_id` may be the beginning of an id. Raises
@@ -145,7 +154,7 @@ def _row(memory: PersonaMemory, type_: MemoryType, memory_id: str) -> Any:
 
 
 def _around_event(memory: PersonaMemory, event: Event, around: int) -> tuple[list[MemoryDetail], bool]:
-    same_keys = Q(project__in=("", event.project), task__in=("", event.task))
+    same_keys = Q(**{f"{name}__in": ("", key) for name, key in keys_of(event).items()})
     loop = memory.events.filter(same_keys, loop_id=event.loop_id, persona=event.persona)
     earlier = Q(ts__lt=event.ts) | Q(ts=event.ts, pk__lt=event.pk)
     later = Q(ts__gt=event.ts) | Q(ts=event.ts, pk__gt=event.pk)
@@ -183,8 +192,7 @@ def _detail(row: Any, relation: Relation | Literal[""]) -> MemoryDetail:
         content=content,
         kind=getattr(row, "kind", ""),
         active=row.is_current if isinstance(row, Fact) else getattr(row, "active", True),
-        project=row.project,
-        task=row.task,
+        **keys_of(row),
         happened_at=next(moment for moment in moments if moment is not None),
         metadata=dict(type_.metadata(row)),
         trust=getattr(row, "trust", Trust.AGENT),

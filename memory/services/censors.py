@@ -20,7 +20,10 @@ from memory.censoring.censor_matching import (
 )
 from memory.censoring.patterns import meaning_check, pattern_check, pattern_cost_check
 from memory.jobs import job_queue
-from memory.models import Censor
+from memory.models import (
+    NO_KEYS,
+    Censor,
+)
 from memory.persona import change_check, memory_of
 from memory.policy import (
     CENSOR_SEVERITIES_BY_AUTHOR,
@@ -228,12 +231,12 @@ def censors_count(
 ) -> None:
     """Count one activation of each of these censors that is `persona`'s own, and let those rise that are due.
 
-    Censors hold for all projects, so a token that may not write global memory counts none.
+    Censors hold for all projects, so a token that may not write global memory, or everybody's, counts none.
     One audit record names the censors by id, and with `about` what was checked, never its text. Called inside the
     transaction of what was checked, so that the same text is not counted again.
     """
     # The subconscious reads the actor's censors too, but its checks neither count there nor let one rise.
-    counted = matched if by.writes_project("") else []
+    counted = matched if by.writes(NO_KEYS) else []
     own = Censor.objects.filter(agent=agent, pk__in=counted, persona=persona)
     # Locked in one order first, so that two checks at once cannot wait for each other.
     list(own.select_for_update(no_key=True).order_by("pk").values_list("pk"))

@@ -6,7 +6,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Decision, Episode, carried_keys
+from memory.models import Decision, Episode, carried_keys, inherited_user, keys_of
 from memory.persona import VIEWS, change_check
 from memory.policy import MAX_CONTENT_CHARACTERS
 from memory.services.memory_write import (
@@ -31,22 +31,24 @@ def decision_record(
     episode: Episode | None = None,
     project: str | None = None,
     task: str | None = None,
+    user: str | None = None,
     **fields: Any,
 ) -> Decision:
     """Record a choice of the persona that `by` acts as; `fields` are context, category, confidence, stakes, reasons,
     tags, scope and importance.
 
-    Without a `project` or `task` of its own it has those of its episode.
+    Without a `project`, `task` or `user` of its own it has those of its episode.
     Raises Invalid, naming the field, also for an episode of a memory that this persona does not see; NotAllowed.
     """
-    hidden = episode and not (episode.persona in VIEWS[by.persona].personas and by.reads_project(episode.project))
+    hidden = episode and not (episode.persona in VIEWS[by.persona].personas and by.reads(episode))
     if episode and (episode.agent_id != agent.pk or hidden):
         raise Invalid("There is no such episode in this memory.", field="episode")
     of = episode or Decision()
     decision = memory_new(
         Decision, agent, by,
         description=description, project=of.project if project is None else project,
-        task=of.task if task is None else task, rests_on=episode.trust if episode else "", **fields,
+        task=of.task if task is None else task, user=inherited_user(user, episode),
+        rests_on=episode.trust if episode else "", **fields,
     )  # fmt: skip
     decision.episode = episode
     after = {name: getattr(decision, name) for name in ("description", "confidence", "stakes")}
@@ -90,7 +92,7 @@ def decision_update(*, decision: Decision, by: Principal, **fields: Any) -> Deci
 def decisions_link(*, episode: Episode, by: Principal) -> int:
     """Link the decisions that were made during a closed episode, and belong to none, to it; returns how many.
 
-    Only those of the same project and task.
+    Only those of the same project, task and user.
     """
     change_check(episode, by, "memory.change_decision")
     if episode.ended_at is None:
@@ -99,8 +101,7 @@ def decisions_link(*, episode: Episode, by: Principal) -> int:
         agent=episode.agent,
         persona=episode.persona,
         episode__isnull=True,
-        project=episode.project,
-        task=episode.task,
+        **keys_of(episode),
         created_at__gte=episode.started_at,
         created_at__lte=episode.ended_at,
     )

@@ -17,7 +17,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Document, Fact, Scope, Trust, carried_keys, document_address
+from memory.models import KEYS, Document, Fact, Scope, Trust, carried_keys, document_address, keys_of, user_write_check
 from memory.persona import change_check
 from memory.policy import (
     MAX_DOCUMENT_CHARACTERS,
@@ -72,6 +72,7 @@ def document_put(
     scope: str = Scope.GLOBAL,
     project: str = "",
     task: str = "",
+    user: str = "",
     importance: float = 0.5,
     expires_at: datetime | None = None,
     ttl: int | None = None,
@@ -91,7 +92,7 @@ def document_put(
     `by` is no person.
     """
     by.require("memory.add_document", agent)
-    keys = keys_checked(scope, project, task)
+    keys = keys_checked(scope, project, task, user_write_check(agent, by, user))
     by.require_project(keys["project"])
     namespace, key = namespace_check(namespace), document_key_check(key)
     end = {"expires_at": expiry_checked(expires_at, ttl), "ttl": ttl}
@@ -99,7 +100,7 @@ def document_put(
     content = value_check(value)
     fields = None if index is None else _fields_check(index)
     told = {"index_fields": fields, **keys, **fields_checked(Document, {"tags": tags, "importance": importance})}
-    address = document_address(namespace, key, keys["project"], keys["task"])
+    address = document_address(namespace, key, keys["project"], keys["task"], keys["user"])
     _address_lock(agent, by.persona, address)
     last = _last_version(agent, by.persona, address)
     head = last if last is not None and last.state == "active" else None
@@ -145,7 +146,7 @@ def document_restore(*, document: Document, by: Principal, reason: str = "") -> 
     if document.active:
         raise Conflict("This version is active: there is nothing to restore.")
     last = _last_version(document.agent, document.persona, document.address)
-    kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", "project", "task",
+    kept = ("agent", "persona", "namespace", "key", "address", "value", "text", "index_fields", *KEYS,
             "tags", "scope", "importance", "origin", "source_ref")  # fmt: skip
     restored = Document(**{name: getattr(document, name) for name in kept}, endorsed=by.is_person)
     _version_add(last, restored, by, "document.restore", reason=reason, more={"restores": document.version})
@@ -271,14 +272,14 @@ def _removed_by_people_check(document: Document, by: Principal) -> None:
         return
     retired = Document.objects.filter(
         agent=document.agent, persona=document.persona, endorsed=True, active=False, superseded_by=None,
-        text=document.text,
+        text=document.text, user__in=("", document.user),
     )  # fmt: skip
     if by.projects is not None:
         retired = retired.filter(project__in=("", *by.projects))
     if retired.exclude(address=document.address).exists():
         raise Conflict("People retired a document with the same text under another key.")
-    stated = Fact(agent=document.agent, persona=document.persona, content=document.text, project=document.project,
-                  task=document.task, scope=document.scope)  # fmt: skip
+    stated = Fact(agent=document.agent, persona=document.persona, content=document.text, scope=document.scope,
+                  **keys_of(document))  # fmt: skip
     # A longer text that contains an invalidated statement is stored, and left out of prompts.
     if invalidated_match(stated, vector=None, by=by, sentences=False) is not None:
         raise Conflict("People marked this statement as wrong.")

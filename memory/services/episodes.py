@@ -11,7 +11,7 @@ from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
 from memory.layers.texts import extract_summary, extract_title
-from memory.models import Episode, EpisodeEvent, carried_keys, scope_label
+from memory.models import Episode, EpisodeEvent, carried_keys, keys_of, scope_label
 from memory.persona import VIEWS, change_check
 from memory.policy import (
     MAX_DETAIL_CHARACTERS,
@@ -89,7 +89,7 @@ def episode_append(
     comes from, as its writer says.
 
     An event is added once, however often it is sent. Raises Conflict if the episode is closed; Invalid without events
-    and text, if an event is not in this memory or has another project or task, or if the detail becomes too long.
+    and text, if an event is not in this memory or has another project, task or user, or if the detail becomes too long.
     """
     change_check(episode, by, "memory.change_episode")
     if len(event_ids) > MAX_EVENTS_PER_APPEND:
@@ -106,7 +106,8 @@ def episode_append(
     if missing := wanted - set(events.values_list("pk", flat=True)):
         shown = ", ".join(str(key) for key in sorted(missing)[:5])
         raise Invalid(f"There is no event {shown}{' …' if len(missing) > 5 else ''} in this memory.", field="event_ids")
-    foreign = events.exclude(project__in={"", episode.project}, task__in={"", episode.task}).order_by("pk").first()
+    same = {f"{name}__in": {"", key} for name, key in keys_of(episode).items()}
+    foreign = events.exclude(**same).order_by("pk").first()
     if foreign is not None:
         raise Invalid(
             f"Event {foreign.pk} belongs to {scope_label(foreign)}, and the episode does not: its summary would "

@@ -5,7 +5,7 @@ Source: seed "Agentic Memory System", Derivation Pipelines.
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,13 +18,14 @@ from identity.services.change_feed import feed_change_draft, feed_changes_record
 from memory.jobs import message_send
 from memory.layers.event_validation import CLOSING_KINDS, KIND_IMPORTANCE, EventDraft, events_check
 from memory.layers.texts import compact, loop_visibility
-from memory.models import Event, LongTermEntry, LoopSummary
+from memory.models import NO_KEYS, Event, Keys, LongTermEntry, LoopSummary, user_write_check
 from memory.services.consent import consent_request
 from memory.services.quarantine.memories import event_show, open_quarantine_review, quarantine_entries
 from memory.services.search_index.writer import index_put
 from memory.services.trust import event_origin, screened_as
 from memory.types import entry_of
 from nousweb.lib import Conflict, Invalid, NotAllowed, clock, existing
+from nousweb.lib.constrained_types import EVERYBODY
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.transactions import sql_row, sql_rows
 
@@ -47,10 +48,10 @@ class RepeatedKey(Conflict):
 
 
 class OtherProject(Conflict):
-    """A loop belongs to another project or task."""
+    """A loop belongs to another project, task or user."""
 
     code = "other_project"
-    title = "This loop belongs to another project or task"
+    title = "This loop belongs to another project, task or user"
 
 
 def events_record(
@@ -64,9 +65,9 @@ def events_record(
     3. New events are stored with their long-term entries, their rows of the index and their loops; one audit
        record follows, and at most one task for the closed loops beside that for the index. Events without
        `loop_id` share a loop made for the call.
-    4. An event without a project or a task has those of its loop, so far. A loop has the first of each that one of its
-       events names, and OtherProject (409) refuses another one. Whoever adds to a loop must be able to write its
-       project, as well as that of the event.
+    4. An event without a project, a task or a user has those of its loop, so far. A loop has the first of each that one
+       of its events names, and OtherProject (409) refuses another one. Whoever adds to a loop must be able to write its
+       project and user, as well as those of the event.
 
     One persona's calls are stored one after another, so that its ids rise in the order in which events become visible
     and a repeated call sees what the first has stored. `persona` is for the product itself (imports); for people
@@ -104,7 +105,7 @@ def _record(
     for place, draft in enumerate(drafts):
         held = known.get(draft.key) if draft.key else None
         if held is not None:
-            if not by.reads_project(held.project) or not draft.says_the_same(held):
+            if not by.reads(held) or not draft.says_the_same(held):
                 raise RepeatedKey(
                     f"events[{place}].key: {draft.key!r} already names another event, and events are never changed.",
                     field=f"events[{place}].key",
@@ -113,12 +114,17 @@ def _record(
             answers.append(RecordedEvent(held, repeated=True))
             continue
         loop_id = draft.loop_id or own_loop
-        if not by.reads_project(keys.get(loop_id, ("", ""))[0]):
-            raise OtherProject("This loop belongs to another project.", field=f"events[{place}].loop_id")
+        loop = keys.get(loop_id, NO_KEYS)
+        if not by.reads(loop):
+            raise OtherProject("This loop belongs to another project or user.", field=f"events[{place}].loop_id")
         if loop_id in held_loops:
-            by.require_project(held_loops[loop_id][0], f"events[{place}].loop_id")
-        project, task = keys[loop_id] = _keys_joined(f"events[{place}]", draft, keys.get(loop_id, ("", "")))
-        by.require_project(project, f"events[{place}].project")
+            by.require_project(loop.project, f"events[{place}].loop_id")
+        if not (loop.user and draft.user in ("", EVERYBODY)):
+            user = user_write_check(agent, by, draft.user, field=f"events[{place}].user")
+            draft = replace(draft, user=user)
+        joined = keys[loop_id] = _keys_joined(f"events[{place}]", draft, loop)
+        by.require_project(joined.project, f"events[{place}].project")
+        by.require_user(joined.user, f"events[{place}].user")
         event = Event(
             pk=next(ids),
             agent=agent,
@@ -131,8 +137,7 @@ def _record(
             content=draft.content,
             metadata=draft.metadata,
             key=draft.key,
-            project=project,
-            task=task,
+            **joined._asdict(),
         )
         if draft.key:
             known[draft.key] = event
@@ -145,28 +150,26 @@ def _record(
     return answers
 
 
-LoopKeys = dict[str, tuple[str, str]]
-"""Project and task by loop."""
-
-
-def _loop_keys(agent: Agent, persona: str, drafts: list[EventDraft]) -> LoopKeys:
+def _loop_keys(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Keys]:
     loops = {draft.loop_id for draft in drafts if draft.loop_id}
     if not loops:
         return {}
     held = LoopSummary.objects.filter(agent=agent, persona=persona, loop_id__in=loops)
-    return {loop_id: (project, task) for loop_id, project, task in held.values_list("loop_id", "project", "task")}
+    return {loop_id: Keys(*keys) for loop_id, *keys in held.values_list("loop_id", *Keys._fields)}
 
 
-def _keys_joined(place: str, draft: EventDraft, loop: tuple[str, str]) -> tuple[str, str]:
+def _keys_joined(place: str, draft: EventDraft, loop: Keys) -> Keys:
     """The keys of an event in a loop with these keys, which are the loop's from then on."""
-    for name, held, given in (("project", loop[0], draft.project), ("task", loop[1], draft.task)):
+    for name, held in loop._asdict().items():
+        given = getattr(draft, name).replace(EVERYBODY, "") if name == "user" else getattr(draft, name)
         if held and given and held != given:
             raise OtherProject(
                 f"{place}.{name}: this loop belongs to the {name} {held!r}; use another loop for "
                 "events of another one.",
                 field=f"{place}.{name}",
             )
-    return draft.project or loop[0], draft.task or loop[1]
+    user = loop.user if draft.user in ("", EVERYBODY) else draft.user
+    return Keys(draft.project or loop.project, draft.task or loop.task, user)
 
 
 def _known(agent: Agent, persona: str, drafts: list[EventDraft]) -> dict[str, Event]:
@@ -235,7 +238,7 @@ def long_term_store(
 _LOOPS_EXTEND = """
 INSERT INTO memory_loopsummary AS held (
     agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
-    first_event_at, last_event_at, closed_at, closed_by, project, task)
+    first_event_at, last_event_at, closed_at, closed_by, project, task, user_key)
 VALUES {rows}
 ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     event_count = held.event_count + excluded.event_count,
@@ -244,10 +247,11 @@ ON CONFLICT (agent_id, persona, loop_id) DO UPDATE SET
     closed_at = coalesce(held.closed_at, excluded.closed_at),
     closed_by = CASE WHEN held.closed_at IS NULL THEN excluded.closed_by ELSE held.closed_by END,
     project = CASE WHEN held.project = '' THEN excluded.project ELSE held.project END,
-    task = CASE WHEN held.task = '' THEN excluded.task ELSE held.task END
+    task = CASE WHEN held.task = '' THEN excluded.task ELSE held.task END,
+    user_key = CASE WHEN held.user_key = '' THEN excluded.user_key ELSE held.user_key END
 RETURNING id, loop_id, closed_at IS NOT NULL, closed_at = %s
 """
-_LOOP = "(%s, %s, %s, '', %s, %s, '{}', %s, 0, %s, %s, %s, %s, %s, %s)"
+_LOOP = "(%s, %s, %s, '', %s, %s, '{}', %s, 0, %s, %s, %s, %s, %s, %s, %s)"
 
 
 def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[int]:
@@ -277,6 +281,7 @@ def _loops_extend(agent: Agent, persona: str, events: Sequence[Event]) -> list[i
             # Each event has at least the keys of those before it.
             found[-1].project,
             found[-1].task,
+            found[-1].user,
         )
     rows = sql_rows(_LOOPS_EXTEND.format(rows=", ".join([_LOOP] * len(loops))), [*values, now])
     feed_changes_record(

@@ -85,7 +85,7 @@ def documents_refresh(*, agent: Agent, ids: Sequence[UUID], by: Principal) -> in
     for document in rows.select_for_update(of=("self",), no_key=True).select_related("agent").order_by("pk"):
         end = now + timedelta(seconds=document.ttl or 0)
         slack = timedelta(seconds=(document.ttl or 0) / REFRESH_STEP)
-        if by.writes_project(document.project) and document.expires_at and end - document.expires_at >= slack:
+        if by.writes(document) and document.expires_at and end - document.expires_at >= slack:
             document_end_move(document, by, {"expires_at": end})
             moved += 1
     return moved

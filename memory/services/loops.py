@@ -39,9 +39,9 @@ def loop_close(*, agent: Agent, loop_id: str, by: Principal) -> LoopSummary:
     """
     by.require("memory.add_event", agent)
     loop = LoopSummary.objects.select_for_update().filter(agent=agent, persona=by.persona, loop_id=loop_id).first()
-    if loop is None or not by.reads_project(loop.project):
+    if loop is None or not by.reads(loop):
         raise NotFound("There is no such loop.")
-    by.require_project(loop.project)
+    by.require_keys(loop)
     if loop.closed_at is None:
         loop.closed_at = clock.now()
         loop.closed_by = LoopSummary.ClosedBy.REQUEST
@@ -217,10 +217,10 @@ def _heal_index() -> int:
 _UNCOUNTED = """
 INSERT INTO memory_loopsummary (
     agent_id, persona, loop_id, summary, kind, visibility, long_term_ids, event_count, covered_events,
-    first_event_at, last_event_at, closed_at, closed_by, project, task)
+    first_event_at, last_event_at, closed_at, closed_by, project, task, user_key)
 SELECT agent_id, persona, loop_id, '', min(kind), min(visibility), '{}', count(*), 0, min(ts), max(ts),
     CASE WHEN bool_or(kind = ANY(%s)) THEN %s::timestamptz END, CASE WHEN bool_or(kind = ANY(%s)) THEN %s ELSE '' END,
-    max(project), max(task)
+    max(project), max(task), max(user_key)
 FROM memory_event event
 WHERE NOT EXISTS (
     SELECT 1 FROM memory_loopsummary loop

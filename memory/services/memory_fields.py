@@ -153,8 +153,8 @@ def _column_check(model: type[Model], name: str) -> Check:
     return partial(text_check, limit=column.max_length or MAX_CONTENT_CHARACTERS)
 
 
-def keys_checked(scope: str, project: str, task: str) -> dict[str, str]:
-    """The keys of a new memory, and the scope that follows from them. Raises Invalid."""
+def keys_checked(scope: str, project: str, task: str, user: str = "") -> dict[str, str]:
+    """The keys of a new memory, and the scope that follows; `user` is by `user_write_check`. Raises Invalid."""
     project, task = key_check("project", project), key_check("task", task)
     tier = tier_of(choice_check("scope", scope, Scope.values), project, task)
-    return {"scope": tier, "project": project, "task": task}
+    return {"scope": tier, "project": project, "task": task, "user": user}

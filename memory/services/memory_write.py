@@ -14,7 +14,7 @@ from django.db.models import Model
 from identity.models import Agent, AgentRow
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Censor, Fact, Memory, Scope, ScopedMemory, Trust, keys_changed
+from memory.models import KEYS, Censor, Fact, Memory, Scope, ScopedMemory, Trust, keys_changed, user_write_check
 from memory.persona import change_check
 from memory.services.consent import memory_consent
 from memory.services.memory_fields import fields_checked, keys_checked
@@ -37,6 +37,7 @@ def memory_new(
     scope: str = Scope.GLOBAL,
     project: str = "",
     task: str = "",
+    user: str = "",
     rests_on: str = "",
     origin: str = "",
     **fields: Any,
@@ -47,7 +48,7 @@ def memory_new(
     Raises Invalid, naming the field, or NotAllowed.
     """
     by.require(f"memory.add_{model._meta.model_name}", agent)
-    keys = keys_checked(scope, project, task)
+    keys = keys_checked(scope, project, task, user_write_check(agent, by, user))
     by.require_project(keys["project"])
     declared, origin = origin, origin_of(by, *filter(None, [rests_on]), declared=origin)
     written = keys | fields_checked(model, fields)
@@ -93,7 +94,7 @@ def memory_update(
     """
     name = memory._meta.model_name
     memory = memory_lock(memory, by, f"memory.change_{name}", endorsed_too=endorsed_too)
-    keys = {key: fields.get(key) for key in ("scope", "project", "task")}
+    keys = {key: fields.get(key) for key in ("scope", *KEYS)}
     if unknown := fields.keys() - {*keys, "origin"} - set(only.split()):
         raise TypeError(f"{', '.join(sorted(unknown))} of a {name} cannot be changed.")
     given = fields_checked(type(memory), {key: value for key, value in fields.items() if key in only.split()})
@@ -133,11 +134,12 @@ def memory_index(memory: Any) -> None:
 
 
 def keys_move(
-    memory: ScopedMemory, by: Principal, scope: str | None, project: str | None, task: str | None
+    memory: ScopedMemory, by: Principal, scope: str | None, project: str | None, task: str | None, user: str | None
 ) -> dict[str, str]:
-    """The fields that a move to another scope, project or task sets; None keeps one. Raises Invalid or NotAllowed."""
-    keys = keys_changed(memory, scope, project, task)
+    """The fields that a move to another scope or other keys sets; None keeps one. Raises Invalid or NotAllowed."""
+    keys = keys_changed(memory, scope, project, task, user)
     by.require_project(keys.get("project", memory.project))
+    by.require_user(keys.get("user", memory.user))
     return keys
 
 

@@ -13,7 +13,7 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
 from identity.services.change_feed import feed_change_draft, feed_changes_record
-from memory.models import LOCATORS, Document, Fact, KnownSource, key_check
+from memory.models import LOCATORS, Document, Fact, KnownSource, key_check, user_write_check
 from memory.services.memory_fields import source_ref_check
 from nousweb.lib.transactions import transaction_lock
 
@@ -30,17 +30,17 @@ class SourceReport:
 
 
 @agent_transaction(of="agent")
-def source_report(*, agent: Agent, by: Principal, project: str = "", **source_ref: Any) -> SourceReport:
-    """Note that a source was read again, and mark the memories of the caller's persona and this project that rest on
-    another digest; those of this digest lose the mark. A report that is older than the last one changes nothing.
+def source_report(*, agent: Agent, by: Principal, project: str = "", user: str = "", **source_ref: Any) -> SourceReport:
+    """Note that a source was read again, and mark the memories of the caller's persona, this project and this user that
+    rest on another digest; those of this digest lose the mark. A report older than the last one changes nothing.
 
     Raises Invalid, naming the field, or NotAllowed.
     """
     by.require("memory.add_fact", agent)
-    project = key_check("project", project)
-    by.require_project(project)
+    keys = {"project": key_check("project", project), "user": user_write_check(agent, by, user)}
+    by.require_project(keys["project"])
     checked = source_ref_check("source_ref", source_ref)
-    source, before = _noted(agent, by.persona, project, checked)
+    source, before = _noted(agent, by.persona, keys, checked)
     marked = _mark(source)
     if before != source.sha256:
         audit_record(
@@ -60,7 +60,8 @@ def source_seen(memory: Fact | Document) -> None:
     memory.source_changed_at = None
     if not memory.source_ref:
         return
-    source, before = _noted(memory.agent, memory.persona, memory.project, memory.source_ref)
+    keys = {"project": memory.project, "user": memory.user}
+    source, before = _noted(memory.agent, memory.persona, keys, memory.source_ref)
     if before != source.sha256:
         _mark(source)
     if memory.source_ref["sha256"] != source.sha256:
@@ -78,12 +79,14 @@ def source_values(memory: Fact | Document, source_ref: Mapping[str, Any]) -> dic
     return {"source_ref": read.source_ref, "source_changed_at": read.source_changed_at}
 
 
-def _noted(agent: Agent, persona: str, project: str, source_ref: Mapping[str, Any]) -> tuple[KnownSource, str]:
+def _noted(
+    agent: Agent, persona: str, keys: Mapping[str, str], source_ref: Mapping[str, Any]
+) -> tuple[KnownSource, str]:
     """The known source after a reading, and the digest that it had before ("" for a new one)."""
     locator = next(source_ref[name] for name in LOCATORS if name in source_ref)
     seen_at, digest = datetime.fromisoformat(source_ref["seen_at"]), source_ref["sha256"]
-    transaction_lock(f"source:{agent.pk}:{persona}:{project}:{locator}")
-    key = {"agent": agent, "persona": persona, "project": project, "locator": locator}
+    transaction_lock(f"source:{agent.pk}:{persona}:{keys['project']}:{locator}")
+    key = {"agent": agent, "persona": persona, **keys, "locator": locator}
     source = KnownSource.objects.filter(**key).first()
     if source is None:
         return KnownSource.objects.create(**key, sha256=digest, seen_at=seen_at), ""
@@ -117,7 +120,9 @@ def _mark(source: KnownSource) -> int:
 
 
 def _reading(model: type[Fact | Document], source: KnownSource) -> QuerySet[Any]:
-    """The memories of a model that were read from this source, in the same persona and project."""
-    rows = model._default_manager.filter(agent=source.agent_id, persona=source.persona, project=source.project)
+    """The memories of a model that were read from this source, in the same persona, project and user."""
+    rows = model._default_manager.filter(agent=source.agent_id, persona=source.persona).filter(
+        project=source.project, user=source.user
+    )
     name = LOCATORS[0] if "://" in source.locator else LOCATORS[1]
     return rows.filter(source_ref__contains={name: source.locator})

@@ -12,7 +12,7 @@ from identity.models import Agent
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import WorkingMemory, key_check
+from memory.models import WorkingMemory, key_check, user_write_check
 from memory.policy import (
     MAX_FRAME_CHARACTERS,
     MAX_OPEN_THREADS,
@@ -50,17 +50,19 @@ def working_set(
     capacity: int = DEFAULT_CAPACITY,
     project: str = "",
     task_key: str = "",
+    user: str = "",
 ) -> WorkingMemoryChange:
     """Set a session's task, frame and capacity (1 to 100 items). Items over the capacity are evicted; threads stay.
 
-    With the keys of a project or a task, only prompts for these include the working memory.
+    With the keys of a project or a task, only prompts for these include the working memory. Each user has a session of
+    their own under the same name, and those of no user are everybody's.
     """
     task = text_check("task", task, MAX_REMARK_CHARACTERS)
     frame = word_check("frame", text_check("frame", frame, MAX_FRAME_CHARACTERS)) if frame else ""
     whole_check("capacity", capacity, 1, MAX_WORKING_ITEMS)
     project, task_key = key_check("project", project), key_check("task_key", task_key)
     by.require_project(project)
-    working = _lock(agent, session_id, by, project)
+    working = _lock(agent, session_id, by, project, user=user)
     working.capacity = capacity
     working.project, working.task_key = project, task_key
     working.quarantined_entries = [
@@ -72,7 +74,7 @@ def working_set(
         if not text or by.is_person or not screen_working_text(working, part, entry):
             setattr(working, part, text)
     evicted = _evict(working)
-    keys = {name: key for name, key in (("project", project), ("task_key", task_key)) if key}
+    keys = {name: key for name, key in (("project", project), ("task_key", task_key), ("user", working.user)) if key}
     after = {"task": task, "frame": frame, "capacity": capacity, "evicted": len(evicted), **keys}
     _save(working, by, "working.set", after)
     return WorkingMemoryChange(working, None, evicted)
@@ -80,7 +82,14 @@ def working_set(
 
 @agent_transaction()
 def working_item_add(
-    *, agent: Agent, session_id: str, text: str, by: Principal, type: str = "note", relevance: float = 0.5
+    *,
+    agent: Agent,
+    session_id: str,
+    text: str,
+    by: Principal,
+    type: str = "note",
+    relevance: float = 0.5,
+    user: str = "",
 ) -> WorkingMemoryChange:
     """Add an item; `relevance` is in [0, 1].
 
@@ -93,7 +102,7 @@ def working_item_add(
         "relevance": unit_check("relevance", relevance),
         "added_at": clock.now().isoformat(),
     }
-    working = _lock(agent, session_id, by)
+    working = _lock(agent, session_id, by, user=user)
     if by.is_person:
         item[TRUSTED] = True
     if by.is_person or not screen_working_text(working, "item", item):
@@ -104,23 +113,25 @@ def working_item_add(
 
 
 @agent_transaction()
-def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Principal) -> WorkingMemory:
+def working_item_remove(*, agent: Agent, session_id: str, item_id: str, by: Principal, user: str = "") -> WorkingMemory:
     """Remove an item. Raises NotFound."""
-    working = _lock(agent, session_id, by, make=False)
+    working = _lock(agent, session_id, by, user=user, make=False)
     working.items = _without(working.items, item_id, "item")
     _save(working, by, "working.item_remove", {"item": item_id})
     return working
 
 
 @agent_transaction()
-def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Principal) -> tuple[WorkingMemory, Entry]:
+def working_thread_open(
+    *, agent: Agent, session_id: str, text: str, by: Principal, user: str = ""
+) -> tuple[WorkingMemory, Entry]:
     """Open a thread: something to come back to. Raises Conflict if MAX_OPEN_THREADS are open."""
     thread: Entry = {
         "id": uuid4().hex,
         "text": text_check("text", text, MAX_THREAD_CHARACTERS, required=True),
         "added_at": clock.now().isoformat(),
     }
-    working = _lock(agent, session_id, by)
+    working = _lock(agent, session_id, by, user=user)
     if len(working.open_threads) >= MAX_OPEN_THREADS:
         raise Conflict(f"{MAX_OPEN_THREADS} threads are open; close one first.")
     if by.is_person:
@@ -132,22 +143,24 @@ def working_thread_open(*, agent: Agent, session_id: str, text: str, by: Princip
 
 
 @agent_transaction()
-def working_thread_close(*, agent: Agent, session_id: str, thread_id: str, by: Principal) -> WorkingMemory:
+def working_thread_close(
+    *, agent: Agent, session_id: str, thread_id: str, by: Principal, user: str = ""
+) -> WorkingMemory:
     """Close a thread. Raises NotFound if it is not open."""
-    working = _lock(agent, session_id, by, make=False)
+    working = _lock(agent, session_id, by, user=user, make=False)
     working.open_threads = _without(working.open_threads, thread_id, "thread")
     _save(working, by, "working.thread_close", {"thread": thread_id})
     return working
 
 
 @agent_transaction()
-def working_clear(*, agent: Agent, session_id: str, by: Principal) -> WorkingMemory:
+def working_clear(*, agent: Agent, session_id: str, by: Principal, user: str = "") -> WorkingMemory:
     """Clear a session's working memory except its capacity. Raises NotFound if there is none."""
-    working = _lock(agent, session_id, by, make=False)
+    working = _lock(agent, session_id, by, user=user, make=False)
     after = {"items": len(working.items), "threads": len(working.open_threads)}
     working.task, working.frame, working.items, working.open_threads = "", "", [], []
     working.quarantined_entries = []
-    if by.writes_project("") and len(_rows(agent, working.session_id, by)) == 1:
+    if by.writes_project("") and len(_rows(agent, working.session_id, by, working.user)) == 1:
         working.project = working.task_key = ""
     _save(working, by, "working.clear", {"removed": after})
     return working
@@ -162,18 +175,19 @@ def session_of(rows: Iterable[WorkingMemory], by: Principal, project: str | None
 
 
 def _lock(
-    agent: Agent, session_id: str, by: Principal, project: str | None = None, *, make: bool = True
+    agent: Agent, session_id: str, by: Principal, project: str | None = None, *, user: str = "", make: bool = True
 ) -> WorkingMemory:
-    """The locked row of a session of the persona of `by`; created if there is none that `by` can write, unless `make`
-    is false."""
+    """The locked row of a user's session of the persona of `by`; created if there is none that `by` can write, unless
+    `make` is false."""
     by.require("memory.change_workingmemory", agent)
     session_id = text_check("session_id", session_id, MAX_SESSION_CHARACTERS, required=True)
     transaction_lock(f"session:{agent.pk}:{by.persona}:{session_id}")
-    working = session_of(_rows(agent, session_id, by), by, project)
+    user = user_write_check(agent, by, user)
+    working = session_of(_rows(agent, session_id, by, user), by, project)
     if make and (working is None or not by.writes_project(working.project)):
         by.require_project(project or "")
         return WorkingMemory.objects.create(
-            agent=agent, persona=by.persona, session_id=session_id, project=project or ""
+            agent=agent, persona=by.persona, session_id=session_id, project=project or "", user=user
         )
     if working is None:
         raise NotFound("This session has no working memory.")
@@ -181,9 +195,9 @@ def _lock(
     return working
 
 
-def _rows(agent: Agent, session_id: str, by: Principal) -> list[WorkingMemory]:
+def _rows(agent: Agent, session_id: str, by: Principal, user: str) -> list[WorkingMemory]:
     rows = WorkingMemory.objects.select_for_update(of=("self",)).select_related("agent")
-    return list(rows.filter(agent=agent, persona=by.persona, session_id=session_id).order_by("pk"))
+    return list(rows.filter(agent=agent, persona=by.persona, session_id=session_id, user=user).order_by("pk"))
 
 
 def _evict(working: WorkingMemory) -> list[Entry]:

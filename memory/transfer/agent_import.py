@@ -13,6 +13,7 @@ from identity.principal import Principal
 from identity.services.agents import identity_screen
 from identity.services.audit import audit_record
 from memory.models import (
+    KEYS,
     Document,
     Event,
     Fact,
@@ -44,7 +45,7 @@ from memory.transfer.value_validation import BadLine, column_value
 from memory.types import MEMORY_TYPES, MemoryType, entry_of
 from memory.types.stores import document_text
 from nousweb.lib import Conflict, Invalid, unapprovable_reason
-from nousweb.lib.constrained_types import key_text
+from nousweb.lib.constrained_types import EVERYBODY, key_text
 from nousweb.lib.transactions import sql_row
 from nousweb.lib.validation import visible_text
 
@@ -172,10 +173,8 @@ class _Storing:
                 elif not isinstance(value, int) or isinstance(value, bool) or value in self.events:
                     raise BadLine(number, "id: an event has a whole number of its own")
             else:
-                if (
-                    column.name == "project"
-                    or column.name == "task_key"
-                    or (column.name == "task" and model in WITH_PROJECT_KEYS)
+                if column.name in ("project", "task_key", "user") or (
+                    column.name == "task" and model in WITH_PROJECT_KEYS
                 ):
                     value = _key(number, column.name, value)
                 if isinstance(column, models.JSONField) and (model, column.name) not in VERBATIM:
@@ -203,7 +202,7 @@ class _Storing:
             values["dictionary"] = dictionary_of(self.agent.pk)
             values["blocks"] = blocks_offered(self.agent.pk, values["persona"], spelling)
         if model is Document:
-            values["address"] = document_address(*(values[name] for name in ("namespace", "key", "project", "task")))
+            values["address"] = document_address(*(values[name] for name in ("namespace", "key", *KEYS)))
             values["text"] = document_text(values["value"], values["index_fields"])
         _approvable_check(number, model, values)
         return model(**values)
@@ -250,8 +249,10 @@ class _Storing:
 
 
 def _key(number: int, name: str, value: Any) -> Any:
-    """The key of a project or a task as services store it."""
+    """The key of a project, a task or a user as services store it."""
     try:
+        if name == "user" and value == EVERYBODY:
+            raise ValueError("everybody's memory has none.")
         return key_text(value) if isinstance(value, str) else value
     except ValueError as error:
         raise BadLine(number, f"{name}: {error}") from error
@@ -275,7 +276,7 @@ def _taken(model: type[models.Model], ids: list[str]) -> Iterator[str]:
 
 
 def _agreement_check(agent: Agent) -> None:
-    """Whatever derives from an event is of its persona, loop, project and task: a file must not carry words across."""
+    """Whatever derives from an event is of its persona, loop and keys: a file must not carry words across."""
     mismatched = LongTermEntry.objects.filter(agent=agent).exclude(
         persona=models.F("event__persona"), loop_id=models.F("event__loop_id")
     )
@@ -320,18 +321,18 @@ def _agreement_check(agent: Agent) -> None:
         SELECT EXISTS (
             SELECT 1 FROM memory_loopsummary loop JOIN memory_event event
             ON (event.agent_id, event.persona, event.loop_id) = (loop.agent_id, loop.persona, loop.loop_id)
-            WHERE loop.agent_id = %s AND (event.project, event.task) <> (loop.project, loop.task)
-            AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)))
+            WHERE loop.agent_id = %s AND (event.project NOT IN ('', loop.project) OR event.task NOT IN ('', loop.task)
+                OR event.user_key NOT IN ('', loop.user_key)))
         OR EXISTS (
             SELECT 1 FROM memory_episodeevent link
             JOIN memory_episode episode ON episode.id = link.episode_id AND episode.agent_id = link.agent_id
             JOIN memory_event event ON event.id = link.event_id AND event.agent_id = link.agent_id
-            WHERE episode.agent_id = %s AND (event.project, event.task) <> (episode.project, episode.task)
-            AND (event.project NOT IN ('', episode.project) OR event.task NOT IN ('', episode.task)))
+            WHERE episode.agent_id = %s AND (event.project NOT IN ('', episode.project)
+                OR event.task NOT IN ('', episode.task) OR event.user_key NOT IN ('', episode.user_key)))
         """,
         [agent.pk, agent.pk],
     )[0]:
-        raise Invalid("A loop or an episode holds events of another project or task.", field="file")
+        raise Invalid("A loop or an episode holds events of another project, task or user.", field="file")
 
 
 def _index(memory_type: MemoryType, agent: Agent) -> None:

@@ -108,6 +108,10 @@ LATER: dict[tuple[type[models.Model], str], Any] = {
         for model in (Event, LoopSummary, Episode, Fact, Decision, Procedure)
         for name in ("project", "task")
     },
+    **{
+        (model, "user"): ""
+        for model in (Event, LoopSummary, Episode, Fact, Decision, Procedure, Document, WorkingMemory, KnownSource)
+    },
     (WorkingMemory, "project"): "",
     (WorkingMemory, "task_key"): "",
     **{(model, "endorsed"): False for model in (Fact, Episode, Decision, Procedure, Censor)},

@@ -21,6 +21,7 @@ from memory.models import (
     LoopSummary,
     Scope,
     ends_at,
+    keys_of,
     tier_of,
 )
 from memory.policy import SOURCE_NAMES
@@ -71,8 +72,7 @@ def _event_entry(entry: LongTermEntry) -> IndexEntry:
         recorded_at=event.recorded_at,
         kind=event.kind,
         scope=tier_of(Scope.GLOBAL, event.project, event.task),
-        project=event.project,
-        task=event.task,
+        **keys_of(event),
         subject=_speaker(entry.text, event.metadata),
         loop_id=entry.loop_id,
         position=event.pk,
@@ -123,8 +123,7 @@ def _fact_entry(fact: Fact) -> IndexEntry:
         kind=fact.kind,
         category=fact.category,
         scope=tier_of(fact.scope, fact.project, fact.task),
-        project=fact.project,
-        task=fact.task,
+        **keys_of(fact),
         subject=fact.subject,
         tags=fact.tags,
         importance=fact.importance,

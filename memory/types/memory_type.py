@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import DateTimeField, Model, QuerySet, UUIDField
 
-from memory.models import ItemType, Memory, ProjectKeyFields, Scope, Trust, ends_at, tier_of
+from memory.models import ItemType, Memory, ProjectKeyFields, Scope, Trust, ends_at, keys_of, tier_of
 
 MAX_TEXT_CHARACTERS = 20_000
 """Indexed of one memory; embedding models read less still."""
@@ -31,6 +31,7 @@ class IndexEntry:
     scope: str = Scope.GLOBAL
     project: str = ""
     task: str = ""
+    user: str = ""
     subject: str = ""
     loop_id: str = ""
     position: int = 0
@@ -55,8 +56,7 @@ def store_entry(memory: Any, item_type: ItemType, text: str, **own: Any) -> Inde
         "happened_at": memory.created_at,
         "recorded_at": memory.created_at,
         "scope": tier_of(memory.scope, memory.project, memory.task),
-        "project": memory.project,
-        "task": memory.task,
+        **keys_of(memory),
         "tags": memory.tags,
         "importance": memory.importance,
         "active": memory.active,

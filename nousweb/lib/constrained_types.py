@@ -16,7 +16,9 @@ WORD = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MAX_TAGS = 20
 """On one memory, and of one request."""
 MAX_KEY_CHARACTERS = 100
-"""Maximum length of the key of a project or a task."""
+"""Maximum length of the key of a project, a task or a user."""
+EVERYBODY, UNASSIGNED = "*", "?"
+"""Instead of the key of a user: a memory for everybody, and one that nobody has assigned yet. No user is called so."""
 MAX_CURSOR_CHARACTERS = 400
 """Ours have about 110, and up to 330 where a run's own name is in them; a longer one is not even parsed."""
 
@@ -69,6 +71,13 @@ def key_text(value: str) -> str:
     return value
 
 
+def user_text(value: str) -> str:
+    """The key of a user in the same form, or EVERYBODY; "" for none. Raises ValueError."""
+    if value == UNASSIGNED:
+        raise ValueError(f"{UNASSIGNED!r} stands for memory that is assigned to no user.")
+    return key_text(value)
+
+
 UnitInterval = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Word = Annotated[str, AfterValidator(_word), WithJsonSchema({"type": "string", "pattern": f"^{WORD.pattern}$"})]
 OptionalWord = Annotated[
@@ -87,6 +96,20 @@ TaskKey = Annotated[
     WithJsonSchema({"type": "string", "maxLength": MAX_KEY_CHARACTERS}),
     Field(description="Your key of the task, which belongs to the project or stands alone; empty for none"),
 ]
+_USER_SCHEMA = WithJsonSchema({"type": "string", "maxLength": MAX_KEY_CHARACTERS})
+UserKey = Annotated[
+    str,
+    AfterValidator(user_text),
+    _USER_SCHEMA,
+    Field(description='Your key of the user whose memory it is; "*" for everybody. Without it, the token\'s user'),
+]
+ReadingUser = Annotated[
+    str,
+    AfterValidator(user_text),
+    _USER_SCHEMA,
+    Field(description="Your key of the user: that memory is included, and no other user's. Without it, the token's"),
+]
+AnyUser = Annotated[str, AfterValidator(user_text), _USER_SCHEMA, Field(description="Only those of this user")]
 AnyProject = Annotated[ProjectKey, Field(description="Only those of this project")]
 AnyTask = Annotated[TaskKey, Field(description="Only those of tasks of this key")]
 

@@ -1,9 +1,10 @@
-"""Nothing of another project or task is in a prompt that did not ask for it: a property of random memories.
+"""Nothing of another project, task or user is in a prompt that did not ask for it: a property of random memories.
 
 PROJECT_STORES sets how many stores are tried, as in
 `PROJECT_STORES=1000 .venv/bin/python -m pytest tests/context/test_project_properties.py`.
 """
 
+import json
 import os
 from contextlib import suppress
 
@@ -17,7 +18,7 @@ from context.engine.analysis.request import ContextRequest
 from context.services.context import context_assemble
 from context.services.pins import context_pin
 from identity.principal import Principal
-from memory.models import Event, LoopSummary, ProjectScope
+from memory.models import Event, Keys, LoopSummary, ProjectScope, keys_of
 from memory.services.decisions import decision_record, decision_update
 from memory.services.episodes import episode_append, episode_close, episode_open
 from memory.services.events import OtherProject, events_record
@@ -31,7 +32,8 @@ from nousweb.lib.errors import Invalid
 STORES = int(os.environ.get("PROJECT_STORES", "12"))
 PROJECTS = st.sampled_from(["", "atlas", "borealis", "Atlas"])
 TASKS = st.sampled_from(["", "", "fix", "plan"])
-KEYS = st.fixed_dictionaries({"project": PROJECTS, "task": TASKS})
+USERS = st.sampled_from(["", "", "mia", "Mia", "noah"])
+KEYS = st.fixed_dictionaries({"project": PROJECTS, "task": TASKS, "user": USERS})
 TYPES = ("fact", "fact", "core", "event", "event", "episode", "decision", "procedure")
 MEMORIES = st.lists(
     st.fixed_dictionaries(
@@ -52,6 +54,7 @@ ASKED = st.fixed_dictionaries(
     {
         "project": PROJECTS,
         "task": TASKS,
+        "user": USERS,
         "include_projects": st.sampled_from([(), (), ("borealis",), ("atlas", "borealis")]),
         "all_projects": st.sampled_from([False, False, False, True]),
         "input": st.sampled_from(["Why did the ledger export fail?", "what happened to the ledger export yesterday"]),
@@ -102,7 +105,7 @@ def store(agent, memories, working, system, reviewer):
                 except OtherProject:
                     continue
                 row, moved = recorded.event, None
-                keys = {"project": row.project, "task": row.task}
+                keys = keys_of(row)
         words[word] = moved or keys
         if one["pinned"]:
             context_pin(agent=agent, item_type=item_type(row), item_id=str(row.pk), by=reviewer)
@@ -112,9 +115,9 @@ def store(agent, memories, working, system, reviewer):
     if working:
         working_set(
             agent=agent, session_id="s", by=system, task="Do zqtask.", project=working["project"],
-            task_key=working["task"],
+            task_key=working["task"], user=working["user"],
         )  # fmt: skip
-        working_item_add(agent=agent, session_id="s", text="Mind zqitem.", by=system)
+        working_item_add(agent=agent, session_id="s", text="Mind zqitem.", by=system, user=working["user"])
         words |= {"zqtask": working, "zqitem": working}
     return words
 
@@ -123,8 +126,10 @@ def item_type(row):
     return row._meta.model_name
 
 
-def may_show(asked, project, task):
+def may_show(asked, project, task, user):
     """Whether a request may show what carries these keys: said again, plainly, beside the product's own words."""
+    if user not in ("", asked["user"]):
+        return False
     if asked["all_projects"] or (not project and not task):
         return True
     if task:
@@ -139,7 +144,7 @@ def may_show(asked, project, task):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(memories=MEMORIES, working=WORKING, asked=ASKED)
-def test_prompts_show_nothing_of_other_projects_or_tasks(ada, system, bob, memories, working, asked):
+def test_prompts_show_nothing_of_other_projects_tasks_or_users(ada, system, bob, memories, working, asked):
     with transaction.atomic():
         words = store(ada, memories, working, system, Principal.of_user(bob))
         past = asked["past"] and not working
@@ -154,12 +159,18 @@ def test_prompts_show_nothing_of_other_projects_or_tasks(ada, system, bob, memor
         )
         assert past or explained.system_prompt == record.system_prompt
         for one in explained.candidates:
+            assert one["user"] in ("", asked["user"])
             if one["verdict"] == "included":
-                assert may_show(asked, one["project"], one["task"])
+                assert may_show(asked, one["project"], one["task"], one["user"])
+        # Not even an explanation knows of other users.
+        told = json.dumps([explained.candidates, explained.decisions])
+        others = [word for word, keys in words.items() if keys["user"] not in ("", asked["user"])]
+        assert not [word for word in others if word in told]
         transaction.set_rollback(True)
 
 
 @given(asked=ASKED, keys=KEYS)
 def test_scope_shows_what_requests_may_show(asked, keys):
-    scope = ProjectScope(asked["project"], asked["task"], asked["include_projects"], asked["all_projects"])
-    assert scope.shows(**keys) == may_show(asked, **keys)
+    names = ("project", "task", "include_projects", "all_projects", "user")
+    scope = ProjectScope(**{name: asked[name] for name in names})
+    assert scope.shows(Keys(**keys)) == may_show(asked, **keys)

@@ -41,7 +41,7 @@ def test_event_is_recorded_word_for_word_with_everything_derived(api, actor_toke
     assert recorded["repeated"] is False
     found = api.as_token(actor_token).get(f"/events/{recorded['id']}").json()
     assert found.pop("recorded_at")
-    keys = {"project": "", "task": "", "trust": "agent", "quarantined": False}
+    keys = {"project": "", "task": "", "user": "", "trust": "agent", "quarantined": False}
     assert found == event | keys | {
         "id": recorded["id"],
         "agent_id": "ada",

@@ -22,8 +22,8 @@ FACT_FIELDS = [
     "id", "persona", "content", "subject", "attribute", "value", "category", "kind", "confidence", "source",
     "confirmation_count", "last_confirmed_at", "superseded_by", "contradiction_of", "source_event", "source_episode",
     "valid_from", "valid_until", "expires_at", "source_ref", "source_changed_at", "validity", "recorded_at",
-    "retired_at", "invalidated_at", "active", "tags", "scope", "project", "task", "importance", "trust", "quarantined",
-    "pending", "review",
+    "retired_at", "invalidated_at", "active", "tags", "scope", "project", "task", "user", "importance", "trust",
+    "quarantined", "pending", "review",
 ]  # fmt: skip
 
 

@@ -228,7 +228,7 @@ def test_exports_and_imports_keep_the_keys(ada, system, tmp_path):
     assert found(copy, ProjectScope("atlas", "fix")) >= {OLD}
     mixed = [line.replace('"atlas"', '"borealis"') if '"table":"event"' in line else line for line in lines]
     path.write_text("".join(mixed), encoding="utf-8")
-    with pytest.raises(Invalid, match="another project or task"):
+    with pytest.raises(Invalid, match="another project, task or user"):
         agent_import(path=path, by=system, slug="mixed")
 
 

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from context.models import ContextPin, ContextProfileVersion
 from identity.models import Agent, IdentityVersion
-from memory.models import STAND_INS, FactQuerySet, ProjectScope
+from memory.models import STAND_INS, FactQuerySet, Keys, ProjectScope
 from memory.persona import PersonaMemory
 from memory.search.contested_facts import with_pending_review
 from memory.search.invalidated_matches import latest_invalidated_facts
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 ANYONE = -1
 """Stands in for the agent in a query that is written once."""
 SESSIONS_READ = 100
-"""Maximum number of sessions of one name, each of another project, that are loaded."""
+"""Maximum number of sessions of one name, each of another project or user, that are loaded."""
 SOME_TIME = datetime(1, 2, 3, tzinfo=UTC)
 """Stands in for the moment of the request."""
 CENSOR_COLUMNS = (
@@ -33,7 +33,7 @@ PROFILE_COLUMNS = ("version", "values", "profile__slug", "profile__base")
 CORE_COLUMNS = (
     "id", "subject_name", "content", "endorsed", "category", "confidence", "importance", "recorded_at", "valid_from",
     "source_changed_at",
-    "attribute", "origin", "project", "task", "source", "kind", "has_pending_review",
+    "attribute", "origin", "project", "task", "user", "source", "kind", "has_pending_review",
 )  # fmt: skip
 _KEY, _HAS_PENDING_REVIEW = CORE_COLUMNS.index("id"), CORE_COLUMNS.index("has_pending_review")
 CORE_READ = 100
@@ -51,7 +51,7 @@ _WORKING = CachedQuery(
         view(Agent(pk=agent))
         .working.filter(session_id=session, persona=view.persona)
         .order_by("pk")
-        .values_list("task", "frame", "items", "open_threads", "project", "task_key")[:SESSIONS_READ]
+        .values_list("task", "frame", "items", "open_threads", "project", "task_key", "user")[:SESSIONS_READ]
     ),
     agent=ANYONE,
     session="?session",
@@ -74,7 +74,7 @@ _CENSORS = CachedQuery(
     agent=ANYONE,
 )
 _CORE = CachedQuery(
-    lambda shape, agent, now, project, task: with_pending_review(
+    lambda shape, agent, now, **keys: with_pending_review(
         core_facts(shape[0](Agent(pk=agent)), shape[1], now), agent
     ).values_list(*CORE_COLUMNS)[:CORE_READ],
     agent=ANYONE,
@@ -124,8 +124,7 @@ def agent_rows(
         "invalidated": invalidated_query(view),
     }
     if pattern := scope.pattern:
-        keys = {"project": scope.project, "task": scope.task}
-        core = _CORE.bound((type(view), pattern), agent=view.agent.pk, now=now, **keys)
+        core = _CORE.bound((type(view), pattern), agent=view.agent.pk, now=now, **scope.keys)
         questions["core"] = core
     try:
         return PreloadedRows(**fetch_combined(questions))
@@ -171,12 +170,13 @@ def invalidated_query(view: PersonaMemory) -> BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """Task, frame, items and open threads of working memory; `failed` when they could not be read."""
+    """Task, frame, items, open threads and user of working memory; `failed` when they could not be read."""
 
     task: str = ""
     frame: str = ""
     items: tuple[dict[str, Any], ...] = ()
     threads: tuple[dict[str, Any], ...] = ()
+    user: str = ""
     failed: bool = False
 
 
@@ -186,17 +186,19 @@ NO_SESSION = SessionState()
 def session_load(
     view: PersonaMemory, session_id: str, scope: ProjectScope, rows: PreloadedRows | None = None
 ) -> SessionState:
-    """Load the working memory of a session: that of the scope's project, else the oldest that the scope shows.
+    """Load the working memory of a session: that of the scope's user and project, else the oldest that the scope shows.
 
     `rows` are the rows of the agent that are loaded already.
     """
     try:
         found = rows.session if rows else session_query(view, session_id).rows()
-        shown = [row for row in found if scope.shows(*row[-2:])]
+        shown = [row for row in found if scope.shows(Keys(*row[-3:]))]
         if not shown:
             return NO_SESSION
-        task, frame, items, threads, *_ = next((row for row in shown if row[-2] == scope.project), shown[0])
-        return SessionState(task, frame, tuple(items), tuple(threads))
+        task, frame, items, threads, *_, user = min(
+            shown, key=lambda row: (row[-1] != scope.user, row[-3] != scope.project)
+        )
+        return SessionState(task, frame, tuple(items), tuple(threads), user)
     except (DatabaseError, ValueError, TypeError):
         logger.exception("context.section_failed", section="working_memory")
         return SessionState(failed=True)

@@ -46,7 +46,7 @@ from context.engine.section_budgets import MAX_TOTAL, MEMORY_SECTIONS, PLANNED_T
 from identity.models import Agent
 from identity.selectors import agent_as_of
 from memory.embedding.query_prefetch import PrefetchedEmbedding
-from memory.models import ProjectScope
+from memory.models import KEYS, ProjectScope
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SESSION_CHARACTERS
 from nousweb.lib import Invalid, choice_check, clock, first_unstorable, moment_check, whole_check
@@ -72,10 +72,10 @@ class ContextRequest:
     `budget` is the total in tokens; `budgets` are the operator's own by section, which win. `mode` and `tags` describe
     the task, `files` are its files besides those in the input. `as_of` requests the past. `profile_override` holds
     settings that replace the profile's own for this request. With `fill`, less certain memories use the rest of the
-    budget. `project` and `task` are the keys of the task: nothing of another project or task is shown, unless
-    `include_projects` or `all_projects` request it (`memory.models.project_scope.ProjectScope`). `censors` is "check",
-    or "off" if the client wants no check. `time_zone` is the IANA name of the user's; "" is that of the agent. `scope`
-    follows from these: the projects and tasks whose memory the prompt may show. With `dry_run` nothing is stored; with
+    budget. `project`, `task` and `user` are the keys of the task: nothing of another user is shown, and nothing of
+    another project or task, unless `include_projects` or `all_projects` request it (`memory.models.project_scope`).
+    `censors` is "check", or "off" if the client wants no check. `time_zone` is the IANA name of the user's; "" is that
+    of the agent. `scope` follows from these: whose memory the prompt may show. With `dry_run` nothing is stored; with
     `explain`, replaced, retired and outranked memories are looked up too. Raises Invalid, naming the field.
     """
 
@@ -97,6 +97,7 @@ class ContextRequest:
     explain: bool = False
     project: str = ""
     task: str = ""
+    user: str = ""
     include_projects: tuple[str, ...] = ()
     all_projects: bool = False
     time_zone: str = ""
@@ -125,9 +126,9 @@ class ContextRequest:
         for name, given in (("tags", self.tags), ("files", self.files)):
             if len(given) > MAX_TAGS:
                 raise Invalid(f"{name} holds at most {MAX_TAGS} entries; this has {len(given):,}.", field=name)
-        scope = ProjectScope(self.project, self.task, self.include_projects, self.all_projects)
+        scope = ProjectScope(self.project, self.task, self.include_projects, self.all_projects, self.user)
         object.__setattr__(self, "scope", scope)
-        for name in ("project", "task", "include_projects"):
+        for name in (*KEYS, "include_projects"):
             object.__setattr__(self, name, getattr(scope, name))
         object.__setattr__(self, "as_of", moment_check("as_of", self.as_of))
         if self.as_of is not None and self.as_of > clock.now():
@@ -276,6 +277,7 @@ class ResolvedRequest:
                 "tags": list(self.request.tags),
                 "project": self.request.project,
                 "task": self.request.task,
+                "user": self.request.user,
                 "excluded_kinds": list(self.profile.excluded_kinds),
                 "preferred_kinds": list(self.profile.preferred_kinds),
                 "min_importance": self.profile.min_importance,

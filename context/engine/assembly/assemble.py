@@ -30,7 +30,11 @@ from context.engine.assembly.prompt_section import (
     Truncation,
 )
 from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
-from memory.models import Scope, Trust
+from memory.models import (
+    Scope,
+    Trust,
+    keys_of,
+)
 from memory.search.result import SearchHit
 from nousweb.lib.injection.pieces import scan_pieces
 from nousweb.lib.injection.scan import InjectionMatch
@@ -93,7 +97,7 @@ def _verdict(section: FixedSection, item: Item, refusal: Refusal, now: datetime)
     hit = SearchHit(
         type=item.type, id=item.id, content=item.text, metadata={}, score=0.0, cosine=None, lexical=0.0, persona="",
         kind=item.type, category="", scope=Scope.GLOBAL, subject="", loop_id="", tags=(), importance=0.0,
-        happened_at=now, recorded_at=now, project=item.project, task=item.task, trust=item.screened_as or Trust.PERSON,
+        happened_at=now, recorded_at=now, **keys_of(item), trust=item.screened_as or Trust.PERSON,
     )  # fmt: skip
     return refused(Verdict(Candidate(hit, section=section.key, threshold=0.0), 0.0), refusal)
 

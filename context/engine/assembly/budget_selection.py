@@ -28,6 +28,7 @@ from context.engine.assembly.prompt_section import (
 )
 from context.engine.assembly.text_compression import compress
 from context.engine.assembly.verdicts import Verdict, VerdictCode
+from memory.models import keys_of
 from memory.services.trust import screening_class
 from nousweb.lib.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens, tokens_of_length
 
@@ -330,8 +331,7 @@ def _item(entry: Verdict, line: str) -> Item:
         hit.id,
         line,
         contest=entry.candidate.contest,
-        project=hit.project,
-        task=hit.task,
+        **keys_of(hit),
         screened_as=screening_class(hit.trust, hit.type),
     )
 

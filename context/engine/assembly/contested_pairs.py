@@ -16,6 +16,7 @@ from context.engine.analysis.contested_policy import ContestedOrder, ContestedPo
 from context.engine.assembly.inclusion_filters import shortened
 from context.engine.assembly.prompt_section import ContestAnnotation, FixedSection, Item
 from context.engine.assembly.verdicts import Candidate, Verdict, VerdictCode
+from memory.models import keys_of
 from memory.services.trust import screening_class
 
 Entry = TypeVar("Entry", Item, Verdict)
@@ -251,7 +252,7 @@ def _core_items(
         candidate = groups.facts[key].candidate
         line, hit = replace(candidate, contest=known[key]).line(), candidate.hit
         placed.add(key)
-        keys = {"project": hit.project, "task": hit.task, "screened_as": screening_class(hit.trust)}
+        keys = {**keys_of(hit), "screened_as": screening_class(hit.trust)}
         priority, choice_key = choice[key]
         layout.append(Item("fact", key, line, priority, known[key], choice_key=choice_key, **keys))
 

@@ -95,7 +95,7 @@ def _age(candidate: Candidate) -> tuple[float, int]:
 def _refusal(entry: Verdict, resolved: ResolvedRequest, same: Candidate | None) -> Verdict | None:
     """Why a candidate is left out, None where it is not; `same` is one of the same words that is not."""
     candidate, hit, refuse = entry.candidate, entry.candidate.hit, entry.refusal
-    if not resolved.request.scope.shows(hit.project, hit.task):
+    if not resolved.request.scope.shows(hit):
         place = scope_label(hit)
         hint = f"A request for {place}, or one that asks for other projects."
         return refuse(VerdictCode.OTHER_PROJECT, f"Belongs to {place}.", hint)

@@ -52,6 +52,7 @@ class Item:
     contest: ContestAnnotation | None = None
     project: str = ""
     task: str = ""
+    user: str = ""
     screened_as: str = ""
     choice_key: tuple[float, ...] = ()
 

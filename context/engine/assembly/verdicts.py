@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from context.engine.assembly.prompt_section import ContestAnnotation, list_item
+from memory.models import keys_of
 from memory.search.result import SearchHit
 from nousweb.lib.dated_lines import Told
 
@@ -132,8 +133,7 @@ class Verdict:
             "label": candidate.label,
             "section": candidate.section,
             "scope": hit.scope,
-            "project": hit.project,
-            "task": hit.task,
+            **keys_of(hit),
             "trust": hit.trust,
             "kinds": sorted(candidate.kinds),
             "verdict": str(self.code),

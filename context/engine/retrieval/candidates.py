@@ -262,7 +262,7 @@ def _pinned(
 ) -> tuple[Candidate, ...]:
     """The pinned memories that the search did not find, read through the view like all others.
 
-    A pin does not bring a memory into another project or task.
+    A pin does not bring a memory to another project, task or user.
     """
     request = resolved.request
     missing = sorted(pins.difference(candidate.key for candidate in candidates)) if pins else []
@@ -287,7 +287,7 @@ def _pinned(
         for key in keys
         # Core memory has its own section.
         if key in loaded
-        and request.scope.shows(entries[key].project, entries[key].task)
+        and request.scope.shows(entries[key])
         and (entries[key].category not in PROFILE_CATEGORIES or key[1] in force_include)
     ]
     return tuple(candidates_dated(found, pins, resolved.clock))

@@ -36,7 +36,7 @@ from identity.models import Agent, AuditEvent, IdentityVersion
 from identity.policy.sections import SECTION_NAMES, SECTION_PRIORITY, assemble_prompt
 from identity.policy.sections import Section as IdentitySection
 from identity.services.guardrails import is_undecided
-from memory.models import STAND_INS, FactChange, FactQuerySet, ItemType, ProjectScope, Trust
+from memory.models import KEYS, STAND_INS, FactChange, FactQuerySet, ItemType, Keys, ProjectScope, Trust
 from memory.persona import PersonaMemory
 from memory.policy import BINDING_CATEGORIES, UNTRUSTED
 from memory.search.as_of import facts_as_of, recorded_fields
@@ -106,7 +106,7 @@ _CATEGORY, _RECORDED_AT, _KIND, _ENDORSED, _ORIGIN, _SUBJECT, _ATTRIBUTE = map(
 REPORTED_LABEL = "Reported by Tools, Imports and the Web"
 
 _FACTS = CachedQuery(
-    lambda shape, agent, now, project, task: _without(
+    lambda shape, agent, now, **keys: _without(
         core_facts(shape[0](Agent(pk=agent)), shape[2], now).reported(shape[3]), shape[1]
     ).values_list(*FACT_COLUMNS)[:PROFILE_FACTS_READ],
     agent=ANYONE,
@@ -218,7 +218,7 @@ def _always_on(
         loaded = _shown_kinds(rows.core, profile.excluded_kinds)
     elif request.as_of is None and not pinned and (pattern := scope.pattern):
         shape = (type(view), tuple(profile.excluded_kinds), pattern, reported)
-        loaded = _FACTS.rows(shape, agent=view.agent.pk, now=resolved.now, project=scope.project, task=scope.task)
+        loaded = _FACTS.rows(shape, agent=view.agent.pk, now=resolved.now, **scope.keys)
     elif request.as_of:
         loaded = _profile_as_of(view, profile, scope, request.as_of, pinned)
     else:
@@ -257,7 +257,7 @@ def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock:
     shown = sorted(loaded, key=lambda row: (str(row[0]) not in pinned, row[_RECORDED_AT], row[0]))
 
     def line(row: tuple[Any, ...]) -> str:
-        _, subject, content, endorsed, *_, recorded_at, began, changed, attribute, origin, _, _, source = row
+        _, subject, content, endorsed, *_, recorded_at, began, changed, attribute, origin, _, _, _, source = row
         always = (subject, attribute) in several
         times = began or recorded_at, recorded_at
         told = clock.fact_told(content, attribute, *times, always=always, changed=changed, core=True)
@@ -269,13 +269,13 @@ def _fact_items(loaded: Sequence[tuple[Any, ...]], pinned: Sequence[str], clock:
             str(key),
             line(row),
             0 if str(key) in pinned else profile_rank(endorsed, category),
-            project=project,
-            task=task,
+            **keys._asdict(),
             screened_as="" if endorsed else screening_class(origin),
             choice_key=sureness(*sure),
         )
         for row in shown
-        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task, _ in [row]
+        for key, _, _, endorsed, category, *sure, _, _, _, origin, project, task, user, _ in [row]
+        for keys in [Keys(project, task, user)]
     ]
 
 
@@ -283,13 +283,13 @@ def _profile_as_of(
     view: PersonaMemory, profile: Profile, scope: ProjectScope, as_of: datetime, pinned: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     """Core memory at `as_of`."""
-    moved = FactChange.objects.filter(at__gt=as_of, before__has_any_keys=["project", "task"], fact__agent=view.agent)
+    moved = FactChange.objects.filter(at__gt=as_of, before__has_any_keys=[*KEYS], fact__agent=view.agent)
     core = view.facts.profile_as_of(as_of, profile.excluded_kinds).with_subject_name().human_verified_first()
     core = core.filter(scope.q | Q(pk__in=moved.values("fact")))
     first = list(core.filter(pk__in=pinned)) if pinned else []
     facts = facts_as_of(view, [*first, *core.exclude(pk__in=pinned)[:PROFILE_FACTS_READ]], as_of)
 
-    shown = [fact for fact in facts if scope.shows(fact.project, fact.task)]
+    shown = [fact for fact in facts if scope.shows(fact)]
     return [tuple(getattr(fact, name) for name in FACT_COLUMNS) for fact in shown]
 
 
@@ -336,7 +336,9 @@ def working_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSect
     items = []
     if task.strip():
         text = f"Current task: {truncate_to_tokens(fence_line(task), TASK_TOKENS)}"
-        screened_as = Trust.AGENT if session.task and not is_task_trusted(view, request.session_id, task) else ""
+        screened_as = (
+            Trust.AGENT if session.task and not is_task_trusted(view, request.session_id, task, session.user) else ""
+        )
         items.append(Item("task", request.session_id, text, screened_as=screened_as))
     if session.frame and session.frame not in FRAMES:
         text = f"Current frame: {fence_line(session.frame)}"

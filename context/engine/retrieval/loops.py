@@ -10,7 +10,7 @@ from context.engine.retrieval.restatement import text_vectors
 from context.engine.section_budgets import MEMORY_SECTIONS
 from memory.embedding import EmbeddingFailed, thresholds_of
 from memory.layers.short_term_search import StmHit, stm_search
-from memory.models import EventKind, Scope, tier_of
+from memory.models import EventKind, Scope, keys_of, tier_of
 from memory.persona import PersonaMemory
 from memory.policy import UNTRUSTED
 from memory.search.fusion import QueryContext
@@ -111,8 +111,7 @@ def _hit(found: StmHit) -> SearchHit:
         kind=loop.kind,
         category="",
         scope=tier_of(Scope.GLOBAL, loop.project, loop.task),
-        project=loop.project,
-        task=loop.task,
+        **keys_of(loop),
         subject="",
         loop_id=loop.loop_id,
         tags=(),

@@ -11,7 +11,7 @@ from context.engine.analysis.request import ResolvedRequest
 from context.engine.assembly import FixedSection, Item
 from context.engine.assembly.prompt_section import as_data
 from memory.layers.short_term_search import stm_window
-from memory.models import ProjectScope, Trust
+from memory.models import ProjectScope, Trust, keys_of
 from memory.persona import PersonaMemory
 from memory.search.as_of import rows_as_of
 from memory.services.trust import screening_class
@@ -37,6 +37,7 @@ class RecentConversation:
     ended_at: datetime | None
     project: str
     task: str
+    user: str
     trust: str = Trust.AGENT
 
 
@@ -56,13 +57,13 @@ def recent_conversations(
     episodes = list(rows.active()[:limit]) if as_of is None else _as_of(rows, as_of)[:limit]
     found = [
         RecentConversation("episode", str(row.pk), _title(prompt_text(row)), row.started_at, row.ended_at, row.project,
-                           row.task, row.trust)
+                           row.task, row.user, row.trust)
         for row in episodes
     ]  # fmt: skip
     loops = () if found else stm_window(view, scope, limit + 1, as_of=as_of)
     found += [
         RecentConversation("loop", loop.loop_id, _title(loop.summary), loop.first_event_at, loop.last_event_at,
-                           loop.project, loop.task)
+                           loop.project, loop.task, loop.user)
         for loop in loops
         if since < loop.last_event_at <= now and loop.loop_id != without_loop
     ]  # fmt: skip
@@ -86,8 +87,7 @@ def recent_section(view: PersonaMemory, resolved: ResolvedRequest) -> FixedSecti
                     one.trust,
                 ),
                 place,
-                project=one.project,
-                task=one.task,
+                **keys_of(one),
                 screened_as=screening_class(one.trust, one.type) or Trust.AGENT,
             )
             for place, one in enumerate(found)

@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 from context.engine.assembly import Candidate
 from context.engine.retrieval.candidates import NEAR_MISS, candidate_of
 from memory.embedding import thresholds_of
-from memory.models import EVERYTHING, Validity, validity_at
+from memory.models import KEYS, Keys, Validity, validity_at
 from memory.persona import PersonaMemory
 from memory.search.fusion import Candidates, QueryContext
 from memory.search.index_tables import agent_unindexed, source_of
@@ -40,9 +40,9 @@ LATEST = 1_000
 def retired_search(view: PersonaMemory, context: QueryContext) -> list[SearchHit]:
     """The memories of `view` that match a query and are replaced, retired, not valid or out of scope, best first.
 
-    Runs one statement. A hit that is only out of scope has no `retirement`.
+    Runs one statement. A hit that is only of another project or task has no `retirement`.
     """
-    rows = [row for row in _fetch(view, context) if view.shows_project(row["project"])]
+    rows = [row for row in _fetch(view, context) if view.shows(Keys(*(row[name] for name in KEYS)))]
     counts = context.counts
     cosines = np.array([row["cosine"] for row in rows], float)
     alone = np.full(len(rows), -1, np.int64)
@@ -87,7 +87,7 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
     replaced too.
     """
     request, counts, vector = context.request, context.counts, context.vector
-    wanted, values = wanted_of(replace(request, exclude_categories=(), scope=EVERYTHING))
+    wanted, values = wanted_of(replace(request, exclude_categories=(), scope=replace(request.scope, all_projects=True)))
     shown, keys = request.scope.condition()
     values |= keys
     retired, out_of_scope = f"(NOT active AND ({shown}))", f"NOT ({shown})"
@@ -107,10 +107,10 @@ def _statement(view: PersonaMemory, context: QueryContext) -> tuple[str, dict[st
         values["vector"] = query_vector(vector)
         cosine = f"CASE WHEN model = %(model)s THEN -({distance_of(len(vector))}) END"
     columns = f"""
-        id, item_type, item_id, persona, kind, category, scope, project, task, subject, loop_id, tags::json AS tags,
-        importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at, valid_from, valid_until,
-        {not_valid} AS not_valid, text, standing, words, names, says_time, {cosine} AS cosine, {contains} AS held,
-        {named} AS named"""
+        id, item_type, item_id, persona, kind, category, scope, project, task, user_key AS "user", subject, loop_id,
+        tags::json AS tags, importance, happened_at, recorded_at, {out_of_scope} AS out_of_scope, retired_at,
+        valid_from, valid_until, {not_valid} AS not_valid, text, standing, words, names, says_time,
+        {cosine} AS cosine, {contains} AS held, {named} AS named"""
     last = source_of(view, "id, retired_at", f"{retired} AND {wanted}")
     likely = f"(SELECT id FROM {last} AS last ORDER BY retired_at DESC NULLS LAST LIMIT {LATEST})"  # noqa: S608
     ended = source_of(view, "id, valid_until", f"{not_valid} AND {wanted}")
@@ -138,6 +138,7 @@ LEFT JOIN memory_fact AS fact ON fact.id = CASE WHEN item_type = 'fact' THEN ite
 LEFT JOIN memory_fact AS heir ON heir.id = fact.superseded_by_id AND heir.agent_id = fact.agent_id
     AND heir.agent_id = %(agent)s AND heir.persona = ANY(%(personas)s)
     AND (%(projects)s::text[] IS NULL OR heir.project = ANY(%(projects)s::text[]))
+    AND heir.user_key IN ('', gone."user")
 ORDER BY gone.id
 """  # noqa: S608
     return statement, values

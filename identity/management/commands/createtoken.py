@@ -28,6 +28,7 @@ class Command(ServiceCommand):
         parser.add_argument(
             "--global-memory", choices=["read", "write"], default="write", help="what a limited token does with it"
         )
+        parser.add_argument("--user", default="", help="binds it to a user, with everybody's memory to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
         _, secret = token_create(
@@ -37,6 +38,7 @@ class Command(ServiceCommand):
             scopes=options["scope"] or DEFAULT_SCOPES,
             projects=options["project"],
             global_memory=options["global_memory"],
+            user=options["user"],
             by=Principal.of_command(),
         )
         self.stdout.write(secret)

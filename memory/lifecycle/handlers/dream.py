@@ -30,7 +30,18 @@ from memory.lifecycle.handler import (
     STALE_CONFIDENCE_STEP,
     Handler,
 )
-from memory.models import Censor, Episode, Fact, FactChange, Job, MemoryReview, Procedure, Subject, SubjectAlias
+from memory.models import (
+    KEYS,
+    Censor,
+    Episode,
+    Fact,
+    FactChange,
+    Job,
+    MemoryReview,
+    Procedure,
+    Subject,
+    SubjectAlias,
+)
 from memory.policy import COMPACT_EPISODES
 from memory.services.censors import censor_retire
 from memory.services.facts import fact_edit
@@ -184,10 +195,10 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         Fact.objects.current()
         .filter(agent=job.agent, persona=persona)
         .exclude(subject_alias=None)
-        .values("project", "task", thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
+        .values(*KEYS, thing=F("subject_alias__subject"), named=Lower("subject_alias__subject__name"))
         .annotate(facts=Count("pk"))
         .filter(facts__gt=COMPACTION_FACTS)
-        .order_by("-facts", "named", "project", "task")
+        .order_by("-facts", "named", *KEYS)
     )
     found: Crowded = []
     judge = configured_judge()
@@ -198,7 +209,7 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
         facts = list(
             Fact.objects.current()
             .filter(agent=job.agent, persona=persona, subject_alias__subject=row["thing"])
-            .filter(project=row["project"], task=row["task"])
+            .filter(**{name: row[name] for name in KEYS})
             .order_by("recorded_at", "id")[:COMPACTION_LISTED]
         )
         text = ""
@@ -218,8 +229,8 @@ def _crowded(job: Job, persona: str, began: float) -> Crowded:
 
 
 def _about(job: Job, persona: str, row: Mapping[str, Any]) -> str:
-    """Asked about again only when the subject has grown by as much once more, in its project and task."""
-    told = "\n".join([row["named"], *([row["project"], row["task"]] if row["project"] or row["task"] else [])])
+    """Asked about again only when the subject has grown by as much once more, within the same keys."""
+    told = "\n".join([row["named"], *(f"{name} {row[name]}" for name in KEYS if row[name])])
     named = hashlib.sha256(told.encode()).hexdigest()[:24]
     return f"compaction:{job.agent_id}:{persona}:{named}:{row['facts'] // (COMPACTION_FACTS + 1)}"
 

@@ -15,7 +15,13 @@ from memory.judge import ASK_WITHIN_SECONDS, ExtractedFact, Judge, JudgeFailed, 
 from memory.layers.texts import extract_summary, extract_title
 from memory.lifecycle.handler import LOW_CONFIDENCE, Handler
 from memory.lifecycle.judge_backlog import NO_JUDGE, PENDING, backlog_continue
-from memory.models import Episode, Fact, Job, MemoryReview
+from memory.models import (
+    Episode,
+    Fact,
+    Job,
+    MemoryReview,
+    keys_of,
+)
 from memory.services.decisions import decisions_link
 from memory.services.episodes import episode_describe, episode_transcript, episode_words
 from memory.services.facts import Precheck, fact_learn, fact_precheck
@@ -102,8 +108,7 @@ def _draft(episode: Episode, extracted: ExtractedFact) -> Fact:
         attribute=extracted.attribute,
         value=extracted.value,
         category=extracted.category,
-        project=episode.project,
-        task=episode.task,
+        **keys_of(episode),
     )
 
 

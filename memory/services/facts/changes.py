@@ -14,7 +14,12 @@ from django.db.models import Q
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from identity.services.audit import audit_record
-from memory.models import Fact, FactChange, MemoryReview, keys_changed
+from memory.models import (
+    Fact,
+    FactChange,
+    MemoryReview,
+    keys_changed,
+)
 from memory.policy import CATEGORY_PERMISSIONS, MAX_REMARK_CHARACTERS
 from memory.services.memory_fields import fields_checked
 from memory.services.memory_write import changed_values, memory_lock, plain_value, row_lock
@@ -180,20 +185,21 @@ def fact_edit(
     scope: str | None = None,
     project: str | None = None,
     task: str | None = None,
+    user: str | None = None,
     confidence: float | None = None,
     reason: str = "",
     evidence: Mapping[str, Any] | None = None,
 ) -> Fact:
     """Change a fact's category, metadata and confidence, never its content; None keeps a value.
 
-    A fact that is moved to another project or task is not compared with the facts there.
+    A fact that is moved to another project, task or user is not compared with the facts there.
     """
     fact = memory_lock(fact, by, "memory.change_fact", endorsed_too=True)
     for name in (fact.category, category or fact.category):
         if name in CATEGORY_PERMISSIONS:
             by.require(CATEGORY_PERMISSIONS[name], fact.agent)
     fields = {"tags": tags, "importance": importance, "confidence": confidence, "category": category}
-    given = fields_checked(Fact, fields) | keys_changed(fact, scope, project, task)
+    given = fields_checked(Fact, fields) | keys_changed(fact, scope, project, task, user)
     if not (values := changed_values(fact, given)):
         return fact
     return fact_write(

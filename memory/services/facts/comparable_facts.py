@@ -23,6 +23,7 @@ from memory.models import (
     SearchItem,
     SubjectAlias,
     Validity,
+    keys_of,
     not_ended_sql,
     same_keys,
     scope_contains,
@@ -179,7 +180,7 @@ def _decided(rules: Mapping[str, Cardinality], name: str) -> Cardinality | None:
 
 
 def is_replaceable(old: Fact, new: Fact, may_replace: Collection[str]) -> bool:
-    """Whether `new` may replace `old` without people: by rights, by project and task, and by the trust in both."""
+    """Whether `new` may replace `old` without people: by rights, by its keys, and by the trust in both."""
     rights = old.category not in CATEGORY_PERMISSIONS or old.category in may_replace
     return rights and same_keys(old, new) and TRUST_ORDER.index(new.trust) <= TRUST_ORDER.index(old.trust)
 
@@ -316,7 +317,7 @@ def _same_words(fact: Fact) -> set[UUID]:
 
 
 def _keys(fact: Fact) -> dict[str, Any]:
-    return {"project": fact.project, "task": fact.task, "now": clock.now()}
+    return {**keys_of(fact), "now": clock.now()}
 
 
 def _near(fact: Fact, vector: Vector | None) -> dict[UUID, float]:

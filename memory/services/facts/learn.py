@@ -16,7 +16,7 @@ from identity.models import Agent
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
-from memory.models import Episode, Fact, FactChange, Trust, key_check
+from memory.models import Episode, Fact, FactChange, Trust, inherited_user, key_check, keys_of, user_write_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.consent import memory_consent
 from memory.services.facts.changes import fact_change_record
@@ -57,8 +57,8 @@ def fact_learn(
 
     `exclude`: ids of facts that it is not compared with.
     `repeats`: a person decided that the sentence, which is stored about another subject, is true of this one too.
-    `fields`: persona, FACT_FIELDS, TIME_FIELDS, `origin`, and `source_episode`, whose project and task it has without
-    its own.
+    `fields`: persona, FACT_FIELDS, TIME_FIELDS, `origin`, and `source_episode`, whose project, task and user it has
+    without its own.
     `precheck`: the result of `fact_precheck`. Without it, one is made, unless a transaction is open; then the fact is
     compared by meaning later.
     Raises Invalid with the name of the field, or NotAllowed.
@@ -82,6 +82,7 @@ def build_fact(
     category: str = DEFAULT_CATEGORY,
     project: str | None = None,
     task: str | None = None,
+    user: str | None = None,
     source_episode: Episode | None = None,
     origin: str = "",
     **fields: Any,
@@ -98,12 +99,13 @@ def build_fact(
         raise NotAllowed(f"This belongs to the {persona}.")
     project = key_check("project", _inherited(project, "project", source_episode))
     task = key_check("task", _inherited(task, "task", source_episode))
+    user = user_write_check(agent, by, inherited_user(user, source_episode))
     by.require_project(project)
     fact = Fact(
         agent=agent,
         persona=persona or by.persona,
         source_episode=source_episode,
-        **fact_fields_check(category=category, project=project, task=task, **fields),
+        **fact_fields_check(category=category, project=project, task=task, user=user, **fields),
     )
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
@@ -131,7 +133,7 @@ def store_quarantined_fact(*, fact: Fact, by: Principal, match: InjectionMatch) 
     """Store a quarantined fact, under the learning lock. If people allow it, its subject is entered and it is compared
     with other facts then."""
     same = Fact.objects.filter(agent=fact.agent, persona=fact.persona, quarantined=True, content=fact.content)
-    stored = same.filter(subject=fact.subject, project=fact.project, task=fact.task).select_related("agent").first()
+    stored = same.filter(subject=fact.subject, **keys_of(fact)).select_related("agent").first()
     if stored is None:
         stored = fact
         stored.subject_alias = None

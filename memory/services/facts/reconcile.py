@@ -102,7 +102,7 @@ def fact_reconcile(
         known = None
     matched = [match.fact_id for match in [*([known] if known else []), *decision.supersede, *ask]]
     olds = facts_lock(fact.agent_id, [*matched, fact.pk] if stored else matched)
-    if known is not None and not by.writes_project(olds[known.fact_id].project):
+    if known is not None and not by.writes(olds[known.fact_id]):
         # The old fact is global, and this token may not confirm it.
         return LearnResult("confirmed", olds[known.fact_id])
     if known is not None:

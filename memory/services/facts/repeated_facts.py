@@ -19,7 +19,7 @@ from memory.comparison.compare_facts import Comparison, Kind, compare_facts
 from memory.comparison.fact_snapshot import names_subject, subjects_clash
 from memory.comparison.learning_decision import FactMatch, reasons_of
 from memory.embedding.thresholds import UNKNOWN
-from memory.models import SAME_WORDS, Fact, MemoryReview, SubjectAlias, scopes_overlap_sql
+from memory.models import SAME_WORDS, Fact, MemoryReview, SubjectAlias, keys_of, scopes_overlap_sql
 from memory.policy import MAX_RELEARNED_REVIEWS, RELEARNED_WINDOW
 from memory.search.invalidated_matches import sentence_repeats
 from memory.services.facts.comparable_facts import Vector, search_table
@@ -42,14 +42,14 @@ def invalidated_match(
 ) -> tuple[Fact, FactMatch] | None:
     """The invalidated fact of the same memory that `fact` repeats, with the comparison; else None.
 
-    Those of projects that `by` does not read do not exist for it: prompts of these projects leave out what repeats
+    Those of projects and users that `by` does not read do not exist for it: prompts of these leave out what repeats
     them. With `sentences`, one sentence of `fact` that repeats it is enough. `vector` is the embedding of `fact`, None
     if there is none: then only words are compared.
     """
     cosines = _cosines(fact, vector)
     thresholds = vector.thresholds if vector else UNKNOWN
     found = Fact.objects.filter(pk__in=cosines).select_related("agent").order_by("-invalidated_at", "pk")
-    rows = [row for row in found if by.reads_project(row.project)]
+    rows = [row for row in found if by.reads(row)]
     known = known_subjects_of(fact.agent_id, [fact, *rows]) if rows else {}
     new = snapshot_of(fact, known)
     matches: list[tuple[Fact, FactMatch]] = []
@@ -116,7 +116,7 @@ def _cosines(fact: Fact, vector: Vector | None) -> dict[UUID, float | None]:
     invalidated = "invalidated_at IS NOT NULL AND NOT active AND agent_id = %(agent)s AND persona = %(persona)s"
     invalidated += f" AND {scopes_overlap_sql()}"
     values: dict[str, Any] = {"agent": fact.agent_id, "persona": fact.persona, "text": fact.content}
-    values |= {"project": fact.project, "task": fact.task}
+    values |= keys_of(fact)
     statements = [
         f"(SELECT id, 0::double precision FROM memory_fact WHERE {invalidated}"  # noqa: S608
         f" ORDER BY invalidated_at DESC LIMIT {LATEST})"

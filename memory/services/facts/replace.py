@@ -10,7 +10,12 @@ from identity.principal import Principal
 from identity.services.agent_lock import agent_transaction
 from memory.comparison.compare_facts import compare_facts
 from memory.embedding.thresholds import UNKNOWN
-from memory.models import Fact, MemoryReview
+from memory.models import (
+    KEYS,
+    Fact,
+    MemoryReview,
+    inherited_user,
+)
 from memory.persona import change_check
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.facts.changes import pending_review_check
@@ -22,7 +27,7 @@ from memory.services.reviews.open_review import PairReviewDraft, pair_review_key
 from memory.services.subjects.registry import pair_snapshots
 from nousweb.lib import Conflict, Invalid, clock, existing, text_check
 
-INHERITED = ("subject", "attribute", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance")
+INHERITED = ("subject", "attribute", "category", "kind", "scope", *KEYS, "tags", "confidence", "importance")
 """Fields that a replacement takes from the old fact, unless they are given; it expires with it too."""
 
 
@@ -83,7 +88,7 @@ def fact_replace(
 
 
 def _replacement_learn(old: Fact, fields: dict[str, Any], by: Principal) -> LearnResult:
-    fields = {name: getattr(old, name) for name in INHERITED} | fields
+    fields = {name: getattr(old, name) for name in INHERITED} | {"user": inherited_user(None, old)} | fields
     if old.expires_at and old.expires_at > clock.now():
         fields = fields if "ttl" in fields else {"expires_at": old.expires_at} | fields
     # A person who corrects a fact has decided about its subject, so no review about another subject is needed.

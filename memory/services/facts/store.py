@@ -5,7 +5,7 @@ from typing import Any
 from identity.principal import Principal
 from identity.services.audit import audit_record
 from memory.jobs import job_queue
-from memory.models import ENDS, Fact, FactChange, Scope, carried_keys
+from memory.models import ENDS, KEYS, Fact, FactChange, Scope, carried_keys
 from memory.services.facts.changes import fact_change_record
 from memory.services.facts.comparable_facts import Vector, search_table
 from memory.services.memory_fields import expiry_checked, fields_checked, keys_checked
@@ -69,7 +69,7 @@ def _vector_put(fact: Fact, vector: Vector) -> None:
 
 
 FACT_FIELDS = (
-    "subject", "attribute", "value", "category", "kind", "scope", "project", "task", "tags", "confidence", "importance",
+    "subject", "attribute", "value", "category", "kind", "scope", *KEYS, "tags", "confidence", "importance",
     "source", "source_ref",
 )  # fmt: skip
 """The fields that a writer may state beside the content, without its times."""
@@ -77,11 +77,17 @@ TIME_FIELDS = ("valid_from", "valid_until", "expires_at")
 
 
 def fact_fields_check(
-    *, scope: str = Scope.GLOBAL, project: str = "", task: str = "", ttl: int | None = None, **fields: Any
+    *,
+    scope: str = Scope.GLOBAL,
+    project: str = "",
+    task: str = "",
+    user: str = "",
+    ttl: int | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """The fields of a new fact as they are stored. Raises Invalid with the name of the field."""
     fields["expires_at"] = expiry_checked(fields.get("expires_at"), ttl)
-    checked = keys_checked(scope, project, task) | fields_checked(Fact, fields)
+    checked = keys_checked(scope, project, task, user) | fields_checked(Fact, fields)
     begins = checked.get("valid_from")
     for name in ENDS:
         if begins and (ends := checked.get(name)) and ends <= begins:

@@ -14,7 +14,17 @@ from typing import Any
 from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.models import Censor, Event, Fact, FactChange, LongTermEntry, MemoryReview, Trust, WorkingMemory
+from memory.models import (
+    KEYS,
+    Censor,
+    Event,
+    Fact,
+    FactChange,
+    LongTermEntry,
+    MemoryReview,
+    Trust,
+    WorkingMemory,
+)
 from memory.persona import PersonaMemory
 from memory.policy import (
     MAX_ITEMS_PER_QUARANTINE_REVIEW,
@@ -38,7 +48,7 @@ WAITING = InjectionMatch(("consent",), 0.0, "")
 """Instead of a match, for what the consent policy of the agent lets wait."""
 SHOWN = InjectionMatch(("shown",), 0.0, "")
 """The same, for what it shows to people."""
-NAME_FIELDS = ("kind", "category", "domain", "project", "task", "loop_id")
+NAME_FIELDS = ("kind", "category", "domain", *KEYS, "loop_id")
 """Attributes of memories that are names given by the writer."""
 Kind = MemoryReview.Kind
 Status = MemoryReview.Status
@@ -337,7 +347,7 @@ def screen_working_text(working: WorkingMemory, part: str, entry: Entry) -> bool
 
 def _match_with_others(working: WorkingMemory, new: str, part: str) -> InjectionMatch | None:
     """The match of a new text joined with the other texts and keys of the session: an instruction can be split."""
-    named = ". ".join(filter(None, (working.session_id, working.project, working.task_key)))
+    named = ". ".join(filter(None, (working.session_id, working.project, working.task_key, working.user)))
     if match := scan_cached(f"{named}.\n{new}", Trust.AGENT):
         return match
     texts = [] if part == "task" else [working.task]
@@ -349,13 +359,13 @@ def _match_with_others(working: WorkingMemory, new: str, part: str) -> Injection
     return next((one.match for one in found if len(one.places) > 1 and place in one.places), None)
 
 
-def is_task_trusted(view: PersonaMemory, session_id: str, task: str) -> bool:
+def is_task_trusted(view: PersonaMemory, session_id: str, task: str, user: str = "") -> bool:
     """Whether the task of a session needs no screening: it is harmless, or a person wrote or allowed it."""
     if scan_cached(task, Trust.AGENT) is None:
         return False
     if is_allowed(view.agent, view.persona, task):
         return True
-    row = WorkingMemory.objects.filter(agent=view.agent, persona=view.persona, session_id=session_id).first()
+    row = WorkingMemory.objects.filter(agent=view.agent, persona=view.persona, session_id=session_id, user=user).first()
     written = AuditEvent.objects.of_object("workingmemory", row.pk if row else "").filter(agent=view.agent)
     return written.filter(action="working.set", author_kind="person", after__task=task).exists()
 

@@ -182,7 +182,7 @@ def _caps_check(opened: Sequence[MemoryReview], by: Principal) -> None:
                     f"{about[key]} reviews of this fact, which is verified by people, are pending: this is the"
                     " limit. Learn it after they are resolved.",
                     retry_after=REVIEW_RETRY_SECONDS,
-                    **({"fact": str(key)} if by.reads_project(old.project) else {}),
+                    **({"fact": str(key)} if by.reads(old) else {}),
                 )
     # From this number of earlier reviews on, the new ones do not fit.
     full = MAX_PENDING_REVIEWS_PER_TOKEN - count + 1

@@ -15,7 +15,15 @@ from memory.comparison.compare_facts import compare_facts
 from memory.comparison.learning_decision import auto_resolution
 from memory.embedding.thresholds import UNKNOWN
 from memory.judge import JudgeResult, RelationVerdict
-from memory.models import Censor, Fact, MemoryReview, Relation, same_keys
+from memory.models import (
+    Censor,
+    Fact,
+    MemoryReview,
+    Relation,
+    inherited_user,
+    keys_of,
+    same_keys,
+)
 from memory.policy import ESCALATES_TO, MAX_CONTENT_CHARACTERS, MAX_REMARK_CHARACTERS
 from memory.services.censors import censor_update
 from memory.services.facts import Precheck, fact_confirm, fact_invalidate, fact_learn, fact_restore
@@ -255,7 +263,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
     if len(sources) < 2:
         raise Conflict("Fewer than two of these facts are still active; there is nothing to merge.")
     if not all(same_keys(each, sources[0]) for each in sources):
-        raise Invalid("Facts of different projects or tasks cannot be merged into one text.", field="resolution")
+        raise Invalid("Facts of different projects, tasks or users cannot be merged into one text.", field="resolution")
     # A text that one of the sources has already needs no third fact.
     into = next((each for each in sources if each.content == content), None)
     made = into is None
@@ -269,8 +277,7 @@ def _merge(review: MemoryReview, by: Principal, comment: str, content: str) -> d
             category=sources[0].category,
             kind=sources[0].kind,
             scope=sources[0].scope,
-            project=sources[0].project,
-            task=sources[0].task,
+            **keys_of(sources[0]) | {"user": inherited_user(None, sources[0])},
             tags=sorted({tag for each in sources for tag in each.tags})[:20],
             confidence=max(each.confidence for each in sources),
             importance=max(each.importance for each in sources),
@@ -383,8 +390,7 @@ def _reinstate_invalidated(review: MemoryReview, by: Principal, comment: str) ->
         category=invalidated.category,
         kind=invalidated.kind,
         scope=invalidated.scope,
-        project=invalidated.project,
-        task=invalidated.task,
+        **keys_of(invalidated) | {"user": inherited_user(None, invalidated)},
         tags=invalidated.tags,
         source=f"review: {by.name}"[:200],
         by=by,

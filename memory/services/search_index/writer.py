@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.jobs import message_send
+from memory.models import COLUMNS
 from memory.search.languages import dictionary_sql
 from memory.types import IndexEntry
 from memory.types.memory_type import KEPT_ELSEWHERE
@@ -25,7 +26,8 @@ _TYPES = {
     "valid_from": "timestamptz",
     "valid_until": "timestamptz",
 }
-_COLUMNS = [field.name for field in fields(IndexEntry) if field.name not in KEPT_ELSEWHERE]
+_FIELDS = [field.name for field in fields(IndexEntry) if field.name not in KEPT_ELSEWHERE]
+_COLUMNS = [COLUMNS.get(name, name) for name in _FIELDS]
 _CHANGING = [name for name in _COLUMNS if name not in ("agent_id", "persona", "item_type", "item_id")]
 _ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS)
 # One statement of arrays: for a thousand rows several times as fast as a statement a row.
@@ -75,7 +77,7 @@ def index_put(entries: Iterable[IndexEntry], *, notify: bool = True) -> None:
 
 
 def _columns(rows: Sequence[IndexEntry]) -> list[list[Any]]:
-    columns = [[getattr(entry, name) for entry in rows] for name in _COLUMNS]
+    columns = [[getattr(entry, name) for entry in rows] for name in _FIELDS]
     tags = _COLUMNS.index("tags")
     columns[tags] = [json.dumps(value) for value in columns[tags]]
     return columns

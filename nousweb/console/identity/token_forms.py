@@ -10,6 +10,7 @@ from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
 from identity.selectors.filters import DateInput, agent_choices
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 SCOPE_MEANING = {
     "identity:read": "read its own identity and proposals",
@@ -62,6 +63,12 @@ class RightsForm(forms.Form):
         required=False,
         help_text="Only for a token that is limited to projects.",
     )
+    user = forms.CharField(
+        required=False,
+        max_length=MAX_KEY_CHARACTERS,
+        help_text="Key of one of the users whom the agent serves. The token can then access this user's memory and what"
+        " is for everybody, and writes this user's only.",
+    )
     expires_at = forms.DateField(
         required=False, widget=DateInput(), label="Expires", help_text="The last day on which the token works."
     )
@@ -80,9 +87,8 @@ class RightsForm(forms.Form):
     @property
     def rights(self) -> dict[str, Any]:
         """The chosen rights, as arguments of `token_rights_check`."""
-        return {
-            name: self.cleaned_data[name] for name in ("persona", "scopes", "projects", "global_memory", "expires_at")
-        }
+        names = ("persona", "scopes", "projects", "global_memory", "user", "expires_at")
+        return {name: self.cleaned_data[name] for name in names}
 
 
 class TokenForm(RightsForm):

@@ -128,10 +128,11 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
 
 
 class ConnectForm(TokenForm):
-    """A token's name, persona and scopes; limits to projects and an expiry are for the page of tokens."""
+    """A token's name, persona and scopes; limits to projects or a user and an expiry are for the page of tokens."""
 
     projects = None  # type: ignore[assignment]
     global_memory = None  # type: ignore[assignment]
+    user = None  # type: ignore[assignment]
     expires_at = None  # type: ignore[assignment]
 
 
