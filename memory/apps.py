@@ -11,9 +11,10 @@ class MemoryConfig(AppConfig):
         from identity.policy.changes import action_register
         from identity.policy.permissions import scope_extend
         from identity.policy.sealed_tables import SEALED_TABLES
-        from identity.services.agents import profile_sources
+        from identity.services.agents import new_agent_config, profile_sources
         from identity.services.change_bodies import bodies
         from memory.lifecycle.runner import requeuer_start
+        from memory.policy.consent import CONFIG_KEY, DEFAULT_CONSENT
         from memory.sealed_tables import SEALED_TABLES as memory_tables
         from memory.selectors import profile_texts
         from memory.services.change_bodies import memory_bodies
@@ -34,6 +35,7 @@ class MemoryConfig(AppConfig):
             memory_bodies(memory_type.model for memory_type in MEMORY_TYPES.values() if memory_type.key_type == "uuid")
         )
         profile_sources.append(profile_texts)
+        new_agent_config[CONFIG_KEY] = DEFAULT_CONSENT.as_json()
         SEALED_TABLES.update({table.name: table for table in memory_tables})
         erasers.extend([jobs_erase, imports_erase, sources_erase, runs_erase])
         post_spawn.connect(requeuer_start, dispatch_uid="memory.lifecycle.requeuer")

@@ -24,7 +24,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from identity.models import Agent, ApiToken
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
-from identity.services.agents import agent_create
+from identity.services.agents import agent_create, new_agent_config
 from identity.services.tokens import token_create, token_revoke
 from memory.policy import autonomy
 from nousweb.database.distribute import distribute
@@ -131,6 +131,15 @@ def _nothing_is_sampled_by_chance() -> Iterator[None]:
     """Ids of facts are random, and so are the few whose automatic decision opens a blind review."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(autonomy, "BLIND_SHARE", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _new_agents_ask_for_no_consent() -> Iterator[None]:
+    """What tokens write is used at once; tests of the consent policy set the rules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(new_agent_config, "consent", None)
+        patch.delitem(new_agent_config, "consent")
         yield
 
 

@@ -20,7 +20,7 @@ from context.services.agent_settings import (
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from identity.selectors import agent_for
-from memory.api.common import AnyTrust
+from memory.policy import TRUST_ORDER
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
     DEFAULT_BUDGET,
@@ -29,9 +29,16 @@ from memory.policy.autonomy import (
     AutomaticDecision,
     Autonomy,
 )
-from memory.policy.consent import MAX_RULES, MAX_WRITER_CHARACTERS, ConsentAction, ConsentPolicy
+from memory.policy.consent import (
+    MAX_DAYS,
+    MAX_RULES,
+    MAX_WRITER_CHARACTERS,
+    UNTRUSTED_WORDS,
+    ConsentAction,
+    ConsentPolicy,
+)
 from memory.search.languages import LANGUAGES
-from nousweb.lib.constrained_types import AgentSlug, OptionalWord, ProjectKey, text
+from nousweb.lib.constrained_types import AgentSlug, OneOf, OptionalWord, ProjectKey, text
 from nousweb.lib.schemas import CHANGE_REFUSALS, REFUSALS, Derived, Input
 
 router = Router(tags=["settings"])
@@ -75,10 +82,17 @@ class ConsentRuleIn(Input):
         description="show: used, and people are asked whether it is right. pending: no agent gets it until a person "
         "allows it"
     )
-    category: OptionalWord = Field("", description="A category of facts, or a type of memory; any by default")
-    trust: AnyTrust = Field("", description="Any by default")
+    category: OptionalWord = Field(
+        "",
+        description="A category of facts, core_memory (person, preference, rule), or a type of memory; any by default",
+    )
+    trust: Annotated[str, OneOf("", *TRUST_ORDER, UNTRUSTED_WORDS)] = Field(
+        "", description="untrusted: tool, web, and imported by a token's word; any by default"
+    )
     writer: Annotated[str, text(MAX_WRITER_CHARACTERS)] = Field("", description="Name of a token; any by default")
     project: ProjectKey = Field("", description="Any by default")
+    instructs: bool = Field(False, description="Only facts that tell their reader what to do")
+    days: int = Field(0, ge=0, le=MAX_DAYS, description="A pending memory is given up then; 0: as any review expires")
 
 
 class SettingsIn(Input):

@@ -28,6 +28,9 @@ ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
 profile_sources: list[ProfileSource] = []
 """Each returns texts by category: "person", "preference" and "rule"."""
 
+new_agent_config: dict[str, Any] = {}
+"""The settings that a new agent begins with, which other apps supply."""
+
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
 VIEW_FACTS = "memory.view_fact"
 SEEDING = Principal.of_system("seeding")
@@ -253,7 +256,7 @@ def agent_create(
     _kind_check(kind)
     try:
         with transaction.atomic():
-            agent = Agent.objects.create(slug=slug, name=name, kind=kind)
+            agent = Agent.objects.create(slug=slug, name=name, kind=kind, config=dict(new_agent_config))
     except IntegrityError as error:
         raise Conflict(f"There is already an agent {slug!r}.", field="slug") from error
     audit_record(

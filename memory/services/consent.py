@@ -1,32 +1,47 @@
 """The consent policy of an agent, where a memory is written."""
 
+from collections.abc import Callable
 from typing import Any
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.policy.consent import ConsentAction, ConsentPolicy, ConsentRequest
+from memory.models import Trust
+from memory.policy.consent import ConsentAction, ConsentPolicy, ConsentRequest, NewMemory
 from nousweb.lib import NotAllowed, clock
+from nousweb.lib.injection.scan import instructs
 
 
 def consent_request(
-    agent: Agent, by: Principal, *, category: str, trust: str, project: str, source: str = ""
+    agent: Agent,
+    by: Principal,
+    *,
+    category: str,
+    trust: str,
+    project: str,
+    source: str = "",
+    declared: str = "",
+    instructs: Callable[[], bool] = lambda: False,
 ) -> ConsentRequest | None:
     """What people are asked about a memory that `by` writes, from `source`; None where it is used at once. Of what
-    people write they are asked nothing.
+    people write they are asked nothing. `declared` is the class by which it is screened, if that is not its trust
+    class. The other arguments are those of NewMemory.
 
     Raises NotAllowed where the policy refuses it.
     """
     if by.is_person or not agent.config:
         return None
     writer = by.token.name if by.token is not None else by.name
-    of = {"category": category, "trust": trust, "writer": writer, "project": project}
-    action = ConsentPolicy.of_config(agent.config).action_of(**of)
-    if action is ConsentAction.REFUSE:
+    confirmed = by.channel == "import" and (declared or trust) == Trust.IMPORTED
+    memory = NewMemory(category, trust, writer, project, confirmed, instructs)
+    rule = ConsentPolicy.of_config(agent.config).rule_of(memory)
+    if rule.action is ConsentAction.REFUSE:
+        of = {"category": category, "trust": trust, "writer": writer, "project": project}
         raise NotAllowed("The consent policy of this agent refuses such memories.", **of)
-    if action is ConsentAction.USE:
+    if rule.action is ConsentAction.USE:
         return None
     source = source or f"{clock.now():%Y-%m-%d}"
-    return ConsentRequest(action is ConsentAction.PENDING, writer, source, limited=by.kind == "token")
+    waits = rule.action is ConsentAction.PENDING
+    return ConsentRequest(waits, writer, source, limited=by.kind == "token", days=rule.days)
 
 
 def memory_consent(memory: Any, by: Principal) -> ConsentRequest | None:
@@ -39,6 +54,8 @@ def memory_consent(memory: Any, by: Principal) -> ConsentRequest | None:
         trust=memory.trust,
         project=getattr(memory, "project", ""),
         source=_source(memory),
+        declared=memory.screened_as,
+        instructs=lambda: kind == "fact" and instructs(f"{memory.content}\n{getattr(memory, 'as_given', '')}"),
     )
 
 

@@ -222,9 +222,16 @@ def long_term_store(
     ]
     for entry in entries:
         if by is not None:
-            of = {"category": "event", "trust": entry.origin, "project": entry.event.project}
             entry.screened_as = screened_as(by, declared.get(entry.event_id, ""))
-            entry.consent = consent_request(entry.event.agent, by, **of, source=f"loop {entry.loop_id}")
+            entry.consent = consent_request(
+                entry.event.agent,
+                by,
+                category="event",
+                trust=entry.origin,
+                project=entry.event.project,
+                source=f"loop {entry.loop_id}",
+                declared=entry.screened_as,
+            )
     quarantined = quarantine_entries(entries)
     LongTermEntry.objects.bulk_create(entries, ignore_conflicts=True)
     for entry, text, match in quarantined:

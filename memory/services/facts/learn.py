@@ -110,11 +110,11 @@ def build_fact(
     fact.origin = fact_origin(fact, by, origin)
     fact.endorsed = fact.origin == Trust.PERSON
     fact.screened_as = screened_as(by, origin)
-    fact.consent = memory_consent(fact, by)
     names = [str(fields.get(name, "")) for name in ("subject", "attribute", "value")]
     given = "\n".join([str(fields["content"]), *names, *map(str, fields.get("tags", ()))])
     if not shows_all(given):
         fact.as_given = given
+    fact.consent = memory_consent(fact, by)
     return fact
 
 

@@ -8,7 +8,7 @@ same words.
 
 import hashlib
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from identity.models import Agent, AuditEvent
@@ -254,7 +254,8 @@ def open_quarantine_review(
         subject=new[0][0],
         facts=_fact_ids(new),
         details={"items": new, "codes": list(match.codes), **(consent.as_json(agent.pk) if consent else {})},
-        score=round(match.score, 1),
+        score=round(match.score, 1) or None,
+        expires_at=clock.now() + timedelta(days=consent.days) if consent and consent.days else None,
         reasons=[
             {"code": code, "words": words, "old": "", "new": ""}
             for code, words in zip(match.codes, match.words, strict=True)

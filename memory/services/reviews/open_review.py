@@ -144,7 +144,8 @@ def reviews_open(drafts: Sequence[MemoryReview], *, by: Principal, always: bool 
     for draft in budgeted:
         undecided_mark(draft, by)
     for draft in drafts:
-        draft.created_at, draft.expires_at = now, now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
+        draft.created_at = now
+        draft.expires_at = draft.expires_at or now + timedelta(days=settings.REVIEW_EXPIRY_DAYS)
     MemoryReview.objects.bulk_create(drafts, ignore_conflicts=True)
     keys = [draft.pk for draft in drafts]
     stored = set(MemoryReview.objects.filter(agent=drafts[0].agent_id, pk__in=keys).values_list("pk", flat=True))

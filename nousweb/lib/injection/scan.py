@@ -220,6 +220,14 @@ def scan_text(text: str, trust: str) -> InjectionMatch | None:
     return best
 
 
+def instructs(text: str) -> bool:
+    """Whether a sentence asks its reader to do something, whoever says it, or says how an assistant has to behave."""
+    match = scan_text(text, "tool")
+    if match is not None and "request" in match.codes:
+        return True
+    return any("conduct" in features_in(readable) for readable, _ in _variants(text))
+
+
 def secret_in(text: str) -> str:
     """The kind of secret that a text contains, "" for none."""
     if not _SECRET_HINT.search(text):

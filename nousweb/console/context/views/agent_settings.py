@@ -37,9 +37,10 @@ from memory.policy.autonomy import (
     AutomaticDecision,
     Autonomy,
 )
-from memory.policy.consent import ConsentAction, ConsentRule
+from memory.policy.consent import CORE_MEMORY, UNTRUSTED_WORDS, ConsentAction, ConsentRule
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
+from memory.types import MEMORY_TYPES
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
@@ -122,12 +123,27 @@ def _words(settings: AgentSettings) -> str:
 
 
 def _rule_words(rule: ConsentRule) -> str:
-    parts = {
-        "category": rule.category, "trust": Trust(rule.trust).label.lower() if rule.trust else "",
-        "writer": rule.writer, "project": rule.project,
-    }  # fmt: skip
-    of = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
-    return f"New memories{f' of {of}' if of else ''}: {CONSENT_LABELS[rule.action]}"
+    what = CONSENT_CATEGORIES.get(rule.category, f"memories of the category {rule.category}" if rule.category else "")
+    said = [
+        "that tell their reader what to do" if rule.instructs else "",
+        f"from {CONSENT_TRUST[rule.trust]}" if rule.trust else "",
+        f"by {rule.writer}" if rule.writer else "",
+        f"in the project {rule.project}" if rule.project else "",
+    ]
+    of = " ".join(filter(None, [what or ("facts" if rule.instructs else "memories"), *said]))
+    days = f", for {rule.days} days" if rule.days and rule.action is ConsentAction.PENDING else ""
+    return f"New {of}: {CONSENT_LABELS[rule.action]}{days}"
+
+
+CONSENT_CATEGORIES = {CORE_MEMORY: "facts of core memory", **{name: f"{name}s" for name in MEMORY_TYPES}}
+CONSENT_TRUST = {
+    Trust.PERSON: "people",
+    Trust.AGENT: "the agent itself",
+    Trust.TOOL: "tools",
+    Trust.IMPORTED: "imports",
+    Trust.WEB: "the web",
+    UNTRUSTED_WORDS: "tools, imports or the web",
+}
 
 
 CONSENT_LABELS = {
