@@ -90,6 +90,10 @@ class Prompts:
     url: str
 
 
+STEPS_AT_AN_END = 3
+"""Of many steps, the first and the last so many are not folded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """The origin of one text. `steps` are in the order of time, `approved` is the last one of a person; `prompts` is
@@ -102,6 +106,19 @@ class Provenance:
     prompts: Prompts | None = None
     whole: bool = True
     words: str = ""
+
+    @property
+    def first(self) -> tuple[Step, ...]:
+        """The steps that a page shows before those that it folds; all of few."""
+        return self.steps[:STEPS_AT_AN_END] if self.folded else self.steps
+
+    @property
+    def folded(self) -> tuple[Step, ...]:
+        return self.steps[STEPS_AT_AN_END:-STEPS_AT_AN_END] if len(self.steps) > 3 * STEPS_AT_AN_END else ()
+
+    @property
+    def last(self) -> tuple[Step, ...]:
+        return self.steps[-STEPS_AT_AN_END:]
 
     @property
     def approved(self) -> Step | None:

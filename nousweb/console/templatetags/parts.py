@@ -73,16 +73,15 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 
 @register.simple_tag
 def entry(label: str, value: Any, empty: str = "–", note: str = "") -> SafeString:
-    """A term of a definition list with its value and a note, that of a moment its age; for nothing `empty`, or no
-    entry at all."""
+    """A term of a definition list with its value and a note, a moment by its age; for nothing `empty`, or no entry at
+    all."""
     if value in (None, "") and not empty:
         return SafeString("")
-    after = ago(value) if isinstance(value, datetime) else note
     return format_html(
         "<dt>{}</dt> <dd>{}{}</dd>",
         label,
-        said(value, empty),
-        format_html(' <span class="faint">({})</span>', after) if after else "",
+        time_ago(value) if isinstance(value, datetime) else said(value, empty),
+        format_html(' <span class="faint">({})</span>', note) if note else "",
     )
 
 

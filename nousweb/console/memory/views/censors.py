@@ -59,13 +59,18 @@ agent_censors = memory_list(
             is_code=lambda censor: censor.match == Censor.Match.REGEX,
         ),
         columns=(
-            Column("Severity", look="memory/_severity_badge.html"),
+            Column("Severity", Censor.get_severity_display),
             Column("Domain", "domain", empty="everywhere"),
             Column("Triggered", "activation_count", "times"),
-            Column("False positives", "false_positive_count", "count"),
-            Column("Last", "last_activated_at", "time"),
+            Column(
+                "False positives",
+                "false_positive_count",
+                "count",
+                is_usual=lambda censor: not censor.false_positive_count,
+            ),
             Column("By", "author_name"),
-            Column("State", look="memory/_censor_state.html"),
+            Column("State", lambda censor: "retired", is_usual=lambda censor: censor.active),
+            Column("Last triggered", "last_activated_at", "time", is_last=True),
         ),
     )
 )

@@ -23,10 +23,14 @@ agent_decisions = memory_list(
         columns=(
             Column("Category", "category"),
             Column("Stakes", look="memory/_stakes_badge.html"),
+            Column(
+                "Outcome",
+                look="components/outcome_badge.html",
+                is_usual=lambda decision: decision.outcome == Decision.Outcome.PENDING,
+            ),
+            Column("Reviewed by", "reviewed_by", is_usual=lambda decision: not decision.reviewed_at),
             Column("Confidence", "confidence", "ratio"),
-            Column("Outcome", look="components/outcome_badge.html"),
-            Column("Review", lambda decision: decision.reviewed_at and decision.reviewed_by, empty="open"),
-            Column("Decided", "created_at", "time"),
+            Column("Decided", "created_at", "time", is_last=True),
         ),
     )
 )

@@ -60,7 +60,7 @@ agent_documents = memory_list(
             Column("Namespace", lambda document: " / ".join(document.namespace)),
             Column("Version", "version", "count"),
             Column("Written by", "author_name"),
-            Column("Written", "created_at", "time"),
+            Column("Written", "created_at", "time", is_last=True),
         ),
     )
 )

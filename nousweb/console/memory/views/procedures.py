@@ -32,9 +32,9 @@ agent_procedures = memory_list(
             Column("Steps", lambda procedure: len(procedure.steps), "count"),
             Column("Used", "activation_count", "times"),
             Column("Helped", "success_count", "count"),
-            Column("Failed", "failure_count", "count"),
+            Column("Failed", "failure_count", "count", is_usual=lambda procedure: not procedure.failure_count),
             Column("Effectiveness", look="memory/_effectiveness.html"),
-            Column("Last used", "last_activated_at", "time"),
+            Column("Last used", "last_activated_at", "time", is_last=True),
         ),
     )
 )

@@ -171,11 +171,13 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
         }
         for hit in result.items
     ]
+    above = [row for row in rows if row["hit"].score >= threshold]
     return {
         "result": result,
         "threshold": threshold,
         "model": model or "",
-        "above": [row for row in rows if row["hit"].score >= threshold],
+        "above": above,
+        "is_none_above": not above,
         "below": [row for row in rows if row["hit"].score < threshold],
         "timings": [(TIMING_LABELS.get(name, name), 1000 * took) for name, took in result.timings.items()],
         "total_ms": 1000 * sum(result.timings.values()),
