@@ -18,7 +18,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
     expect(page.get_by_role("textbox", name="Name")).to_have_value("Ada 2")
     page.get_by_role("button", name="Create token").click()
     secret = page.locator("#secret").inner_text()
-    assert secret in page.locator("#connect-mcp pre").inner_text()
+    assert secret in page.locator("#connect-mcp pre").text_content()
     expect(page.locator("#connect-state")).to_contain_text("Waiting for the first call")
     made = ApiToken.objects.get(name="Ada 2")
     assert AuditEvent.objects.get(action="token.create", object_id=str(made.pk)).author_name == "charlie"
@@ -67,4 +67,4 @@ def test_connect_of_a_reader_has_snippets_and_no_form(log_in, ada, alice):
     page.goto(reverse("agent_connect", args=["ada"]))
     expect(page.get_by_text("You cannot create tokens.")).to_be_visible()
     expect(page.get_by_role("button", name="Create token")).to_have_count(0)
-    assert "nous_…" in page.locator("#connect-mcp pre").inner_text()
+    assert "nous_…" in page.locator("#connect-mcp pre").text_content()

@@ -14,13 +14,19 @@ from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
 SCOPE_MEANING = {
     "identity:read": "read its own identity and proposals",
-    "identity:propose": "propose changes of its identity; changes that the guardrails allow are applied immediately",
+    "identity:propose": "propose changes of its identity; those that the guardrails allow apply at once",
     "memory:read": "read the memory of its persona",
     "memory:write": "write to the memory of its persona",
     "memory:rules": "write rules, which are in every prompt",
-    "context:read": "request a context",
+    "context:read": "request its prompt",
     "expectations:run": "read and check expectations",
 }
+
+
+def scope_label(scope: str) -> str:
+    """A scope as a choice: what it allows, and its code."""
+    meaning = SCOPE_MEANING.get(scope, "")
+    return f"{meaning[:1].upper()}{meaning[1:]} ({scope})" if meaning else scope
 
 
 class RotationForm(forms.Form):
@@ -46,7 +52,7 @@ class RightsForm(forms.Form):
         help_text="The persona whose memory the token can access. It never gives access to the other persona's memory.",
     )
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {SCOPE_MEANING.get(scope, '')}".rstrip(": ")) for scope in SCOPE_PERMISSIONS],
+        choices=[(scope, scope_label(scope)) for scope in SCOPE_PERMISSIONS],
         widget=forms.CheckboxSelectMultiple,
         initial=list(DEFAULT_SCOPES),
         help_text="No token can ever approve a change.",

@@ -13,9 +13,9 @@ from identity.services.people import MAX_INVITATION_DAYS, MAX_NOTE_CHARACTERS
 from nousweb.access.roles import ROLE_PERMISSIONS
 
 ROLE_WORDS = {
-    "Viewer": "views everything except the subconscious, and changes nothing",
-    "Reviewer": "decides pending items, and manages memory, censors and profiles",
-    "Administrator": "also creates agents and tokens, views the subconscious, and erases data",
+    "Viewer": "views everything, and changes nothing",
+    "Reviewer": "decides pending items and manages memory",
+    "Administrator": "also creates agents and tokens, and erases data",
     Invitation.OWNER: "also manages people",
 }
 """Descriptions of the roles, the weakest first."""

@@ -79,7 +79,7 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "current": current,
             "rows": rows,
             "measured": measured,
-            "budget_heads": "Section|Used:num|Cut:num wide-only|Budget:num" if measured else "Section|Budget:num",
+            "budget_heads": "Section|Most used:num|Budget:num" if measured else "Section|Budget:num",
             "budgets": [{"field": form[f"budget_{name}"], "use": used.get(name)} for name in BUDGETS],
         },
         conflict="refusal",
@@ -115,7 +115,7 @@ def _words(settings: AgentSettings) -> str:
         numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
         lines += [f"Attention budget: {'no limit' if attention.unlimited else numbers}"]
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
-        lines += [f"Greatest error of automatic decisions: {settings.autonomy.max_error:g}"]
+        lines += [f"Highest error rate of automatic decisions: {settings.autonomy.max_error:g}"]
     lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
     lines += [_rule_words(rule) for rule in settings.consent.rules]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
@@ -153,8 +153,9 @@ CONSENT_LABELS = {
     ConsentAction.REFUSE: "refused",
 }
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
+SECTION_NOTES = {"recent": "Earlier sessions, in short.", "conversation": "The last messages of this session."}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
-    "half_life_seconds": ("Half-life", "Seconds after which a loop counts half as recent."),
+    "half_life_seconds": ("Half-life", "Seconds after which a turn counts half as recent."),
     "w_similarity": ("Weight of similarity", "0 to 1."),
     "w_recency": ("Weight of recency", "0 to 1."),
 }
@@ -164,9 +165,9 @@ CONTESTED_LABELS: Mapping[ContestedOrder, str] = {
     ContestedOrder.BOTH: "Both in order of relevance, marked",
 }
 STM_BOOSTS: Mapping[str, Mapping[str, str]] = {
-    "kind_boosts": {kind.value: f"Factor of a loop that ends with: {kind.label.lower()}" for kind in EventKind},
+    "kind_boosts": {kind.value: f"Factor of a turn that ends with: {kind.label.lower()}" for kind in EventKind},
     "visibility_boosts": {
-        word: f"Factor of a loop with {word} events"
+        word: f"Factor of a turn with {word} events"
         for word in STM_DEFAULTS["visibility_boosts"]  # type: ignore[attr-defined]
     },
 }
@@ -247,7 +248,8 @@ class AgentSettingsForm(forms.Form):
                 min_value=1 if name == TOTAL else 0,
                 max_value=MAX_TOTAL,
                 label=SECTION_LABELS.get(name, name),
-                widget=forms.NumberInput(attrs={"placeholder": "by frame" if default is None else str(default)}),
+                help_text=SECTION_NOTES.get(name, ""),
+                widget=forms.NumberInput(attrs={"placeholder": "automatic" if default is None else str(default)}),
             )
         made["contested_order"] = forms.ChoiceField(
             required=False,
@@ -282,14 +284,14 @@ class AgentSettingsForm(forms.Form):
             required=False,
             min_value=0,
             max_value=1,
-            label="Greatest error",
-            help_text="0 to 1. A kind of automatic decision that errs more asks again.",
+            label="Highest error rate",
+            help_text="0 to 1. Automatic decisions of a kind that are wrong more often stop, and people are asked.",
             widget=forms.NumberInput(attrs={"placeholder": f"{DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
         made["autonomy_asking"] = forms.MultipleChoiceField(
             required=False,
             choices=ASKING_LABELS.items(),
-            label="Ask people in place of deciding that facts are",
+            label="Always ask whether facts are",
             widget=forms.CheckboxSelectMultiple,
         )
         for name, (label, help_text) in STM_NUMBERS.items():
@@ -300,7 +302,7 @@ class AgentSettingsForm(forms.Form):
             min_value=1,
             max_value=MAX_STM_WINDOW,
             label="Window",
-            help_text="Number of loops that are searched.",
+            help_text="Number of past turns that are searched.",
             widget=forms.NumberInput(attrs={"placeholder": str(STM_DEFAULTS["window"])}),
         )
         for name, words in self.boosts.items():

@@ -122,7 +122,9 @@ LIST = ListPage(
     empty="",
     numbered=True,
     is_exported=False,
-    row=Title("name", detail="slug"),
+    row=Title(
+        "name", detail=lambda profile: profile.get_kind_display().partition(": ")[2] or profile.slug, look="strong"
+    ),
     columns=(
         Column("Used by", look="context/_profile_users.html"),
         Column("Inherits from", "base", empty="the defaults"),

@@ -79,6 +79,7 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
     body = '{"session_id": "first", "input": "What do you remember of me?"}'
     curl = f"curl -s {base_url}/api/context -H 'Authorization: Bearer {token}' \\\n  -d '{body}'\n"
     return [
+        ConnectSnippet("curl", "curl", "In a shell, or as a request of any language.", "sh", curl, ("context:read",)),
         ConnectSnippet(
             "mcp",
             "MCP client",
@@ -123,7 +124,6 @@ def connect_snippets(base_url: str, secret: str = "") -> list[ConnectSnippet]:
             ("context:read", "memory:write"),
             _install(base_url, "[openai]"),
         ),
-        ConnectSnippet("curl", "curl", "In a shell, or as a request of any language.", "sh", curl, ("context:read",)),
     ]
 
 

@@ -26,13 +26,16 @@ LIST = ListPage(
         detail=lambda token: f"{token.prefix}…",
     ),
     columns=(
-        Column("Persona", ApiToken.get_persona_display),
         Column("Scopes", look="identity/_token_scopes.html"),
         Column("Created by", "created_by"),
         Column("Created", "created_at", "time"),
         Column("Last used", "last_used_at", "time"),
-        Column("Expires", "expires_at", "time"),
-        Column("State", look="identity/_token_state.html"),
+        Column("Expires", "expires_at", "time", is_usual=lambda token: not token.expires_at),
+        Column(
+            "State",
+            look="identity/_token_state.html",
+            is_usual=lambda token: token.state == "active" and not token.previous_secret_is_valid,
+        ),
         Column("Actions", look="identity/_token_actions.html"),
     ),
 )

@@ -40,7 +40,7 @@ from nousweb.console.common import (
     refused_on,
     uuid_of,
 )
-from nousweb.console.identity.token_forms import SCOPE_MEANING
+from nousweb.console.identity.token_forms import scope_label
 from nousweb.console.templatetags.parts import badge
 
 DELIVERIES = ListExport("Deliveries", model_columns(WebhookDelivery))
@@ -52,14 +52,13 @@ LIST = ListPage(
     numbered=True,
     is_exported=False,
     template="identity/webhooks.html",
-    row=Title("url"),
+    row=Title("url", look="strong"),
     columns=(
-        Column("Persona", Webhook.get_persona_display),
-        Column("Scopes", lambda webhook: ", ".join(webhook.scopes)),
+        Column("Persona", Webhook.get_persona_display, is_usual=lambda webhook: webhook.persona == Persona.ACTOR),
         Column("Changes", lambda webhook: ", ".join(webhook.kinds), empty="all"),
         Column("Created by", "created_by"),
         Column("Created", "created_at", "time"),
-        Column("Failed messages", "dead", "count"),
+        Column("Failed messages", "dead", "count", is_usual=lambda webhook: not webhook.dead),
         Column("State", lambda webhook: badge(webhook.get_state_display(), STATE_KINDS[webhook.state])),
     ),
 )
@@ -69,10 +68,10 @@ STATUS_KINDS = {"waiting": "neutral", "delivered": "ok", "dead": "block"}
 class WebhookFields(forms.Form):
     url = forms.CharField(max_length=500, label="Address", help_text="Each message is a signed POST to it.")
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, f"{scope}: {SCOPE_MEANING[scope]}") for scope in RECEIVER_SCOPES],
+        choices=[(scope, scope_label(scope)) for scope in RECEIVER_SCOPES],
         widget=forms.CheckboxSelectMultiple,
         initial=list(RECEIVER_SCOPES),
-        label="Scopes of the receiver",
+        label="The receiver may",
     )
     kinds = forms.MultipleChoiceField(
         choices=kind_choices(frozenset(CHANGE_KINDS), whole_groups=False),
