@@ -190,6 +190,7 @@ def _store(agent: Agent, persona: str, events: list[Event], by: Principal, decla
         action="events.record",
         target=events[0],
         agent=agent,
+        label=f"loop {loops[0]}",
         after={
             "count": len(events),
             "first_id": events[0].pk,

@@ -95,8 +95,8 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     if prefix.ended_by is None:
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)
-    cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "no recorded change")
-    return format_html("{}. {} broke it: {}", words, prefix.ended_by.label, cause)
+    cause = changes or ("the request" if REQUEST in prefix.ended_by.changed_by else "")
+    return format_html("{}. First difference: {}{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
 
 
 _QUOTED = re.compile(r'<data from="(?P<origin>[^"\n]*)">\n(?P<text>.*)\n</data>', re.DOTALL)
