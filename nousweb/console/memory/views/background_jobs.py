@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, QuerySet
+from django.db.models import Case, Count, IntegerField, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -77,8 +77,10 @@ def handler_label(name: str) -> str:
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """A job's result on one line, such as "reviews opened: 1, superseded: 0"; counts in place of lists."""
-    return ", ".join(_part(name, value) for name, value in result.items())
+    """A job's result on one line, such as "result: stored, reviews opened: 1"; counts in place of lists, and nothing of
+    what came to nothing, unless all did."""
+    told = {name: value for name, value in result.items() if value not in (0, [])} or result
+    return ", ".join(_part(name, value) for name, value in told.items())
 
 
 def _part(name: str, value: Any) -> str:
@@ -91,6 +93,10 @@ def _part(name: str, value: Any) -> str:
 
 
 VIEW = "memory.view_job"
+SCHEDULES = "schedules"
+ORDER = (Job.Status.DEAD, Job.Status.FAILED, Job.Status.RUNNING, Job.Status.QUEUED)
+URGENT = Case(*(When(status=status, then=place) for place, status in enumerate(ORDER)), output_field=IntegerField())
+"""Failed jobs before those that run, and these before those that wait."""
 RUN_BADGES = {"dead": "removed", "failed": "warn", "done": "ok", "running": "accent"}
 SCHEDULE_ACTIONS: Mapping[str, tuple[Callable[..., Any], str]] = {
     "pause": (schedule_pause, "paused until it is resumed."),
@@ -103,50 +109,55 @@ DUE = "Stored memories have not been screened with the current rules."
 
 @page(VIEW)
 def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
-    """Queue, jobs, failures, schedules, and the judge's spending."""
-    status = request.GET.get("status", "")
+    """The open jobs, failures first, with the screening and the judge's spending; the done ones; or the schedules."""
+    status, tab = request.GET.get("status", ""), request.GET.get("tab", "")
     status = status if status in Job.Status.values else ""
     runs = _runs_of(by).select_related("agent")
     counts = dict.fromkeys(Job.Status.values, 0)
     counts |= dict(runs.order_by().values_list("status").annotate(Count("pk")))
-    page = page_of(request, JobFilter.narrow(runs, status=status))
+    schedules = Schedule.objects.order_by("name")
+    shown = JobFilter.narrow(runs, status=status) if status else runs.exclude(status=Job.Status.DONE).order_by(URGENT)
     spend = _spend(by)
-    return render(
-        request,
-        "memory/background_jobs.html",
-        {
-            "figures": [
-                ("Reviews pending", visible_reviews(by).pending().count(), f"{reverse('inbox')}?view=reviews"),
-                # All agents and personas share the queue, so its length tells of each of them.
-                *([("Messages queued", _messages(), "")] if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else []),
-                ("Jobs open", counts["queued"] + counts["running"] + counts["failed"], ""),
-                ("Failed permanently", counts["dead"], "?status=dead"),
-            ],
-            "tabs": [
-                {"label": label, "url": f"?status={value}" if value else "?", "active": value == status, "count": count}
-                for value, label, count in [
-                    ("", "All jobs", sum(counts.values())),
-                    *((value, label, counts[value]) for value, label in Job.Status.choices),
-                ]
-            ],
-            "page": page,
-            "runs": [
-                (run, RUN_BADGES.get(run.status, "neutral"), handler_label(run.handler), result_text(run.result))
-                for run in page
-            ],
-            "query": query_without(request),
-            "schedules": [
-                (each, each.repeats == PAUSED, _period(each.minutes)) for each in Schedule.objects.order_by("name")
-            ],
-            "spend": spend,
-            "today": spend[-1]["tokens"],
-            "most": max(day["tokens"] for day in spend),
-            "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
-            "backlog": backlog_progress(visible_reviews(by)),
-            "may_change": by.may(CHANGE),
-            "screening": _screening(by),
-        },
-    )
+    context: dict[str, Any] = {
+        "tabs": _tabs(counts, schedules.count(), status, tab),
+        "done_url": f"?status={Job.Status.DONE}" if counts[Job.Status.DONE] else "",
+        "is_done": status == Job.Status.DONE,
+        "query": query_without(request),
+        # All agents and personas share the queue, so its length tells of each of them.
+        "messages_queued": _messages() if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else "",
+        "spend": spend,
+        "today": spend[-1][1],
+        "most": max(tokens for _, tokens in spend),
+        "budget": settings.JUDGE_DAILY_TOKENS if settings.JUDGE != "none" else 0,
+        "backlog": backlog_progress(visible_reviews(by)),
+        "may_change": by.may(CHANGE),
+        "screening": _screening(by),
+    }
+    if tab == SCHEDULES:
+        context["schedules"] = [(each, each.repeats == PAUSED, _period(each.minutes)) for each in schedules]
+    else:
+        context["page"] = page = page_of(request, shown)
+        context["runs"] = [
+            (run, RUN_BADGES.get(run.status, "neutral"), handler_label(run.handler), result_text(run.result))
+            for run in page
+        ]
+        context["schedules"] = None
+    return render(request, "memory/background_jobs.html", context)
+
+
+def _tabs(counts: Mapping[str, int], schedules: int, status: str, tab: str) -> list[dict[str, Any]]:
+    """The parts of the page; of the states of open jobs those that a job has, or that is asked for."""
+    states = {value: label for value, label in Job.Status.choices if value == status or counts[value]}
+    done, label = Job.Status.DONE, states.pop(Job.Status.DONE, Job.Status.DONE.label)
+    still_open = sum(counts.values()) - counts[done]
+    return [
+        {"label": "Open", "url": "?", "active": not status and tab != SCHEDULES, "count": still_open},
+        *(
+            {"label": words, "url": f"?status={value}", "active": value == status, "count": counts[value]}
+            for value, words in (*states.items(), (done, label))
+        ),
+        {"label": "Schedules", "url": f"?tab={SCHEDULES}", "active": tab == SCHEDULES, "count": schedules},
+    ]
 
 
 @page(methods=POST)
@@ -175,7 +186,7 @@ def lifecycle_schedule(request: HttpRequest, by: Principal, pk: int) -> HttpResp
     return act(
         request,
         lambda: service(schedule=schedule, by=by),
-        f"{reverse('lifecycle')}#schedules",
+        f"{reverse('lifecycle')}?tab={SCHEDULES}",
         f"{schedule.name}: {done}",
         refusals=(DomainError,),
     )
@@ -206,16 +217,17 @@ def _period(minutes: int | None) -> str:
     return f"{minutes} min"
 
 
-def _messages() -> int | str:
+def _messages() -> str:
+    """The number of messages that wait for a worker, in words; "" for none."""
     try:
-        return messages_waiting()[0]
+        number = messages_waiting()[0]
     except Exception:  # A Redis that cannot be reached must not take the page with it.
-        return "unknown"
+        return "an unknown number of messages"
+    return f"{number:,} message{'' if number == 1 else 's'}" if number else ""
 
 
-def _spend(by: Principal) -> list[dict[str, Any]]:
-    """Tokens of each of the last days, for agents that `by` may see, the earliest first, with a bar's height out of
-    100."""
+def _spend(by: Principal) -> list[tuple[str, int]]:
+    """The names of the last days, the earliest first, with the tokens of the judge for agents that `by` may see."""
     today = timezone.now().astimezone(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     since = datetime(first.year, first.month, first.day, tzinfo=UTC)
@@ -223,12 +235,5 @@ def _spend(by: Principal) -> list[dict[str, Any]]:
     if not by.may(VIEW_SUBCONSCIOUS):
         calls = calls.exclude(persona=Persona.SUBCONSCIOUS)
     spent: dict[date, int] = calls.spent_by_day()
-    most = max([*spent.values(), 1])
     days = [first + timedelta(days=place) for place in range(DAYS)]
-    return [
-        {
-            "day": day, "tokens": spent.get(day, 0), "x": place * 50 + 8,
-            "height": round(100 * spent.get(day, 0) / most, 1), "y": round(100 - 100 * spent.get(day, 0) / most, 1),
-        }
-        for place, day in enumerate(days)
-    ]  # fmt: skip
+    return [(f"{day.day} {day:%b}", spent.get(day, 0)) for day in days]
