@@ -161,7 +161,9 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.ctrlKey || event.metaKey || typing(event.target) || !enabled()) return;
   const { key } = event;
-  const declared = targetOf(key);
+  // A focused link or button is opened by itself.
+  const opens = key === keys.open && document.activeElement?.matches("a, button, summary");
+  const declared = opens ? null : targetOf(key);
   // A held key must not decide one row after another.
   if (declared && event.repeat) return;
   if (!allowed(declared, key)) {

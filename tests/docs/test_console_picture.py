@@ -16,9 +16,9 @@ FILE = os.environ.get("CONSOLE_PICTURE", "")
 MOST_BYTES = 300_000
 SHOWN = (
     *("Home", "Agents", "Prompts", "Memory", "Expectations", "Activity", "System"),
-    *("Inbox: identity", "High risk", "Pending", "+1 line added", "Never let a page repeat without a note"),
-    *("Edit before approving", "Impact", "Approve", "Reject", "Assign", "Second opinion", "Guardrail"),
-    *("Marlow · Protocols", "Marlow · Environment"),
+    *("Inbox: identity", "High risk", "+1 line added", "Never let a page repeat without a note"),
+    *("Edit before approving", "Impact", "Approve", "Reject", "Assign", "Second opinion", "Discussion"),
+    *("Protocols · edits", "Environment · adds"),
 )
 """Texts of the picture, which the page must still have."""
 

@@ -222,6 +222,7 @@ def test_decision_that_would_lose_typed_text_asks_once(log_in: LogIn, ada: Agent
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".review-undo")).to_contain_text("Rejected Values of Ada")
     page.goto(second.get_absolute_url())
+    press_key(page, "C")
     page.get_by_label("Comment for colleagues").fill("Is this so?")
     page.get_by_role("button", name="Approve").click()
     told(page, "It would lose “Comment for colleagues”")

@@ -209,6 +209,6 @@ def test_rivals_are_compared_and_one_is_chosen(log_in: LogIn, ada: Agent, actor:
     page.goto("/inbox/")
     page.get_by_role("link", name="Compare 3").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("3 changes to Boundaries of Ada")
-    page.get_by_role("button", name="Approve this one + Never guess.").click()
+    page.get_by_role("button", name="Approve this one Edits “Never guess.”").click()
     expect(page.locator(".review-undo")).to_contain_text("3 proposals")
     assert [status(rival) for rival in rivals] == ["rejected", "approved", "rejected"]

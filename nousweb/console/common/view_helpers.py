@@ -101,9 +101,10 @@ def section_named(name: str) -> Section:
     return Section(name)
 
 
-def layout_of(request: HttpRequest) -> Literal["split", "unified"]:
-    """The layout of a diff: from ?layout=, else from the browser's cookie."""
-    return "unified" if request.GET.get("layout", request.COOKIES.get("layout")) == "unified" else "split"
+def layout_of(request: HttpRequest) -> Literal["auto", "split", "unified"]:
+    """The layout of a diff: from ?layout=, else from the browser's cookie; "auto" for the one that its width allows."""
+    chosen = request.GET.get("layout", request.COOKIES.get("layout"))
+    return "split" if chosen == "split" else "unified" if chosen == "unified" else "auto"
 
 
 def moment_of(request: HttpRequest, name: str) -> datetime | None:

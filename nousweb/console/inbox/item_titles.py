@@ -22,7 +22,8 @@ _CLAUSE = re.compile(r"[,;:]\s+")
 @dataclass(frozen=True, slots=True)
 class ItemTitle:
     """`spans`: the words; the changed ones of an edited line are of another kind than "equal". `verb`: what the change
-    does ("Adds", "Edits", "Removes"); "" for what is no change of a text. `rest`: how many other lines change."""
+    does ("Adds", "Edits", "Removes"); "" for what is no change of a text. `rest`: how many other lines change, one
+    in the place of another as one."""
 
     spans: tuple[DiffSpan, ...]
     verb: str = ""
@@ -56,7 +57,8 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     # A heading says less than what stands below it.
     rows.sort(key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
     verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
-    return ItemTitle(_clause(rows[0]), verb, len(rows) - 1)
+    lines = max(sum(row.kind != but for row in rows) for but in ("added", "removed"))
+    return ItemTitle(_clause(rows[0]), verb, lines - 1)
 
 
 def review_title(review: MemoryReview) -> ItemTitle:

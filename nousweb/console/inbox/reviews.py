@@ -1,15 +1,17 @@
 """One review of memories: side by side, one key a resolution."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 
 from identity.models import Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
 from memory.models import Fact, MemoryReview, Subject, Trust
+from memory.models.facts import Relation
 from memory.selectors import visible_reviews
 from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
 from memory.services.reviews.blind_samples import as_if_undecided
@@ -42,8 +44,8 @@ class ResolutionButton:
     value: str
     label: str
     effect: str
-    css_class: str = ""
     changes: bool = True
+    suggested: bool = False
 
     @property
     def shortcut(self) -> str:
@@ -56,21 +58,20 @@ RESOLUTION_BUTTONS = {
     Resolution.REPLACE: ResolutionButton(
         "replace", "New replaces old", "The old fact was true until the new one became true."
     ),
-    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true.", "btn-danger"),
-    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true.", "btn-danger"),
+    Resolution.OLD_WRONG: ResolutionButton("old_wrong", "Old was wrong", "The old fact was never true."),
+    Resolution.NEW_WRONG: ResolutionButton("new_wrong", "New is wrong", "The new fact was never true."),
     Resolution.BOTH: ResolutionButton(
         "both", "Both are true", "Nothing changes, and this pair is not reviewed again.", changes=False
     ),
     Resolution.ALLOW: ResolutionButton("allow", "Allow", "Prompts may include it. It is trusted like your own words."),
     Resolution.HOLD: ResolutionButton(
-        "hold", "Quarantine", "No prompt and no search includes it, nor the same words later.", "btn-danger"
+        "hold", "Quarantine", "No prompt and no search includes it, nor the same words later."
     ),
     Resolution.KEEP: ResolutionButton("keep", "Keep", "Nothing changes.", changes=False),
     Resolution.REVERSE: ResolutionButton(
         "reverse",
         "Reverse",
         "A censor goes back to warning until it has matched as often again; a fact marked as wrong is restored.",
-        "btn-danger",
     ),
 }
 """Beside these, "merge" has a form of its own."""
@@ -96,11 +97,16 @@ BUTTONS_OF_KIND = {
         "new_wrong",
         "Not true of this subject",
         "The fact is not stored, and is not reviewed again.",
-        "btn-danger",
         False,
     ),
 }
 """Button texts per review kind; they override RESOLUTION_BUTTONS."""
+SUGGESTED = {
+    Relation.UPDATE: Resolution.REPLACE,
+    Relation.DUPLICATE: Resolution.SAME,
+    Relation.UNRELATED: Resolution.BOTH,
+}
+"""The resolution that a judge's verdict about a pair of facts amounts to."""
 
 
 @page(VIEW_RIGHTS[REVIEW], methods=FORM)
@@ -119,7 +125,8 @@ def _review_resolve(request: HttpRequest, pk: UUID, by: Principal) -> HttpRespon
     queue = InboxFilter.of(request.GET)
     place = queue.place(pk, by)
     content, comment = request.POST.get("content", ""), request.POST.get("comment", "")
-    answer = request.POST.get("answer", "")
+    # A key decides by a button of its own; "Apply" by what was chosen.
+    answer = request.POST.get("answer") or request.POST.get("choice", "")
     try:
         review_resolve(
             review=review,
@@ -150,7 +157,6 @@ def _review_page(
     queue = InboxFilter.of(request.GET)
     state = review_state(review)
     review = as_if_undecided(review)
-    allowed = RESOLUTIONS[review.kind]
     pair = review.old is not None and review.new is not None
     named = review.facts if review.kind not in MemoryReview.ABOUT_TEXTS else []
     facts = list(Fact.objects.filter(pk__in=named).order_by("recorded_at", "id")) if named else []
@@ -169,17 +175,13 @@ def _review_page(
             "sides": [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact],
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
-            "answers": _attribute_buttons(review)
-            if review.kind == Kind.ATTRIBUTE
-            else [
-                BUTTONS_OF_KIND.get((Kind(review.kind), each)) or RESOLUTION_BUTTONS[each]
-                for each in allowed
-                if each in RESOLUTION_BUTTONS or (Kind(review.kind), each) in BUTTONS_OF_KIND
-            ],
+            "answers": _buttons(review),
+            "chosen": request.POST.get("choice", ""),
+            "preview": _preview(review, by),
             "things": _things(review),
             "quarantined": _quarantined(review),
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
-            "may_merge": Resolution.MERGE in allowed,
+            "may_merge": Resolution.MERGE in RESOLUTIONS[review.kind],
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
             "draft": draft or "\n".join(fact.content for fact in facts),
             "comment": comment,
@@ -198,6 +200,23 @@ def _review_page(
         },
         status=refusal.status if refusal else 200,
     )
+
+
+def _buttons(review: MemoryReview) -> list[ResolutionButton]:
+    """The resolutions of a review, each with its effect; the one that a judge's verdict amounts to is suggested."""
+    if review.kind == Kind.ATTRIBUTE:
+        return _attribute_buttons(review)
+    allowed, kind = RESOLUTIONS[review.kind], Kind(review.kind)
+    found = [BUTTONS_OF_KIND.get((kind, each)) or RESOLUTION_BUTTONS.get(each) for each in allowed]
+    suggested = SUGGESTED.get(review.verdict.get("relation", ""), "")
+    return [replace(each, suggested=each.value == suggested) for each in found if each]
+
+
+def _preview(review: MemoryReview, by: Principal) -> str:
+    """The address of the impact of its resolutions, without the resolution; "" where `by` may not see it."""
+    if not (by.may("context.assemble_context") and by.may("context.view_contextrun")):
+        return ""
+    return f"{reverse('agent_context_blast', args=[review.agent.slug])}?question={review.pk}"
 
 
 def _attribute_buttons(review: MemoryReview) -> list[ResolutionButton]:

@@ -22,11 +22,11 @@ NO_LINE = f'{NO_NUMBER}<span class="diff-text diff-blank"></span>'
 
 @register.simple_tag
 def diff_rows(rows: Iterable[Row], layout: str = "") -> SafeString:
-    """Lines of a difference, those of both texts beside each other where `layout` is "split"; a gap can be unfolded.
+    """Lines of a difference, those of both texts beside each other where `layout` is "split" or "auto"; a gap unfolds.
 
     No white space stands inside of a text: it would be read as part of it.
     """
-    return mark_safe(_html(rows, _split if layout == "split" else _unified))  # noqa: S308 - each text is escaped below
+    return mark_safe(_html(rows, _split if layout in ("split", "auto") else _unified))  # noqa: S308 - each text is escaped below
 
 
 @register.simple_tag

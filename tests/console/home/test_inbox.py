@@ -108,7 +108,7 @@ def test_near_identical_items_are_one_row_and_decided_together(
 @pytest.mark.parametrize(
     ("content", "title", "marked"),
     [
-        ("### Calls\n- Ask first.\n- Ask twice.", "Edits “Ask first.” and 3 more lines", []),
+        ("### Calls\n- Ask first.\n- Ask twice.", "Edits “Ask first.” and 2 more lines", []),
         ("Ask.", "Removes “Stay calm at any hour of the day and of the night.”", []),
         (
             "Stay calm at any hour of the day and of all nights.\nAsk.",

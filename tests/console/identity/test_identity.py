@@ -284,7 +284,7 @@ class TestCompare:
     def test_diff_is_by_default_of_the_last_change(self, ada: Agent, alice: User, bob: User) -> None:
         write(ada, bob, "One.", "Two.", "Three.")
         context = as_person(alice).get(reverse("section_compare", args=VALUES)).context
-        assert (context["older"], context["newer"], context["layout"]) == (2, 3, "split")
+        assert (context["older"], context["newer"], context["layout"]) == (2, 3, "auto")
 
     @pytest.mark.parametrize(
         ("query", "status", "words"),
