@@ -85,7 +85,7 @@ BUTTONS_OF_KIND = {
     ),
     (Kind.SAME_SUBJECT, Resolution.DIFFERENT): DIFFERENT,
     (Kind.NEW_MEMORY, Resolution.HOLD): ResolutionButton(
-        "hold", "Reject", "No prompt and no search includes it, nor the same words later.", "btn-danger"
+        "hold", "Reject", "No prompt and no search includes it, nor the same words later."
     ),
     (Kind.REPEATED, Resolution.SAME): ResolutionButton(
         "same", "Same subject", "Both names are one subject and are merged. The known fact is confirmed."
