@@ -62,6 +62,8 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
     page.get_by_role("button", name="Confirm fact").click()
     expect(page.get_by_text("The fact was confirmed.")).to_be_visible()
     assert Fact.objects.get(subject="Sea").confirmation_count == 1
+    press_key(page, "-")
+    expect(page.get_by_role("button", name="Mark as wrong")).to_be_visible()
 
 
 def test_censor_bench_shows_the_match(log_in: LogIn, ada: Agent, bob: User) -> None:

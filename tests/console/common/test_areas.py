@@ -93,6 +93,14 @@ def test_palette_leads_to_each_part_of_the_inbox(owner: User) -> None:
     assert len(places) == len(VIEWS), "all but the whole of it, and what is decided"
 
 
+def test_rare_pages_stand_in_a_menu_but_for_the_one_that_is_open(ada: Agent, owner: User) -> None:
+    client = browser(owner)
+    for name, shown in (("facts", []), ("censors", ["Censors"])):
+        tabs = client.get(f"/agents/ada/{name}/").context["nav"]["tabs"]
+        assert [tab["label"] for tab in tabs if not tab["is_rare"]][6:] == shown
+        assert [tab["is_rare"] for tab in tabs] == sorted(tab["is_rare"] for tab in tabs), "the rare ones last"
+
+
 def test_views_of_a_page_keep_the_persona(ada: Agent, owner: User) -> None:
     nav = browser(owner).get("/agents/ada/facts/?persona=subconscious").context["nav"]
     assert {view["url"].partition("?")[2] for view in nav["views"]} == {"persona=subconscious"}

@@ -10,7 +10,8 @@ from django.urls import reverse
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Fact
-from memory.services.facts import fact_learn
+from memory.services.facts import fact_invalidate, fact_learn
+from memory.services.subjects.edit import subject_alias_add
 from tests.factories import make_copies
 from tests.http import browser
 
@@ -66,6 +67,41 @@ def test_facts_page_number_of_queries_holds_at_ten_thousand(
     with django_assert_num_queries(9 if query == {"q": "999"} else 10):
         page = client.get(reverse(FACTS[0], args=FACTS[1]), query).context["page"]
     assert page.paginator.count == (18 if query == {"q": "999"} else 10_000)
+
+
+def columns(client: Client, page: str, **query: str) -> list[str]:
+    shown = client.get(reverse(page, args=["ada"]), query)
+    return [column.label for column in shown.context["columns"]]
+
+
+def test_facts_page_leaves_out_columns_that_say_the_usual(ada: Agent, actor: Principal, alice: User, bob: User) -> None:
+    client = browser(alice)
+    sure = fact_learn(agent=ada, content="Tea.", subject="tea", by=actor).fact
+    assert columns(client, "agent_facts") == ["Subject", "Category", "Learned"]
+    fact_learn(agent=ada, content="Rum.", confidence=0.4, by=actor)
+    assert columns(client, "agent_facts") == ["Subject", "Category", "Confidence", "Learned"]
+    fact_invalidate(fact=sure, by=Principal.of_user(bob), reason="No.")
+    assert "State" not in columns(client, "agent_facts")
+    assert "State" in columns(client, "agent_facts", state="all")
+
+
+def test_subjects_page_lists_other_names_only(ada: Agent, actor: Principal, alice: User, bob: User) -> None:
+    client = browser(alice)
+    learned = fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=actor).fact
+    assert "Other names" not in columns(client, "agent_subjects")
+    assert learned.subject_alias is not None
+    subject_alias_add(subject=learned.subject_alias.subject, spelling="Timothy", by=Principal.of_user(bob))
+    assert "Other names" in columns(client, "agent_subjects")
+    page = client.get(reverse("agent_subjects", args=["ada"])).content.decode()
+    assert page.count("Timothy") == 1
+
+
+def test_fact_page_leaves_out_what_is_empty_or_usual(ada: Agent, actor: Principal, alice: User) -> None:
+    fact = fact_learn(agent=ada, content="Tea.", by=actor).fact
+    page = browser(alice).get(reverse("agent_fact", args=["ada", fact.pk])).content.decode()
+    for label in ("Subject", "Tags", "Importance", "Scope", "Event", "Episode", "Index"):
+        assert f"<dt>{label}</dt>" not in page
+    assert "since an unknown time" in page
 
 
 def test_fact_form_is_for_reviewers(ada: Agent, alice: User, bob: User) -> None:

@@ -73,6 +73,9 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     total = Fact.objects.current().filter(agent=ada).count()
     lost = sum(FINDINGS[key].weight * number for key, number in found.items())
     assert (health.facts, health.score) == (total, int(100 - 100 * lost / total))
+    points = [one.points for one in person.get(PAGE).context["problems"]]
+    assert points == sorted(points, reverse=True), "what costs most first"
+    assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()
     page = person.get(f"{PAGE}contested/").content.decode()
     assert review.get_absolute_url() in page
     assert f"/facts/{fading.pk}/confirm/" in person.get(f"{PAGE}stale/").content.decode()

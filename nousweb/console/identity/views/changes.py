@@ -87,7 +87,6 @@ def agent_changes(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "rows": [] if form.errors else rows,
         "query": query_without(request, "agent"),
         "past_first": bool(before),
-        "shows_persona": len(streams) > 1,
     }
     return render(request, "identity/changes.html", context)
 
