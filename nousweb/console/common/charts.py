@@ -1,6 +1,5 @@
 """Geometry of the console's charts. Numbers only: colours are CSS classes, drawing is a template's."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -99,17 +98,15 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
-    """A column of a chart over time: what it says when it is pointed at, where, its label below, and its shapes.
-
-    `value` stands above the bar.
-    """
+    """A column of a chart over time: what it says when it is pointed at, where, its label below, and its bar, above
+    which `value` stands; `is_last`: it is under way."""
 
     title: str
     place: Bar
     tick: str = ""
     bar: Bar | None = None
-    mark: Bar | None = None
     value: str = ""
+    is_last: bool = False
 
     @property
     def middle(self) -> float:
@@ -119,17 +116,6 @@ class ChartColumn:
     def anchor(self) -> str:
         """The end of a text at the middle of its column, chosen so that none leaves the chart."""
         return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
-
-
-def nice_top(value: float) -> float:
-    """The end of an axis from 0: the smallest of 1, 2 and 5 times a power of ten that is not below ``value``.
-
-    At least 2, since axes have whole steps.
-    """
-    if value <= 2:
-        return 2.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next((power * step for step in (1, 2, 5) if power * step >= value), power * 10)
 
 
 def bars(
@@ -155,19 +141,3 @@ def bars(
             )
         )
     return columns
-
-
-def lines(
-    values: Sequence[float | None], width: float, height: float, *, top: float
-) -> list[list[tuple[float, float]]]:
-    """The points of a line through the middles of columns of equal width, one list of points per stretch without a gap.
-    None is a gap: nothing was measured there."""
-    place = width / len(values) if values else 0.0
-    runs: list[list[tuple[float, float]]] = [[]]
-    for number, value in enumerate(values):
-        if value is None:
-            runs.append([])
-            continue
-        share = min(max(value, 0) / top, 1) if top > 0 else 0.0
-        runs[-1].append((round(place * (number + 0.5), 3), round(height * (1 - share), 3)))
-    return [run for run in runs if run]

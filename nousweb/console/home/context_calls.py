@@ -1,6 +1,7 @@
 """Context calls of agents: numbers, sizes, durations and outcomes."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -13,7 +14,7 @@ from django.db.models.functions import TruncDate
 from context.feedback.figure_snapshots import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import ChartColumn, bars, lines, nice_top
+from nousweb.console.common import ChartColumn, bars
 from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, STAND_IN_END, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
@@ -86,7 +87,7 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
-CHART_HEIGHT = 120.0
+CHART_HEIGHT = 76.0
 SECTION_WIDTH = 100.0
 RUNS_READ = 200
 """The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
@@ -153,10 +154,6 @@ class Calls:
     call_columns: list[ChartColumn]
     token_columns: list[ChartColumn]
     when: str
-    top: float
-    tokens_top: float
-    tokens_line: list[str]
-    tokens_line_before: list[str]
     sections: list[SectionUse]
     runs_read: int
     failed_sections: int
@@ -201,8 +198,8 @@ def context_calls(
     totals = _totals(personas, agent, period)
     shares = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
-    columns, lines_drawn, tops = _columns(runs, period)
-    call_columns, token_columns = _chart_columns(columns, period, tops[0])
+    columns = _columns(runs, period)
+    call_columns, token_columns = _chart_columns(columns, period)
 
     def trend(name: str) -> Trend:
         return Trend(totals[name], totals[f"{name}_before"])
@@ -225,10 +222,6 @@ def context_calls(
         call_columns=call_columns,
         token_columns=token_columns,
         when=period.words([column.calls for column in columns]),
-        top=tops[0],
-        tokens_top=tops[1],
-        tokens_line=lines_drawn[0],
-        tokens_line_before=lines_drawn[1],
         sections=sections,
         runs_read=runs_read,
         failed_sections=failed,
@@ -273,9 +266,7 @@ def _totals(personas: tuple[str, ...], agent: Agent | None, period: Period) -> d
     return dict(zip(MEASURES, found, strict=True))
 
 
-def _columns(
-    runs: QuerySet[ContextRun], period: Period
-) -> tuple[list[Column], tuple[list[str], list[str]], tuple[float, float]]:
+def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
     rows = list(
         runs.annotate(bucket=period.bucket("created_at")).values("bucket").annotate(n=Count("*"), tokens=Sum("tokens"))
     )
@@ -284,9 +275,7 @@ def _columns(
     calls, calls_before = period.spread(counts), period.spread_before(counts)
     means = _means(period.spread(sums), calls)
     means_before = _means(period.spread_before(sums), calls_before)
-    top = nice_top(max(*calls, *calls_before))
-    tokens_top = nice_top(max((mean for mean in (*means, *means_before) if mean is not None), default=0))
-    columns = [
+    return [
         Column(
             label=period.name(moment),
             calls=int(calls[number]),
@@ -296,46 +285,52 @@ def _columns(
         )
         for number, moment in enumerate(period.moments)
     ]
-    drawn = (_points(means, tokens_top), _points(means_before, tokens_top))
-    return columns, drawn, (top, tokens_top)
 
 
-def _chart_columns(columns: list[Column], period: Period, top: float) -> tuple[list[ChartColumn], list[ChartColumn]]:
+def _chart_columns(columns: list[Column], period: Period) -> tuple[list[ChartColumn], list[ChartColumn]]:
     """The columns of the chart of calls, and of that of tokens."""
-    every = max(1, round(len(columns) / TICKS))
-    shapes = zip(
-        bars([column.calls for column in columns], CHART_HEIGHT, top=top),
-        bars([column.calls_before for column in columns], CHART_HEIGHT, top=top, gap=0.1),
-        bars([top] * len(columns), CHART_HEIGHT, top=top, gap=0),
-        strict=True,
+    calls = [
+        (column.calls, f"{column.calls:,}", f"{column.calls:,} call{'' if column.calls == 1 else 's'}")
+        for column in columns
+    ]
+    tokens = [(column.tokens or 0, f"{column.tokens or 0:,.0f}", _mean_words(column.tokens)) for column in columns]
+    before = (
+        [f"{column.calls_before:,}" for column in columns],
+        [_mean_words(column.tokens_before) for column in columns],
     )
-    greatest = max(range(len(columns)), key=lambda number: columns[number].calls)
-    of_calls, of_tokens = [], []
-    for number, (column, moment, (bar, mark, place)) in enumerate(zip(columns, period.moments, shapes, strict=True)):
-        last = len(columns) - 1 - number
-        tick = period.short(moment) if last % every == 0 else ""
-        shown = len(columns) <= VALUES_SHOWN or number == greatest or last == 0
-        calls = f"{column.calls:,}"
-        title = f"{column.label}: {calls} call{'' if column.calls == 1 else 's'}, {column.calls_before:,} before"
-        of_calls.append(ChartColumn(title, place, tick, bar, mark, calls if shown else ""))
-        now, before = (
-            "none" if tokens is None else f"≈ {tokens:,.0f} tokens" for tokens in (column.tokens, column.tokens_before)
+    return _drawn(calls, before[0], columns, period), _drawn(tokens, before[1], columns, period)
+
+
+def _mean_words(tokens: float | None) -> str:
+    return "none" if tokens is None else f"≈ {tokens:,.0f} tokens"
+
+
+def _drawn(
+    values: Sequence[tuple[float, str, str]], before: Sequence[str], columns: list[Column], period: Period
+) -> list[ChartColumn]:
+    """One column of a chart for each value: the number, as it stands above it, and in words."""
+    every, last = max(1, round(len(values) / TICKS)), len(values) - 1
+    numbers = [number for number, _, _ in values]
+    greatest = numbers.index(max(numbers))
+    shapes = bars(numbers, CHART_HEIGHT, top=max(numbers), gap=0.55)
+    places = bars([1] * len(values), CHART_HEIGHT, top=1, gap=0)
+    return [
+        ChartColumn(
+            title=f"{column.label}: {words}, {earlier} before",
+            place=place,
+            tick=period.short(moment) if (last - number) % every == 0 else "",
+            bar=bar,
+            value=value if len(values) <= VALUES_SHOWN or number in (greatest, last) else "",
+            is_last=number == last,
         )
-        of_tokens.append(ChartColumn(f"{column.label}: {now}, {before} before", place, tick))
-    return of_calls, of_tokens
+        for number, (column, moment, (_, value, words), earlier, bar, place) in enumerate(
+            zip(columns, period.moments, values, before, shapes, places, strict=True)
+        )
+    ]
 
 
 def _means(sums: list[float], counts: list[float]) -> list[float | None]:
     return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
-
-
-def _points(values: list[float | None], top: float) -> list[str]:
-    """Each stretch of the line as the points of a polyline; a single point as a short dash, so that it can be seen."""
-    stretches = []
-    for run in lines(values, 100, CHART_HEIGHT, top=top):
-        points = [(run[0][0] - 0.5, run[0][1]), (run[0][0] + 0.5, run[0][1])] if len(run) == 1 else run
-        stretches.append(" ".join(f"{x:g},{y:g}" for x, y in points))
-    return stretches
 
 
 _LATEST = """

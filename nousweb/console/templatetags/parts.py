@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import Bar, ChartColumn, bars
+from nousweb.console.common import ChartColumn, bars
 from nousweb.console.templatetags.console import ago, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -196,30 +196,26 @@ def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str 
 
 
 _COLUMN = """<g class="chart-col"><title>{}</title>
-<rect class="chart-hit" x="{}%" y="0" width="{}%" height="120" />{}</g>"""
-_SHAPE = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
-_TICK = '<text class="chart-tick" x="{}%" y="136" text-anchor="{}">{}</text>'
+<rect class="chart-hit" x="{}%" y="0" width="{}%" height="92" />{}</g>"""
+_BAR = '<rect class="chart-bar{}" x="{}%" y="{}" width="{}%" height="{}" />'
+_TICK = '<text class="chart-tick" x="{}%" y="108" text-anchor="{}">{}</text>'
+CHART_TOP = 16
+"""Pixels above the greatest column, where its value stands."""
 
 
 @register.simple_tag
 def chart_columns(columns: Iterable[ChartColumn]) -> SafeString:
-    """The columns of a chart with their shapes, values and labels."""
+    """The columns of a chart with their values above and labels below them, the last one in the accent."""
     drawn = SafeString("")
     for column in columns:
         inside = SafeString("")
         if column.bar and column.bar.height:
-            inside += _shape("chart-bar", column.bar, column.bar.height)
+            bar, top = column.bar, column.bar.y + CHART_TOP
+            look = " is-last" if column.is_last else ""
+            inside += format_html(_BAR, look, plain(bar.x), plain(top), plain(bar.width), plain(bar.height))
             if column.value:
-                inside += format_html(
-                    _VALUE, plain(column.middle), plain(column.bar.y - 4), column.anchor, column.value
-                )
-        if column.mark and column.mark.height:
-            inside += _shape("chart-mark", column.mark, 2)
+                inside += format_html(_VALUE, plain(column.middle), plain(top - 4), column.anchor, column.value)
         drawn += format_html(_COLUMN, column.title, plain(column.place.x), plain(column.place.width), inside)
         if column.tick:
             drawn += format_html(_TICK, plain(column.middle), column.anchor, column.tick)
     return drawn
-
-
-def _shape(look: str, bar: Bar, height: float) -> SafeString:
-    return format_html(_SHAPE, look, plain(bar.x), plain(bar.y), plain(bar.width), plain(height))
