@@ -241,6 +241,7 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "context, impact of proposals": ("context_blast_proposals", none, _all_selected),
     "context, impact of nothing": ("context_blast_questions", none, "?answer=same"),
     "context, settings": ("agent_context_settings", of_ada(), ""),
+    "consent rules": ("agent_consent", of_ada(), ""),
     "expectations": ("agent_expectations", of_ada(), ""),
     "expectations, none in a state": ("agent_expectations", of_ada(), "?state=retired"),
     "expectation": ("agent_expectation", memory(Expectation), ""),

@@ -280,6 +280,8 @@ GET    context_blast_questions        login in    in    in    login
 POST   context_blast_questions        login in    in    in    login
 GET    agent_context_settings         login no    no    in    login
 POST   agent_context_settings         login no    no    in    login
+GET    agent_consent                  login no    no    in    login
+POST   agent_consent                  login no    no    in    login
 POST   agent_context_settings_restore login no    no    in    login
 GET    agent_expectations             login in    in    in    login
 POST   agent_expectations             login no    in    in    login

@@ -80,6 +80,7 @@ AREAS: tuple[Area, ...] = (
             AreaPage("Changes", "agent_changes", "identity.view_agent", words="change feed"),
             AreaPage("General", "agent_settings", "identity.change_agent", group="Settings", words="name kind slug"),
             AreaPage("Prompt", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"),
+            AreaPage("Consent", "agent_consent", "identity.change_agent", words="pending approve new memories"),
             AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
             AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),
             AreaPage("Webhooks", "agent_webhooks", "identity.manage_webhook"),

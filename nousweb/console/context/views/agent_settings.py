@@ -27,7 +27,7 @@ from identity.models import Agent, Persona
 from identity.policy.sections import MAX_REASON_CHARACTERS
 from identity.principal import Principal
 from memory.layers.short_term_search import MAX_STM_BOOST, MAX_STM_WINDOW, STM_DEFAULTS
-from memory.models import EventKind, Fact, Trust
+from memory.models import EventKind, Fact
 from memory.policy import KNOWN_CATEGORIES
 from memory.policy.autonomy import (
     DEFAULT_AUTONOMY,
@@ -37,11 +37,10 @@ from memory.policy.autonomy import (
     AutomaticDecision,
     Autonomy,
 )
-from memory.policy.consent import CORE_MEMORY, UNTRUSTED_WORDS, ConsentAction, ConsentRule
 from memory.search.languages import LANGUAGES
 from memory.services.search_index.agent_languages import language_used
-from memory.types import MEMORY_TYPES
 from nousweb.console.common import FORM, POST, PROMPT_SECTIONS, act, agent_page, form_page
+from nousweb.console.context.views.consent import rule_words
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
@@ -117,41 +116,11 @@ def _words(settings: AgentSettings) -> str:
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
         lines += [f"Highest error rate of automatic decisions: {settings.autonomy.max_error:g}"]
     lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
-    lines += [_rule_words(rule) for rule in settings.consent.rules]
+    lines += [rule_words(rule) for rule in settings.consent.rules]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
     return "\n".join(lines)
 
 
-def _rule_words(rule: ConsentRule) -> str:
-    what = CONSENT_CATEGORIES.get(rule.category, f"memories of the category {rule.category}" if rule.category else "")
-    said = [
-        "that tell their reader what to do" if rule.instructs else "",
-        f"from {CONSENT_TRUST[rule.trust]}" if rule.trust else "",
-        f"by {rule.writer}" if rule.writer else "",
-        f"in the project {rule.project}" if rule.project else "",
-    ]
-    of = " ".join(filter(None, [what or ("facts" if rule.instructs else "memories"), *said]))
-    days = f", for {rule.days} days" if rule.days and rule.action is ConsentAction.PENDING else ""
-    return f"New {of}: {CONSENT_LABELS[rule.action]}{days}"
-
-
-CONSENT_CATEGORIES = {CORE_MEMORY: "facts of core memory", **{name: f"{name}s" for name in MEMORY_TYPES}}
-CONSENT_TRUST = {
-    Trust.PERSON: "people",
-    Trust.AGENT: "the agent itself",
-    Trust.TOOL: "tools",
-    Trust.IMPORTED: "imports",
-    Trust.WEB: "the web",
-    UNTRUSTED_WORDS: "tools, imports or the web",
-}
-
-
-CONSENT_LABELS = {
-    ConsentAction.USE: "used at once",
-    ConsentAction.SHOW: "used at once and shown to people",
-    ConsentAction.PENDING: "wait for a person",
-    ConsentAction.REFUSE: "refused",
-}
 SECTION_LABELS: Mapping[str, str] = {TOTAL: "The whole prompt", **PROMPT_SECTIONS}
 SECTION_NOTES = {"recent": "Earlier sessions, in short.", "conversation": "The last messages of this session."}
 STM_NUMBERS: Mapping[str, tuple[str, str]] = {
