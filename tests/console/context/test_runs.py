@@ -83,6 +83,17 @@ def test_runs_pages_follow_each_other_without_a_gap(ada, actor, alice, django_as
     assert seen == list(ContextRun.objects.values_list("pk", flat=True))
 
 
+def test_runs_show_answers_beside_questions_and_who_asked_where_that_differs(api, ada, actor, actor_token, alice, bob):
+    made = make_run(ada, actor, "When does the ferry leave?")
+    api.as_token(actor_token).post(f"/context/{made.pk}/response", {"response": "At <noon>."})
+    page = text(browser(alice).get(LOG))
+    assert "At &lt;noon&gt;." in page
+    assert 'data-label="By"' not in page
+    make_run(ada, Principal.of_user(bob), "And back?")
+    page = text(browser(alice).get(LOG))
+    assert page.count('data-label="By"') == 2
+
+
 def test_runs_of_the_subconscious_need_the_permission(ada, dreamer, alice, charlie):
     run = make_run(ada, dreamer, "I dream")
     assert "I dream" not in text(browser(alice).get(LOG))

@@ -250,6 +250,8 @@ SHOWN_COLUMNS = (
     "failed_sections", "censors",
 )  # fmt: skip
 RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if name != "agent_id"))
+A_LINE = 160
+"""Characters of a question, and of an answer, that a row of the list may show."""
 LIST = ListPage(
     title="Runs",
     noun="run",
@@ -265,8 +267,11 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     if export_format(request) and found.form.is_valid():
         rows = keyset_rows(found.qs.only(*SHOWN_COLUMNS, "input"), "created_at")
         return list_export(request, RUNS, rows, agent=agent, both=by.may(VIEW_SUBCONSCIOUS))
-    page = LIST.page(request, found.results.only(*SHOWN_COLUMNS).annotate(beginning=Left("input", 160)))
+    shown = found.results.only(*SHOWN_COLUMNS)
+    page = LIST.page(request, shown.annotate(beginning=Left("input", A_LINE), answer=Left("response", A_LINE)))
     context = {"agent": agent, **LIST.context(request, page, found.form, found.is_filtered)}
+    # Where all are the same, a column would say nothing.
+    context["shows_by"] = len({(run.principal_name, run.persona) for run in context["rows"]}) > 1
     return render(request, "context/context_runs.html", context)
 
 
