@@ -33,7 +33,7 @@ from nousweb.console.home.attention import (
 )
 from nousweb.console.home.board_rows import board_rows
 from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
-from nousweb.console.home.prompt_cost import COSTS, PromptCost, prompt_cost
+from nousweb.console.home.prompt_cost import BY_DAY, COSTS, DailyFigure, PromptCost, daily_figures, prompt_cost
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
     LAST_VERIFICATION,
@@ -69,6 +69,7 @@ class Dashboard:
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None
     cost: PromptCost | None = None
+    figures: list[DailyFigure] = field(default_factory=list)
     is_new: bool = False
     """Whether there are neither memories nor prompts yet; then `first` is the agent to go on with, if there is one."""
     first: Agent | None = None
@@ -128,6 +129,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "models": (VIEW_INDEX, MODELS),
     "judge": (VIEW_INDEX, JUDGE_CALLS),
     "costs": (VIEW_RUN, COSTS),
+    "days": (VIEW_RUN, BY_DAY),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
@@ -181,6 +183,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks=checks,
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
         cost=cost,
+        figures=daily_figures(rows.get("days", [])),
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,
     )

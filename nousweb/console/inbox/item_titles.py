@@ -11,6 +11,8 @@ from nousweb.lib.textdiff import Row, TextDiff, diff_texts
 
 Kind = MemoryReview.Kind
 VERBS = {"added": "Adds", "removed": "Removes"}
+MAX_CHARACTERS = 240
+"""Of a title; the page of the item has the whole text."""
 LEAD = 60
 """Characters of a changed line that may stand before its first changed word."""
 _MARKS = re.compile(r"(?:[-*+#>]+\s+|\d{1,3}[.)]\s+)*")
@@ -32,7 +34,7 @@ class ItemTitle:
     @classmethod
     def plain(cls, words: str) -> "ItemTitle":
         """Words without a mark."""
-        return cls((DiffSpan(words),))
+        return cls(_short((DiffSpan(words),)))
 
     @property
     def words(self) -> str:
@@ -58,7 +60,7 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
     rows.sort(key=lambda row: (row.kind == "removed", _text(_side(row)).startswith("#")))
     verb = VERBS.get(rows[0].kind, "Edits") if len(kinds) == 1 else "Edits"
     lines = max(sum(row.kind != but for row in rows) for but in ("added", "removed"))
-    return ItemTitle(_clause(rows[0]), verb, lines - 1)
+    return ItemTitle(_short(_clause(rows[0])), verb, lines - 1)
 
 
 def review_title(review: MemoryReview) -> ItemTitle:
@@ -68,7 +70,7 @@ def review_title(review: MemoryReview) -> ItemTitle:
     if review.new is not None:
         rows = diff_texts(review.old.content, review.new.content).rows if review.old is not None else ()
         if len(rows) == 1 and rows[0].kind == "changed":
-            return ItemTitle(_marked(_cut(rows[0].new_spans, 0, len(review.new.content))))
+            return ItemTitle(_short(_marked(_cut(rows[0].new_spans, 0, len(review.new.content)))))
         return ItemTitle.plain(review.new.content)
     if review.kind == Kind.SAME_SUBJECT:
         return ItemTitle.plain(f"{review.reasons[0]['old'] if review.reasons else 'A subject'} and {review.subject}")
@@ -127,6 +129,12 @@ def _clause(row: Row) -> tuple[DiffSpan, ...]:
         end = min(end, stop.start() + 1)
     found = _marked(_cut(spans, start, end))
     return (DiffSpan(lead), *found) if lead else found
+
+
+def _short(spans: tuple[DiffSpan, ...]) -> tuple[DiffSpan, ...]:
+    if len(_text(spans)) <= MAX_CHARACTERS:
+        return spans
+    return (*_cut(spans, 0, MAX_CHARACTERS), DiffSpan("…"))
 
 
 def _cut(spans: Iterable[DiffSpan], start: int, end: int) -> tuple[DiffSpan, ...]:

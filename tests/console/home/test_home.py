@@ -278,6 +278,20 @@ def test_cost_is_told_a_day_and_by_agent(ada: Agent, bruno: Agent, bob: User, ch
     assert board(charlie).cost.tokens == 2_100  # type: ignore[union-attr]
 
 
+def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Agent, bob: User) -> None:
+    assert board(bob).figures == []
+    for outcome in ("success", "failure", ""):
+        run(ada, ago(days=2), tokens=300, outcome=outcome)
+    shown = board(bob).figures
+    assert [(figure.label, figure.value) for figure in shown] == [
+        ("Prompts, 14 days", "3"), ("Tokens a day", "≈ 64"), ("Reported success", "50 %")
+    ]  # fmt: skip
+    assert [figure.points[-3][1] for figure in shown] == [3, 900, 50]
+    assert [figure.points[-1] for figure in shown] == [("today", 0), ("today", 0), ("today", None)]
+    run(ada, clock.now() - HOUR, outcome="success")
+    assert "Reported success: at most 100 %" in text_of(browser(bob))
+
+
 def test_cost_is_one_sentence(ada: Agent, bruno: Agent, bob: User) -> None:
     now = clock.now()
     Fact.objects.create(agent=ada, content="Likes tea.")
