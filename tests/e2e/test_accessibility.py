@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 ALL_MODES = os.environ.get("AXE_MODES") == "all"
 DESKTOP: ViewportSize = {"width": 1440, "height": 900}
+OWNERS_PAGES = ("people", "person", "account", "account_confirm", "second_factor_requirements")
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
@@ -62,7 +63,7 @@ def test_accessibility_has_no_serious_violation(
     stranger, visitor, manager = open_page(), log_in(charlie), log_in(owner)
     half_logged_in(stranger, manager, owner, live_server)
     browsers = dict.fromkeys(("login", "login_code", "invitation"), stranger)
-    browsers |= dict.fromkeys(("people", "person", "account", "account_confirm"), manager)
+    browsers |= dict.fromkeys(OWNERS_PAGES, manager)
     for page in (stranger, visitor, manager):
         # Sent once; otherwise its half a megabyte goes to each page through three processes.
         page.add_init_script(AXE)

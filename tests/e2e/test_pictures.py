@@ -93,7 +93,7 @@ def test_pictures_show_pages_that_stand_still(
     walk.half_logged_in(stranger, manager, owner, live_server)
     drawn = {page: views(VIEWS[view], page.context.cookies()).new_page() for page in (stranger, visitor, manager)}
     browsers = dict.fromkeys(("login", "login_code", "invitation"), stranger)
-    browsers |= dict.fromkeys(("people", "person", "account", "account_confirm"), manager)
+    browsers |= dict.fromkeys(("people", "person", "account", "account_confirm", "second_factor_requirements"), manager)
     complaints: list[str] = []
     for page in drawn.values():
         page.on("pageerror", lambda error: complaints.append(str(error)))

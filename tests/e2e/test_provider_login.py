@@ -67,7 +67,7 @@ def test_passwords_off_keep_the_last_owner_in(
     password_login(page, "bob")
     expect(page.get_by_role("alert")).to_be_visible()
     password_login(page, "olga")
-    page.goto("/people/")
+    page.goto("/people/second-factor/")
     expect(page.get_by_text("Only owners can log in with passwords")).to_be_visible()
     expect(page.get_by_role("row", name="agents-reviewers Reviewer")).to_be_visible()
     # The last owner connects the log-in; a group of less does not take the role away.

@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db.models import JSONField, Model
-from django.urls import NoReverseMatch
+from django.urls import NoReverseMatch, reverse
 
 from identity.models import Agent, Change, Persona
 from identity.policy.changes import CHANGE_KINDS
@@ -77,6 +77,8 @@ def change_links(agent: Agent, changes: Iterable[Change], personas: Sequence[str
         name = CHANGE_KINDS[change.kind].named_by
         keys = [(change.object_type, name, change.object_id, persona) for persona in (change.persona, "")]
         links[change.pk] = next((found[key] for key in keys if key in found), {"label": change.object_id})
+        if change.kind == "log.sealed":
+            links[change.pk] = {"label": "Seals of the log", "url": reverse("integrity")}
     return links
 
 
@@ -141,6 +143,8 @@ def change_details(kind: str, details: Mapping[str, Any]) -> str:
     if kind == "events.recorded":
         count = details.get("count", 1)
         return f"{count} events" if count != 1 else ""
+    if kind == "log.sealed":
+        return f"{details.get('count', 0)} records"
     shown = {name: str(value) for name, value in details.items() if not uuid_of(value)}
     return ", ".join(f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in shown.items())
 

@@ -174,7 +174,8 @@ def embedder_check(rows: Rows) -> HealthCheck:
     active, building = models.get(states.ACTIVE), models.get(states.BUILDING)
     if active is None:
         return HealthCheck(name, "ok", "not used yet", f"{settings.EMBEDDER}, from the first memory on.")
-    detail = f"{active.name}, {active.dimension:,} dimensions."
+    name_shown = active.name.removeprefix("local:").removesuffix("-int8")
+    detail = f"{name_shown}, {active.dimension:,} dimensions."
     if building:
         return HealthCheck(
             name, "warn", "moving", f"Searches use {active.name} until every vector of {building.name} is made.",

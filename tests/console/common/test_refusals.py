@@ -30,7 +30,7 @@ def test_refused_page_is_no_interruption(bob: User) -> None:
     refused = browser(bob).get(reverse("memory_review_detail", args=[uuid4()]))
     assert refused.status_code == 404
     assert "data-interrupted" not in refused.content.decode()
-    assert "Go up to" in refused.content.decode()
+    assert "Back to Inbox" in refused.content.decode()
 
 
 @pytest.mark.parametrize(

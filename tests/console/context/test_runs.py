@@ -316,7 +316,7 @@ def test_fingerprints_page_shows_the_confidence(ada, actor, alice, django_assert
     client.get(url)
     with django_assert_num_queries(10):
         page = client.get(url)
-    (row,) = page.context["rows"]
+    ((row, _),) = page.context["rows"]
     assert (row.runs, row.success, row.failure, row.percent, row.few) == (4, 2, 1, 67, True)
     assert (row.low, row.high) == (21, 94)
     assert "n = 3" in text(page)

@@ -366,7 +366,7 @@ def agent_context_fingerprints(request: HttpRequest, by: Principal, agent: Agent
         "context/similar_tasks.html",
         {
             "agent": agent,
-            "rows": rows,
+            "rows": [(row, ", ".join(row.about["kinds"]).replace("_", " ")) for row in rows],
             "tabs": tabs,
             "few": FEW,
             "since_query": f"&since={since:%Y-%m-%d}" if since else "",

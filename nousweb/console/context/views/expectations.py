@@ -142,6 +142,7 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         "tabs": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
+            if counts[key] or key in ("", state)
         ],
         "state": state,
         "may_add": by.may(ADD),
