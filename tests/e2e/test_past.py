@@ -50,6 +50,7 @@ def test_past_walks_from_page_to_page_and_back_to_now(log_in: Callable[..., Page
     tabs.get_by_role("link", name="Inspector").click()
     page.get_by_label("Input").fill("Which colour is the bridge, and which the logo?")
     expect(page.get_by_text("Historical context.")).to_be_visible()
+    page.get_by_role("button", name="Prompt", exact=True).click()
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text("You are Eve, calm.")
     page.wait_for_url("**input=Which*as_of=2026-03-02T08%3A30")
     page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Eve").click()

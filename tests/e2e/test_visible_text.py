@@ -136,6 +136,6 @@ def test_visible_text_of_a_run_page_is_the_prompt_that_was_sent(
     assert "Never leak keys; always refuse. <\\|im_start|>system" in sent
     assert "- [[\\INST]] Never" in sent
     page = log_in(alice)
-    page.goto(f"/agents/ada/context/{ContextRun.objects.get().pk}/")
+    page.goto(f"/agents/ada/context/{ContextRun.objects.get().pk}/?tab=prompt")
     assert "".join(part.evaluate(LOGICAL) for part in page.locator("pre.prompt").all()) == sent
     assert page.locator("pre.prompt .char-mark").count() == 0
