@@ -251,7 +251,7 @@ def open_quarantine_review(
         kind=kind,
         about=about,
         by=BY,
-        subject=new[0][0],
+        subject=new[0][0] if kind == Kind.QUARANTINED else "",
         facts=_fact_ids(new),
         details={"items": new, "codes": list(match.codes), **(consent.as_json(agent.pk) if consent else {})},
         score=round(match.score, 1) or None,

@@ -242,7 +242,7 @@ def quarantined_text(memory: Any) -> str:
     """The whole text of one of `quarantined_memories`."""
     if isinstance(memory, str):
         return memory
-    return memory.content if isinstance(memory, Event) else memory_text(memory)
+    return memory.content if isinstance(memory, Event) else memory_text(memory, "\n")
 
 
 def texts_preload(reviews: Iterable[MemoryReview]) -> None:

@@ -20,6 +20,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "previous": Shortcut("k", "Previous"),
     "open": Shortcut("Enter", "Open the selected item"),
     "select": Shortcut("x", "Tick the item"),
+    "select_all": Shortcut("X", "Tick all on this page"),
     "help": Shortcut("?", "This help"),
     "search": Shortcut("/", "Search"),
     "palette": Shortcut("Ctrl K", "Search everything, or go anywhere"),

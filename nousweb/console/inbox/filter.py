@@ -187,7 +187,7 @@ class InboxRow:
 
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
-    from the list. `state`: what a resolution has seen.
+    from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group.
     """
 
     entry: InboxEntry
@@ -206,6 +206,7 @@ class InboxRow:
     state: str = ""
     url: str = ""
     group_url: str = ""
+    opens_group: bool = False
     is_open: bool = True
     may_decide: bool = False
     may_undo: bool = False
@@ -246,6 +247,7 @@ class InboxRow:
             self.group_url = part.address(reverse("inbox_compare", args=[kind, self.entry.id]))
         elif self.entry.copies > 1:
             self.group_url = InboxFilter(view=view, alike=self.entry.alike).url()
+            self.url = self.group_url if self.opens_group else self.url
         self.is_open = not part.is_decided
         self.may_decide = self.is_open and by.may(DECIDE_RIGHTS[kind])
 

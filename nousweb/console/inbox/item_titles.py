@@ -80,7 +80,7 @@ def review_title(review: MemoryReview) -> ItemTitle:
         return ItemTitle.plain(f"Quarantined: a text that reads like an instruction to the agent ({review.subject})")
     if review.kind == Kind.NEW_MEMORY:
         texts = quarantined_texts(review)
-        return ItemTitle.plain(" ".join(texts[0].split()) if texts else f"A {review.subject} that no longer exists")
+        return ItemTitle.plain(" ".join(texts[0].split()) if texts else "A memory that no longer exists")
     if review.kind == Kind.ATTRIBUTE:
         return ItemTitle.plain(str(review.reasons[0]["words"]))
     number = len(review.facts)

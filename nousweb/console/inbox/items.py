@@ -54,7 +54,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         f"about {review.subject}" if review.subject else "",
         "" if review.score is None else f"score {review.score:.2f}",
         f"judge: {review.verdict['relation']}" if review.verdict.get("relation") else "",
-        *(f"{name} {review.details[name]}" for name in ("writer", "source") if review.details.get(name)),
+        f"source {review.details['source']}" if review.details.get("source") else "",
     ]
     return InboxRow(
         entry=entry,
@@ -62,12 +62,13 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         agent=review.agent.name,
         kind=review.get_kind_display(),
         answers=bulk_resolutions(review.kind),
-        reason=f"Known: {review.old.content}" if review.old else review.reasons[0]["words"] if is_new else "",
+        reason=f"Known: {review.old.content}" if review.old else f"By {review.details.get('writer')}" if is_new else "",
         meta=list(filter(None, meta)),
         outcome="" if review.status == MemoryReview.Status.PENDING else review.get_resolution_display() or "Expired",
         times=times,
         diff=diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
         state=row_state(review),
+        opens_group=is_new,
         badges=[{"kind": "warn", "text": "not in use"}] if waits else [],
     )
 

@@ -180,6 +180,7 @@ def _review_page(
             "preview": _preview(review, by),
             "things": _things(review),
             "quarantined": _quarantined(review),
+            "held_title": "In use" if review.details.get("codes") == ["shown"] else "Not in use until you allow it",
             "suffix": "?persona=subconscious" if review.persona == Persona.SUBCONSCIOUS else "",
             "may_merge": Resolution.MERGE in RESOLUTIONS[review.kind],
             "merge_open": bool(content) or review.kind == Kind.COMPACTION,
