@@ -50,5 +50,5 @@ def test_snippets_of_the_connect_page_run(demo, page):
             agent.stop()
         ran.append(kind)
     terminal.stop()
-    assert ran == ["mcp", "python", "anthropic", "langgraph", "openai", "curl"]
+    assert ran == ["curl", "mcp", "python", "anthropic", "langgraph", "openai"]
     assert "First call received" in browser.get(state).text

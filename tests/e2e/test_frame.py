@@ -47,7 +47,7 @@ def test_nothing_at_an_address_has_ways_on(log_in: LogIn, ada: Agent, bob: User)
     answer = page.goto("/agents/ada/facts/nothing-like-this/")
     assert answer is not None
     assert answer.status == 404
-    page.get_by_role("link", name="Back to").click()
+    page.get_by_role("link", name="Go one level up").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Facts")
     page.goto("/nothing/")
     expect(page.locator(".rail")).to_be_visible()
