@@ -3,7 +3,14 @@
 from identity.policy.sealed_tables import SealedTable
 
 SEALED_TABLES = (
-    SealedTable("event", "memory.Event", "Event", by_chain=True, counters_label="memory.EventSequence"),
+    SealedTable(
+        "event",
+        "memory.Event",
+        "Event",
+        by_chain=True,
+        counters_label="memory.EventSequence",
+        open_columns={"user": "people say whose an event is, where the agent begins to serve many users"},
+    ),
     SealedTable(
         "factchange",
         "memory.FactChange",

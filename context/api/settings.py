@@ -132,6 +132,11 @@ class SettingsIn(Input):
         None, max_length=MAX_ZONE_CHARACTERS, description="IANA name of the users' time zone; empty for the server's"
     )
     recent: RecentMode | None = Field(None, description="When prompts list the last conversations; see context.md")
+    serves_users: bool | None = Field(
+        None,
+        description="Whether each write names a user, or everybody. From then on, memories without one are nobody's "
+        "until people assign them; see memory.md",
+    )
     base_version: VersionNumber | None = Field(None, description="Refused with 409 when another version is in force")
     reason: Reason = ""
 
@@ -167,6 +172,7 @@ class SettingsOut(Schema):
     language: str = Field(description="Empty if detected; `GET /api/index` returns the detected language")
     time_zone: str = Field(description="Empty for that of the server")
     recent: RecentMode
+    serves_users: bool
 
     @staticmethod
     def resolve_consent(settings: Any) -> Any:

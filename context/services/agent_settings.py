@@ -22,6 +22,8 @@ from identity.principal import Principal
 from identity.services.agents import agent_configure_all
 from identity.services.versions import agent_lock
 from memory.layers.short_term_search import StmConfig
+from memory.models import SERVES_USERS
+from memory.models import serves_users as agent_serves_users
 from memory.policy.autonomy import (
     ATTENTION_KEY,
     CONFIG_KEY,
@@ -33,6 +35,7 @@ from memory.policy.autonomy import (
 from memory.policy.consent import CONFIG_KEY as CONSENT_KEY
 from memory.policy.consent import NO_RULES, ConsentPolicy
 from memory.services.search_index.agent_languages import CONFIGURED, language_apply, language_check
+from memory.services.users import users_separate
 from nousweb.lib import Invalid, NotFound, StaleEdit, choice_check, clock, first_unstorable
 
 VIEW = "identity.view_auditevent"
@@ -48,6 +51,7 @@ SETTINGS = (
     "language",
     ZONE_KEY,
     RECENT_KEY,
+    SERVES_USERS,
 )
 TOTAL = "total"
 BUDGETS = (TOTAL, *SECTION_BUDGETS)
@@ -59,7 +63,7 @@ class AgentSettings:
     """An agent's own settings; absent ones have their defaults. `version` counts their changes, from 0.
 
     `language` is a code of memory.search.languages, "" when it is detected; `time_zone` an IANA name, "" for the
-    server's; `recent` says when prompts list the last conversations.
+    server's; `recent` says when prompts list the last conversations. With `serves_users` each write names a user.
     """
 
     version: int
@@ -73,6 +77,7 @@ class AgentSettings:
     consent: ConsentPolicy = NO_RULES
     time_zone: str = ""
     recent: RecentMode = RecentMode.ON_QUESTIONS
+    serves_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +117,15 @@ def settings_update(
     language: str | None = None,
     time_zone: str | None = None,
     recent: str | None = None,
+    serves_users: bool | None = None,
     base_version: int | None = None,
     reason: str = "",
     by: Principal,
 ) -> AgentSettings:
     """Replace the settings; {}, "" and a policy or budget without content restore the defaults. People only.
+
+    From when an agent `serves_users`, the memories that it has are nobody's until people assign them
+    (memory.services.users).
 
     Raises Invalid, naming the field, NotFound for an unknown profile, Conflict when `base_version` is not current.
     """
@@ -141,6 +150,10 @@ def settings_update(
     if recent is not None:
         chosen = choice_check("recent", recent or RecentMode.ON_QUESTIONS, [*RecentMode])
         entries[RECENT_KEY] = chosen if chosen != RecentMode.ON_QUESTIONS else None
+    if serves_users is not None:
+        entries[SERVES_USERS] = serves_users or None
+        if serves_users and not agent_serves_users(agent):
+            users_separate(agent=agent, by=by)
     agent = agent_lock(agent)
     if autonomy is not None:
         autonomy = autonomy.set_over(Autonomy.of_config(agent.config), clock.now())
@@ -175,6 +188,7 @@ def settings_restore(*, agent: Agent, version: int, reason: str = "", by: Princi
         language=was.language,
         time_zone=was.time_zone,
         recent=was.recent,
+        serves_users=was.serves_users,
         reason=reason or f"Restores version {version}.",
         by=by,
     )
@@ -219,6 +233,7 @@ def _settings(version: int, config: Mapping[str, Any]) -> AgentSettings:
         ConsentPolicy.of_config(config),
         str(config.get(ZONE_KEY) or ""),
         RecentMode(config.get(RECENT_KEY) or RecentMode.ON_QUESTIONS),
+        bool(config.get(SERVES_USERS)),
     )
 
 

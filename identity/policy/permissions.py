@@ -25,6 +25,7 @@ SCOPE_PERMISSIONS: dict[str, frozenset[str]] = {
     ),
     "memory:rules": frozenset({"memory.add_rule_fact"}),
     "context:read": frozenset({"context.assemble_context", "context.report_context"}),
+    "users:manage": frozenset({"memory.manage_user"}),
     "expectations:run": frozenset({"context.view_expectation", "context.run_expectation"}),
 }
 """The permissions of each scope of an agent's token. No scope has, or may ever have, a permission to approve.
@@ -51,7 +52,9 @@ DEFAULT_SCOPES = ("identity:read", "identity:propose", "memory:read", "memory:wr
 VIEW_SUBCONSCIOUS = "memory.view_subconscious"
 """The right of people to see what belongs to an agent's subconscious, in records, lists and counts too."""
 
-ACTIONS_OF_BOTH_PERSONAS = frozenset({"agent.erase", "agent.import", "subject.erase", "project.erase", "index.retry"})
+ACTIONS_OF_BOTH_PERSONAS = frozenset(
+    {"agent.erase", "agent.import", "subject.erase", "project.erase", "user.erase", "index.retry"}
+)
 """Actions whose audit records count rows of both personas: everybody may know of them, not everybody of the figures."""
 
 PEOPLE_ONLY_PERMISSIONS = frozenset(

@@ -73,6 +73,7 @@ class Event(ProjectKeyFields):
         permissions = [
             ("view_subconscious", "Can see the subconscious memory of agents"),
             ("erase_memory", "Can erase memories for good"),
+            ("manage_user", "Can export and erase everything of a user"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -134,10 +134,10 @@ def read_jsonl(source: Source) -> Iterator[Turn]:
 
 def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
     """Messages of OpenAI's chat completions: a list of them, {"messages": […]}, or many of these (also as lines)."""
-    for where, loop_id, message, share in _messages(source):
+    for where, loop_id, message, share, user in _messages(source):
         role = text_get(message, "role", where)
         ts = moment_get(where, message.get("timestamp") or message.get("created_at"))
-        base = {"loop_id": loop_id, "ts": ts}
+        base = {"loop_id": loop_id, "ts": ts, **user}
         said = message_text(where, message.get("content"), any_kind=role in TOOL_ROLES)
         if role in ("system", "developer"):
             yield from _turn(where, "", base, "system_event", said, {"role": role}, share)
@@ -163,12 +163,13 @@ def read_openai(source: Source) -> Iterator[Turn | LeftOut]:
 
 def read_anthropic(source: Source) -> Iterator[Turn | LeftOut]:
     """Messages of Anthropic's Messages API: {"system", "messages": […]} or the list alone, or many (also as lines)."""
-    for where, loop_id, message, share in _messages(source):
+    for where, loop_id, message, share, user in _messages(source):
         role = text_get(message, "role", where)
         if role not in ("user", "assistant", "system"):
             raise BadEntry(where, f"role {str(role)[:40]!r} is not known.")
         kind = {"user": source.input_kind, "assistant": source.output_kind}.get(role, "system_event")
-        base = {"loop_id": loop_id, "ts": moment_get(where, message.get("timestamp") or message.get("created_at"))}
+        ts = moment_get(where, message.get("timestamp") or message.get("created_at"))
+        base = {"loop_id": loop_id, "ts": ts, **user}
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for index, block in enumerate(blocks, 1):
@@ -210,8 +211,9 @@ READERS: dict[str, Callable[[Source], Iterator[Turn | LeftOut]]] = {
 }
 
 
-def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]]:
-    """Every message with its place, its loop and the share read: the shapes in which both makers' chats come."""
+def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float, dict[str, str]]]:
+    """Every message with its place, its loop, the share read and its user, as a request names it: the shapes in which
+    both makers' chats come."""
     held = _json_or_lines(source.path)
     if isinstance(held, dict):
         held = [held]
@@ -231,11 +233,14 @@ def _messages(source: Source) -> Iterator[tuple[str, str, dict[str, Any], float]
         if isinstance(number_of := conversation.get("id"), int) and not isinstance(number_of, bool):
             conversation["id"] = str(number_of)
         loop_id = text_get(conversation, "id", name, default="")[:100] or f"{source.path.stem[:80].strip()}/{number}"
+        about = conversation.get("metadata")
+        named = conversation.get("user") or (about.get("user_id") if isinstance(about, dict) else None)
+        user = {"user": named} if isinstance(named, str) else {}
         for place, message in enumerate(messages, 1):
             where = f"{name} message {place}"
             if not isinstance(message, dict):
                 raise BadEntry(where, "this is not an object.")
-            yield where, loop_id, message, (done + place / len(messages)) / len(chosen)
+            yield where, loop_id, message, (done + place / len(messages)) / len(chosen), user
 
 
 def _turn(

@@ -42,6 +42,7 @@ def conversation_import(
     conversation: int | None = None,
     project: str = "",
     task: str = "",
+    user: str = "",
     progress: Progress = lambda share, stored, repeated: None,
 ) -> ImportedEvents:
     """Record the turns in `path` as events.
@@ -50,11 +51,11 @@ def conversation_import(
     2. Batches of 500 follow, each a call of events_record. What is stored stays when this is stopped, and importing
        the file again goes on from there, since keys come from the file's name and each turn's place in it.
 
-    Events belong to `project` and `task` unless the file says otherwise. Raises Invalid, naming the line or turn, and
-    Conflict when a file of this name had something else in this place.
+    Events belong to `project`, `task` and `user` unless the file says otherwise. Raises Invalid, naming the line or
+    turn, and Conflict when a file of this name had something else in this place.
     """
     source = Source(path, persona, conversation)
-    keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+    keys = {name: key for name, key in (("project", project), ("task", task), ("user", user)) if key}
     left_out: Counter[str] = Counter()
     for batch, events in _batches(source, format, keys, left_out):
         with _placing(batch):

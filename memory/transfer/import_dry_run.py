@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from identity.models import Agent
 from identity.policy.sections import SECTION_NAMES, section_check
 from identity.principal import Principal
 from identity.services.guardrails import section_text_check as identity_text_check
 from memory.layers.event_validation import draft_check
-from memory.models import key_check
+from memory.models import KEYS, key_check, serves_users, user_write_check
 from memory.policy import CATEGORY_PERMISSIONS, DEFAULT_CATEGORY
 from memory.services.facts.store import fact_fields_check
 from memory.services.trust import origin_check
@@ -35,11 +36,11 @@ AGENT_EXPORT = "nous-agent"
 class ImportRequest:
     """The options of an import.
 
-    `format` is one of FORMATS, or "" to recognise it. What comes belongs to `project` and `task`, facts to `category`,
-    unless the file says otherwise. `only` leaves out what is not of this user, namespace, agent or conversation.
-    `sections` are those of an identity by the label of a Letta block ("none" leaves a block out). With `skip_refused`
-    what cannot be stored is left out, instead of refusing the file. `name` is what the file was called where it came
-    from, if that is not its name here.
+    `format` is one of FORMATS, or "" to recognise it. What comes belongs to `project`, `task` and `user`, facts to
+    `category`, unless the file says otherwise. `only` leaves out what is not of this user, namespace, agent or
+    conversation. `sections` are those of an identity by the label of a Letta block ("none" leaves a block out). With
+    `skip_refused` what cannot be stored is left out, instead of refusing the file. `name` is what the file was called
+    where it came from, if that is not its name here.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class ImportRequest:
     persona: str = "actor"
     project: str = ""
     task: str = ""
+    user: str = ""
     category: str = DEFAULT_CATEGORY
     only: str = ""
     sections: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +110,8 @@ def choices_check(request: ImportRequest) -> ImportRequest:
             raise Invalid(
                 f"section names a block and one of {', '.join((*SECTION_NAMES, LEAVE_OUT))}.", field="section"
             )
-    return replace(request, project=key_check("project", request.project), task=key_check("task", request.task))
+    keys: dict[str, Any] = {name: key_check(name, getattr(request, name)) for name in KEYS}
+    return replace(request, **keys)
 
 
 def format_find(path: Path) -> str:
@@ -128,17 +131,17 @@ def format_find(path: Path) -> str:
     raise BadEntry("the file", f"its format is not recognised; name it: {', '.join(FORMATS)}.")
 
 
-def entries_read(request: ImportRequest, *, by: Principal) -> Iterator[tuple[Entry, float]]:
+def entries_read(request: ImportRequest, *, agent: Agent, by: Principal) -> Iterator[tuple[Entry, float]]:
     """Every entry of the file, checked, with the share of the file that is read then."""
     reader = FORMATS[request.format]
-    options = ReadOptions(request.persona, request.sections)
+    options = ReadOptions(request.persona, request.sections, serves_users=serves_users(agent))
     for part in parts_read(request.path):
         for record in records_read(part.file, reader.lists):
             share = part.share(record.read)
             if part.name:
                 record = replace(record, place=f"{part.name} {record.place}")
             for entry in _entries(record, reader.entries, options):
-                yield _checked(entry, request, by), share
+                yield _checked(entry, request, agent, by), share
 
 
 def _entries(
@@ -153,25 +156,27 @@ def _entries(
         yield refused(record.place, error.detail.removeprefix(f"{place_shown(record.place)}: "))
 
 
-def _checked(entry: Entry, request: ImportRequest, by: Principal) -> Entry:
+def _checked(entry: Entry, request: ImportRequest, agent: Agent, by: Principal) -> Entry:
     """The entry with what was chosen for all, or refused with the reason that its service would give."""
     if entry.kind in (SKIPPED, REFUSED):
         return entry
     if request.only and entry.owner != request.only and not entry.owner.startswith(f"{request.only}/"):
         return skipped(entry.place, "not part of the selection")
-    fields: dict[str, Any] = dict(entry.fields)
+    of_all = {name: getattr(request, name) for name in KEYS if getattr(request, name)}
+    fields: dict[str, Any] = of_all | dict(entry.fields)
     try:
+        if entry.kind in (FACT, EVENT):
+            user_write_check(agent, by, fields.get("user", ""))
         if entry.kind == FACT:
-            fields = {"category": request.category, "project": request.project, "task": request.task} | fields
+            fields = {"category": request.category, **fields}
             if fields["category"] in CATEGORY_PERMISSIONS:
                 raise Invalid(f"category: a {fields['category']} affects every prompt; a person must write it.")
             origin_check(fields.get("origin", ""))
             fact_fields_check(**{name: value for name, value in fields.items() if name != "origin"})
         elif entry.kind == EVENT:
-            keys = {name: key for name, key in (("project", request.project), ("task", request.task)) if key}
-            fields = keys | fields
             draft_check("event", fields, persona=request.persona, now=clock.now())
         elif entry.kind == IDENTITY:
+            fields = dict(entry.fields)
             section_check(fields["section"])
             identity_text_check(fields["content"], fields.get("reason", ""), by=by)
     except DomainError as error:

@@ -90,7 +90,7 @@ def memories_preview(
     """
     request = request_check(request)
     report = ImportReport(Survey(request.format))
-    for batch in keyed_batches(_surveyed(request, report.survey, by, watch), LOOKED_UP):
+    for batch in keyed_batches(_surveyed(agent, request, report.survey, by, watch), LOOKED_UP):
         held = imported_hashes(agent, request, batch)
         for one in batch:
             content_hash = held.get(one.key)
@@ -158,7 +158,7 @@ def entries_import(
         done, known = report.stored, report.known.total()
         watch(Progress((done + known) / max(total, 1), checking=False, stored=done, known=known, position=position))
 
-    entries = (entry for entry, _ in entries_read(request, by=by) if entry.kind not in (SKIPPED, REFUSED))
+    entries = (entry for entry, _ in entries_read(request, agent=agent, by=by) if entry.kind not in (SKIPPED, REFUSED))
     batches = keyed_batches(islice(entries, begin, None), LOOKED_UP)
     for found in batches:
         held = imported_hashes(agent, request, found)
@@ -210,8 +210,8 @@ def _author(request: ImportRequest, by: Principal) -> Principal:
     return replace(by, name=f"{by.name}, import of {file_name(request)}"[:MAX_NAME_CHARACTERS])
 
 
-def _surveyed(request: ImportRequest, survey: Survey, by: Principal, watch: Watch) -> Iterator[Entry]:
-    for number, (entry, share) in enumerate(entries_read(request, by=by)):
+def _surveyed(agent: Agent, request: ImportRequest, survey: Survey, by: Principal, watch: Watch) -> Iterator[Entry]:
+    for number, (entry, share) in enumerate(entries_read(request, agent=agent, by=by)):
         survey.add(entry)
         if number % WATCHED == 0:
             watch(Progress(share, checking=True))

@@ -59,6 +59,7 @@ ROLE_PERMISSIONS: dict[str, tuple[str, ...]] = {
         "identity.manage_webhook",
         "memory.view_subconscious",
         "memory.erase_memory",
+        "memory.manage_user",
         "memory.import_memory",
     ),
 }

@@ -66,6 +66,7 @@ ERASING = (
     "nous_erase_facts",
     "nous_erase_documents",
     "nous_erase_project",
+    "nous_erase_user",
     "nous_erase_agent",
     "nous_forget_subjects",
 )

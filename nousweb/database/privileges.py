@@ -41,6 +41,8 @@ OWNERS_FUNCTIONS = (
     "nous_erase_facts",
     "nous_erase_documents",
     "nous_erase_project",
+    "nous_erase_user",
+    "nous_assign_events",
     "nous_erase_agent",
     "nous_changes_publish",
     "nous_changes_purge",

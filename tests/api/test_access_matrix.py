@@ -149,6 +149,9 @@ PATCH  /api/expectations/{expectation_id}   401 403 200 200 403 403 404 401 401
 DELETE /api/expectations/{expectation_id}   401 403 204 204 403 403 404 401 401
 GET    /api/expectations/{expectation_id}/results 401 200 200 200 403 200 404 401 401
 GET    /api/fingerprints                    401 200 200 200 200 200 404 401 401
+GET    /api/users                           401 403 403 200 403 200 404 401 401
+GET    /api/users/export                    401 403 403 200 403 200 404 401 401
+POST   /api/users/erase                     401 403 403 200 403 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
 BODIES = {
@@ -183,6 +186,7 @@ BODIES = {
     "POST /api/documents/refresh": {"ids": ["00000000-0000-4000-8000-000000000000"]},
     "POST /api/sources": {"path": "docs/a.md", "sha256": "0" * 64},
     "POST /api/documents/search": {"query": "sail"},
+    "POST /api/users/erase": {"user": "mia", "reason": "Asked."},
     "POST /api/procedures": {"name": "Sail"},
     "POST /api/procedures/{procedure_id}/report": {"success": True},
     "POST /api/censors": {"pattern": "sail"},
@@ -195,6 +199,7 @@ QUERIES = {
     "/api/stm": {"q": "hello"},
     "/api/recall": {"q": "hello"},
     "/api/documents/item": {"namespace": "notes", "key": "sea"},
+    "/api/users/export": {"user": "mia"},
 }
 
 # Pages by who looks: "in", "login" (sent to the login page), "no" (403), "405". Any bearer token is nobody here.

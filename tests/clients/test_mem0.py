@@ -18,6 +18,7 @@ from tests.event_loops import to_its_end
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TIM = {"user_id": "tim"}
+TIM_KEY = {"user": "tim"}
 
 
 @pytest.fixture
@@ -186,9 +187,10 @@ def test_asynchronous_memory_with_an_extractor_and_the_prompt_of_the_api(live_se
     assert found["results"][0]["metadata"] == {"sure": True}
     embed_pending_rows()
     question = "Which tea does Tim drink?"
-    with Nous(live_server.url, other_token) as nous, nous.turn("s", question) as turn:
+    with Nous(live_server.url, other_token) as nous, nous.turn("s", question, user="tim") as turn:
         turn.answer = "Green tea from Kyoto."
     assert "Tim drinks green tea from Kyoto." in turn.system_prompt
     ask = {"session_id": "t", "input": question, "dry_run": True}
-    asked = api.as_token(other_token).post("/context", ask).json()["system_prompt"]
-    assert "Tim drinks green tea from Kyoto." in asked
+    for keys, told in ((TIM_KEY, True), ({}, False), ({"user": "tom"}, False)):
+        asked = api.as_token(other_token).post("/context", ask | keys).json()["system_prompt"]
+        assert ("Tim drinks green tea from Kyoto." in asked) is told

@@ -236,6 +236,9 @@ MAKERS: dict[str, Maker] = {
     "DELETE /api/documents/item": lambda rng, known: ({"namespace": ["notes"], "key": rng.choice(WORDS)}, None),
     "POST /api/documents/refresh": lambda rng, known: ({}, {"ids": [known.one("document", rng)]}),
     "POST /api/sources": lambda rng, known: ({}, {"path": rng.choice(WORDS), "sha256": rng.choice("ab") * 64}),
+    "GET /api/users": lambda rng, known: ({}, None),
+    "GET /api/users/export": lambda rng, known: ({"user": rng.choice(WORDS)}, None),
+    "POST /api/users/erase": lambda rng, known: ({}, {"user": rng.choice(WORDS), "reason": "Asked."}),
     "POST /api/documents/search": lambda rng, known: (
         {},
         {"namespace": ["notes"], "query": rng.choice(["", text(rng)])},

@@ -66,7 +66,7 @@ def of_unsealed(table: SealedTable, key: str, agent_id: int | None, persona: str
     return SealFinding("inserted", f"{table.label} {key} {what}.", agent_id, persona, key)
 
 
-ERASURES = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
+ERASURES = ("fact.erase", "subject.erase", "document.erase", "project.erase", "user.erase", "agent.erase")
 """Actions of the audit records that are receipts."""
 BATCH = 500
 

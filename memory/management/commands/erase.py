@@ -17,15 +17,16 @@ from memory.services.erasure import (
     facts_about,
     project_erase,
     subject_erase,
+    user_erase,
 )
 from nousweb.lib.commands import ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Erase a fact, a subject, a document, a project or an agent for good. A receipt stays in the audit trail."
+    help = "Erase a fact, subject, document, project, user or agent for good. A receipt stays in the audit trail."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        kinds = parser.add_subparsers(dest="kind", required=True, metavar="fact|subject|document|project|agent")
+        kinds = parser.add_subparsers(dest="kind", required=True, metavar="fact|subject|document|project|user|agent")
         fact = kinds.add_parser("fact", help="one fact with its history")
         fact.add_argument("id", type=UUID)
         subject = kinds.add_parser("subject", help="every fact about a subject")
@@ -40,7 +41,10 @@ class Command(ServiceCommand):
         project.add_argument("project", help="its key, as it is written")
         agent = kinds.add_parser("agent", help="the agent with all of its memory, identity and tokens")
         agent.add_argument("agent", help="the agent's slug")
-        for kind in (fact, subject, document, project, agent):
+        user = kinds.add_parser("user", help="everything that carries the key of a user")
+        user.add_argument("agent", help="the agent's slug")
+        user.add_argument("user", help="its key, as it is written")
+        for kind in (fact, subject, document, project, user, agent):
             kind.add_argument("--reason", required=True, help="kept in the receipt; it must not repeat what is erased")
             kind.add_argument("--no-input", action="store_true", help="ask nothing")
 
@@ -70,6 +74,8 @@ class Command(ServiceCommand):
         if options["kind"] == "subject":
             quoting = self._quoting(agent, list(facts_about(agent, options["subject"])), options)
             return subject_erase(agent=agent, subject=options["subject"], by=by, reason=reason, documents=quoting)
+        if options["kind"] == "user":
+            return user_erase(agent=agent, user=options["user"], by=by, reason=reason)
         if options["kind"] == "project":
             return project_erase(agent=agent, project=options["project"], by=by, reason=reason)
         return agent_erase(agent=agent, by=by, reason=reason)

@@ -24,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--persona", choices=Persona.values, default=Persona.ACTOR.value)
         parser.add_argument("--project", default="", help="key of the project that the events belong to")
         parser.add_argument("--task", default="", help="key of the task that the events belong to")
+        parser.add_argument("--user", default="", help="key of the user whose events they are, * for everybody")
         parser.add_argument(
             "--conversation", default="all", help="which conversation of the file, counted from 1; all by default"
         )
@@ -42,6 +43,7 @@ class Command(BaseCommand):
                 persona=options["persona"],
                 project=options["project"],
                 task=options["task"],
+                user=options["user"],
                 conversation=None if number == "all" else int(number),
                 progress=lambda share, stored, repeated: bar.show(share, f"{stored:,} stored, {repeated:,} known"),
             )

@@ -33,6 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--persona", choices=Persona.values, default=Persona.ACTOR.value)
         parser.add_argument("--project", default="", help="key of the project that the memories belong to")
         parser.add_argument("--task", default="", help="key of the task that the memories belong to")
+        parser.add_argument("--user", default="", help="key of the user whose memories they are, * for everybody")
         parser.add_argument("--category", help="of facts that name none")
         parser.add_argument("--only", default="", help="only of this user, namespace, agent or conversation")
         parser.add_argument(
@@ -47,7 +48,7 @@ class Command(BaseCommand):
             sections=dict(_pair(text) for text in options["section"]),
             **{
                 name: options[name]
-                for name in ("format", "persona", "project", "task", "category", "only", "skip_refused")
+                for name in ("format", "persona", "project", "task", "user", "category", "only", "skip_refused")
                 if options[name] is not None
             },
         )

@@ -1,4 +1,4 @@
-"""Permanent erasure of a fact, everything about a subject, a document, everything of a project, or a whole agent.
+"""Permanent erasure of a fact, everything about a subject, a document, a project, a user, or a whole agent.
 
 The erased text is removed from every table and from quotes in the audit trail. A receipt remains there: the kind
 of item, the numbers of rows, who erased it and why, without the text. The product's role cannot delete from
@@ -19,7 +19,7 @@ from memory.services.erasure.memories import (
     facts_about,
     subject_erase,
 )
-from memory.services.erasure.projects import agent_erase, project_counts, project_erase
+from memory.services.erasure.projects import agent_erase, key_counts, project_erase, user_erase
 from memory.services.erasure.steps import (
     ERASE,
     MAX_REASON_CHARACTERS,
@@ -43,10 +43,11 @@ __all__ = [
     "erasers",
     "fact_erase",
     "facts_about",
+    "key_counts",
     "large_tables",
-    "project_counts",
     "project_erase",
     "quoting_keys",
     "reanalyze_tables",
     "subject_erase",
+    "user_erase",
 ]

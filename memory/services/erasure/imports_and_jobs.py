@@ -22,7 +22,7 @@ BLANK = {
 
 
 def imports_erase(erasure: Erasure) -> Mapping[str, int]:
-    """Blank the provenance of facts and documents that are erased, and of the events of a project that is.
+    """Blank the provenance of facts and documents that are erased, and of the events of a project or user that is.
 
     That of one whose source said something else since is blanked too: an older export would bring it back.
     """
@@ -31,8 +31,8 @@ def imports_erase(erasure: Erasure) -> Mapping[str, int]:
     gone = Q(pk__in=())
     for item_type, ids in erasure.items.items():
         gone |= Q(item_type=item_type) & (Q(item_id__in=ids) | Q(earlier_item_ids__overlap=ids))
-    if erasure.project:
-        events = Event.objects.filter(agent=erasure.agent, project=erasure.project)
+    if erasure.keys:
+        events = Event.objects.filter(agent=erasure.agent, **erasure.keys)
         gone |= Q(item_type=ItemType.EVENT, item_id__in=events.values_list(Cast("pk", CharField())))
     count = ImportedMemory.objects.filter(gone, agent=erasure.agent).update(**BLANK)
     return {"importedmemory": count} if count else {}

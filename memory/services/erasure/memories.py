@@ -204,11 +204,11 @@ def facts_remove(
     *,
     by: Principal,
     reason: str,
-    project: str = "",
+    **keys: str,
 ) -> tuple[Receipt, Erasure]:
     """Delete facts and document versions of a locked agent; `entry` are the fields of the facts' receipt."""
     facts = list(facts_lock(agent.pk, fact_ids).values())
-    erasure = erasure_of(agent, facts, documents, quote_scan=quote_scan, project=project)
+    erasure = erasure_of(agent, facts, documents, quote_scan=quote_scan, **keys)
     rows: dict[str, int] = {}
     quoting: list[int] = []
     if not erasure.of_agent:

@@ -1,13 +1,12 @@
-"""Erase everything of a project."""
+"""Erase everything of a project, of a user, or of an agent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from django.apps import apps
 from django.db import connection, models
 
-from identity.models import Agent, AuditEvent, Change
+from identity.models import Agent, ApiToken, AuditEvent, Change
 from identity.principal import Principal
 from identity.services.agent_lock import agent_lock_exclusive
 from memory.models import Fact, LoopSummary, SearchItem, WorkingMemory, key_check
@@ -24,8 +23,10 @@ from memory.services.erasure.steps import (
     receipt_describe,
     scan_tables,
 )
+from memory.services.users import MANAGE
 from memory.types import MEMORY_TYPES
 from nousweb.lib import Invalid, NotFound
+from nousweb.lib.constrained_types import EVERYBODY
 from nousweb.lib.transactions import sql_change
 
 
@@ -38,56 +39,67 @@ def project_erase(*, agent: Agent, project: str, by: Principal, reason: str) -> 
     Raises NotAllowed, Invalid, or NotFound if no row has the key.
     """
     by.require(ERASE, agent)
-    reason = reason_check(reason)
-    project = key_check("project", project)
-    if not project:
-        raise Invalid("Name the project.", field="project")
-    quote_scan = scan_tables(agent, list(Fact.objects.filter(agent=agent, project=project).order_by("pk")))
+    return _keyed_erase(agent, "project", project, by=by, reason=reason)
+
+
+@erasing
+def user_erase(*, agent: Agent, user: str, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
+    """Erase all rows of an agent with the key of a user in both personas, as `project_erase` does for a project, with
+    the tokens that are bound to the user. The receipt does not name the user.
+
+    Raises NotAllowed, Invalid, or NotFound if no row has the key.
+    """
+    by.require(MANAGE, agent)
+    return _keyed_erase(agent, "user", user, by=by, reason=reason)
+
+
+def _keyed_erase(agent: Agent, name: str, key: str, *, by: Principal, reason: str) -> tuple[Receipt, Erasure]:
+    reason, key = reason_check(reason), key_check(name, key)
+    if key in ("", EVERYBODY):
+        raise Invalid(f"Name the {name}.", field=name)
+    named: dict[str, Any] = {name: key}
+    quote_scan = scan_tables(agent, list(Fact.objects.filter(agent=agent, **named).order_by("pk")))
     agent = agent_lock_exclusive(agent)
-    found = list(_facts_of_project(agent, project))
-    if not found and not project_counts(agent, project):
-        raise NotFound("This project has no data.")
-    entry = receipt_describe(by=by, action="project.erase", target=agent, agent=agent, reason=reason, label="A project")
+    tokens = ApiToken.objects.filter(agent=agent, **named) if name == "user" else ApiToken.objects.none()
+    found = list(Fact.objects.filter(agent=agent, **named).order_by("pk").values_list("pk", flat=True))
+    if not found and not key_counts(agent, **named) and not tokens.exists():
+        raise NotFound(f"This {name} has no data.")
+    entry = receipt_describe(by=by, action=f"{name}.erase", target=agent, agent=agent, reason=reason, label=f"A {name}")
     rows: dict[str, int] = {}
-    erasure = Erasure(agent, project=project)
+    erasure = Erasure(agent, **named)
     if found:
-        receipt, erasure = facts_remove(agent, found, quote_scan, entry, by=by, reason=reason, project=project)
+        receipt, erasure = facts_remove(agent, found, quote_scan, entry, by=by, reason=reason, **named)
         rows = receipt.rows
     else:
         rows |= erasers_run(erasure)
-    rows["change"] = _named_changes(agent, project).delete()[0]
-    rest = {"searchitem": SearchItem.objects.filter(agent=agent, project=project).delete()[0]}
-    for name, count in owner_erase(
-        "nous_erase_project(%s, %s, %s::jsonb)", [agent.pk, project], entry=entry, rows=rest
+    rows["change"] = _named_changes(agent, **named).delete()[0]
+    rest = {"searchitem": SearchItem.objects.filter(agent=agent, **named).delete()[0]}
+    if tokens:
+        rest["apitoken"] = tokens.delete()[1][ApiToken._meta.label]
+    for table, count in owner_erase(
+        f"nous_erase_{name}(%s, %s, %s::jsonb)", [agent.pk, key], entry=entry, rows=rest
     ).items():
-        rows[name] = rows.get(name, 0) + count
+        rows[table] = rows.get(table, 0) + count
     return Receipt(rows), erasure
 
 
-def project_counts(agent: Agent, project: str) -> dict[str, int]:
-    """Numbers of rows with the key of a project, by model name, without zeros."""
+def key_counts(agent: Agent, **key: str) -> dict[str, int]:
+    """Numbers of rows with the key of a project or a user, by model name, without zeros."""
     kept: tuple[type[models.Model], ...] = (
         *(memory_type.model for memory_type in MEMORY_TYPES.values()),
         LoopSummary,
         WorkingMemory,
     )
-    counts = {
-        model._meta.model_name or "": model._default_manager.filter(agent=agent, project=project).count()
-        for model in kept
-    }
+    counts = {model._meta.model_name or "": model._default_manager.filter(agent=agent, **key).count() for model in kept}
     return {name: count for name, count in counts.items() if count}
 
 
-def _named_changes(agent: Agent, project: str) -> models.QuerySet[Change]:
-    """Entries of the change feed about loops and sessions of a project, whose ids there are names by the writer."""
-    loops = LoopSummary.objects.filter(agent=agent, project=project).values("loop_id")
-    sessions = WorkingMemory.objects.filter(agent=agent, project=project).values("session_id")
+def _named_changes(agent: Agent, **key: str) -> models.QuerySet[Change]:
+    """Entries of the change feed about loops and sessions with a key, whose ids there are names by the writer."""
+    loops = LoopSummary.objects.filter(agent=agent, **key).values("loop_id")
+    sessions = WorkingMemory.objects.filter(agent=agent, **key).values("session_id")
     named = models.Q(object_type="loopsummary", object_id__in=loops)
     return Change.objects.filter(named | models.Q(object_type="workingmemory", object_id__in=sessions), agent=agent)
-
-
-def _facts_of_project(agent: Agent, project: str) -> models.QuerySet[Any, UUID]:
-    return Fact.objects.filter(agent=agent, project=project).order_by("pk").values_list("pk", flat=True)
 
 
 @erasing

@@ -52,18 +52,24 @@ class QuoteScan:
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """The scope of an erasure: facts and documents of an agent with all texts that they ever had; all rows of a
-    `project`; or the whole agent, if there is none of these."""
+    `project` or a `user`; or the whole agent, if there is none of these."""
 
     agent: Agent
     fact_ids: tuple[UUID, ...] = ()
     texts: tuple[str, ...] = ()
     quote_scan: QuoteScan | None = None
     project: str = ""
+    user: str = ""
     document_ids: tuple[UUID, ...] = ()
 
     @property
     def of_agent(self) -> bool:
-        return not self.items and not self.project
+        return not self.items and not self.keys
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The key of which all rows are erased, by its name; {} for none."""
+        return {name: key for name, key in (("project", self.project), ("user", self.user)) if key}
 
     @property
     def items(self) -> dict[str, list[str]]:
@@ -112,7 +118,7 @@ def erasure_of(
     documents: Sequence[Document] = (),
     *,
     quote_scan: QuoteScan | None = None,
-    project: str = "",
+    **keys: str,
 ) -> Erasure:
     """Build the scope of an erasure. `documents` must contain all versions of each document."""
     # Contents that edits have replaced are searched for too.
@@ -127,7 +133,7 @@ def erasure_of(
     )
     texts.update(longest[:MAX_STRINGS])
     fact_ids, document_ids = (tuple(row.pk for row in rows) for rows in (facts, documents))
-    return Erasure(agent, fact_ids, tuple(sorted(texts)), quote_scan, project, document_ids)
+    return Erasure(agent, fact_ids, tuple(sorted(texts)), quote_scan, document_ids=document_ids, **keys)
 
 
 def _strings_of(value: Any) -> Iterator[str]:
@@ -158,7 +164,7 @@ def spellings_of(text: str) -> tuple[str, ...]:
     return (*spellings, part) if len(part) >= MIN_STRING_CHARACTERS else spellings
 
 
-RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "agent.erase")
+RECEIPTS = ("fact.erase", "subject.erase", "document.erase", "project.erase", "user.erase", "agent.erase")
 
 
 def scan_tables(agent: Agent, facts: Sequence[Fact], documents: Sequence[Document] = ()) -> QuoteScan:

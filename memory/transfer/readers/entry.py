@@ -43,10 +43,12 @@ def stated_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a person: the persona of the memories, and identity sections by the label of a Letta block."""
+    """Options of a person: the persona of the memories, and identity sections by the label of a Letta block.
+    `serves_users`: whether the agent serves many users, so that what a file says of one keeps that user's key."""
 
     persona: str = "actor"
     sections: Mapping[str, str] = field(default_factory=dict)
+    serves_users: bool = False
 
     @property
     def input_kind(self) -> str:

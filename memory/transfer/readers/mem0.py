@@ -1,8 +1,8 @@
 """mem0: `Memory.get_all()` of the open-source package, and the pages and exports of its platform. A memory is a fact.
 
-What it is about is its user, else its agent or run; categories and texts of its metadata become tags, but for an
-`attribute` with its `value`. It holds since it was last changed, and expires with its day; what has expired already
-is imported as ended then.
+What it is about is its user, to whom it belongs where the agent serves many, else its agent or run. Categories and
+texts of its metadata become tags, but for an `attribute` with its `value`. It holds since it was last changed, and
+expires with its day; what has expired already is imported as ended then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,6 +64,7 @@ def _entries(record: Record, options: ReadOptions) -> Iterator[Entry]:
             "content": text,
             "subject": owner,
             **stated,
+            **({"user": owners["user_id"]} if options.serves_users and owners.get("user_id") else {}),
             "tags": tags_of(*categories, *(value for name, value in metadata.items() if name not in stated)),
             "valid_from": changed,
             "expires_at" if expiry and expiry > clock.now() else "valid_until": expiry,

@@ -20,6 +20,7 @@ SCOPE_MEANING = {
     "memory:rules": "write rules, which are in every prompt",
     "context:read": "request its prompt",
     "expectations:run": "read and check expectations",
+    "users:manage": "list, export and erase users",
 }
 
 

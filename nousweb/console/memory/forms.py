@@ -315,3 +315,4 @@ class SearchForm(forms.Form):
     type = forms.ChoiceField(required=False, choices=[("", "Every type"), *ItemType.choices], label="Type")
     project = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Project")
     task = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="Task")
+    user = forms.CharField(required=False, max_length=MAX_KEY_CHARACTERS, label="User")

@@ -52,9 +52,9 @@ class MemoryFiles:
     """The commands of the tool as steps. Every path is below /memories; raises ToolError with a message for the
     model."""
 
-    def __init__(self, namespace: Sequence[str] = NAMESPACE, project: str = "", task: str = "") -> None:
+    def __init__(self, namespace: Sequence[str] = NAMESPACE, **keys: str) -> None:
         self.namespace = tuple(namespace)
-        self.keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+        self.keys = {name: key for name, key in keys.items() if key}
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> Steps[str]:
         path = path_of(command.path)
@@ -242,12 +242,12 @@ class MemoryFiles:
 
 
 class MemoryTool(BetaAbstractMemoryTool):
-    """The memory tool for `Anthropic`. `project` and `task` are the keys to which its files belong."""
+    """The memory tool for `Anthropic`. `project`, `task` and `user` are the keys to which its files belong."""
 
-    def __init__(self, nous: Nous | None = None, *, project: str = "", task: str = "") -> None:
+    def __init__(self, nous: Nous | None = None, *, project: str = "", task: str = "", user: str = "") -> None:
         super().__init__()
         self.nous = nous or Nous()
-        self.files = MemoryFiles(project=project, task=task)
+        self.files = MemoryFiles(project=project, task=task, user=user)
 
     def execute(self, command: BetaMemoryTool20250818Command) -> BetaFunctionToolResultType:
         arguments_check(command)
@@ -278,10 +278,10 @@ class MemoryTool(BetaAbstractMemoryTool):
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for `AsyncAnthropic`. See `MemoryTool`."""
 
-    def __init__(self, nous: AsyncNous | None = None, *, project: str = "", task: str = "") -> None:
+    def __init__(self, nous: AsyncNous | None = None, *, project: str = "", task: str = "", user: str = "") -> None:
         super().__init__()
         self.nous = nous or AsyncNous()
-        self.files = MemoryFiles(project=project, task=task)
+        self.files = MemoryFiles(project=project, task=task, user=user)
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> BetaFunctionToolResultType:
         arguments_check(command)

@@ -204,8 +204,8 @@ def check_censors(text: str, options: Mapping[str, Any]) -> Call[CensorCheck]:
     return Call("POST", "censors/check", CensorCheck, body={"text": text, **_given(**options)}, repeatable=False)
 
 
-def working_memory(session_id: str) -> Call[WorkingMemory]:
-    return Call("GET", f"working/{_part(session_id)}", WorkingMemory)
+def working_memory(session_id: str, options: Mapping[str, Any]) -> Call[WorkingMemory]:
+    return Call("GET", f"working/{_part(session_id)}", WorkingMemory, query=_given(**options))
 
 
 def keep_in_mind(session_id: str, text: str, options: Mapping[str, Any]) -> Call[Nothing]:

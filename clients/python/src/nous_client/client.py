@@ -204,9 +204,9 @@ class Nous:
         """Check `text` against the censors."""
         return self.send(calls.check_censors(text, options))
 
-    def working_memory(self, session_id: str) -> WorkingMemory:
+    def working_memory(self, session_id: str, **options: Any) -> WorkingMemory:
         """The working memory of a session."""
-        return self.send(calls.working_memory(session_id))
+        return self.send(calls.working_memory(session_id, options))
 
     def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
         """Add to the working memory of a session."""
@@ -392,9 +392,9 @@ class AsyncNous:
         """Check `text` against the censors."""
         return await self.send(calls.check_censors(text, options))
 
-    async def working_memory(self, session_id: str) -> WorkingMemory:
+    async def working_memory(self, session_id: str, **options: Any) -> WorkingMemory:
         """The working memory of a session."""
-        return await self.send(calls.working_memory(session_id))
+        return await self.send(calls.working_memory(session_id, options))
 
     async def keep_in_mind(self, session_id: str, text: str, **options: Any) -> None:
         """Add to the working memory of a session."""

@@ -29,12 +29,14 @@ from nous_client.client import AsyncNous, Nous
 from nous_client.errors import NotAllowed, NotFound
 from nous_client.models import Document, FoundDocument
 
+EVERYBODY = "*"
 PAGE = 100
 """Most items that the server gives at once, and most that it ranks for one query."""
 
 
 class NousStore(BaseStore):
-    """`project` and `task` are the keys to which items belong.
+    """`project`, `task` and `user` are the keys to which items belong. With `user_label`, a place in namespaces such as
+    1 in ("memories", "ann"), the label there is the user; what has none is everybody's.
 
     Of `ttl` the store takes `default_ttl`, in minutes, and `refresh_on_read`. Expired items are always omitted; the
     server erases them after its retention. A read moves the end of an item only if more than a tenth of its time to
@@ -43,7 +45,7 @@ class NousStore(BaseStore):
 
     supports_ttl = True
 
-    __slots__ = ("index", "keys", "nous", "ttl_config")
+    __slots__ = ("index", "keys", "nous", "ttl_config", "user_label")
 
     def __init__(
         self,
@@ -51,11 +53,14 @@ class NousStore(BaseStore):
         *,
         project: str = "",
         task: str = "",
+        user: str = "",
+        user_label: int | None = None,
         index: Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
         self.nous = nous or Nous()
-        self.keys = {name: key for name, key in (("project", project), ("task", task)) if key}
+        self.keys = {name: key for name, key in (("project", project), ("task", task), ("user", user)) if key}
+        self.user_label = user_label
         self.index = index
         self.ttl_config = ttl
 
@@ -78,7 +83,7 @@ class NousStore(BaseStore):
             match op:
                 case GetOp():
                     try:
-                        document = yield calls.document(op.namespace, op.key, self.keys)
+                        document = yield calls.document(op.namespace, op.key, self._keys(op.namespace))
                     except NotFound:
                         continue
                     results[place] = item_of(document)
@@ -91,12 +96,12 @@ class NousStore(BaseStore):
                     results[place] = yield from self._namespaces(op)
                 case PutOp(value=None):
                     try:
-                        yield calls.delete_document(op.namespace, op.key, self.keys, missing_ok=True)
+                        yield calls.delete_document(op.namespace, op.key, self._keys(op.namespace), missing_ok=True)
                     except NotFound:
                         continue
                 case PutOp():
                     index = self.index if op.index is None else list(op.index) if op.index else []
-                    options = {"index": index, "ttl": seconds_of(op.ttl), **self.keys}
+                    options = {"index": index, "ttl": seconds_of(op.ttl), **self._keys(op.namespace)}
                     yield calls.put_document(op.namespace, op.key, op.value or {}, options)
         ids = list(dict.fromkeys(document.id for document in read if document.ttl))
         for begin in range(0, len(ids), PAGE):
@@ -105,10 +110,17 @@ class NousStore(BaseStore):
                 yield calls.refresh_documents(ids[begin : begin + PAGE])
         return results
 
+    def _keys(self, namespace: Sequence[str]) -> dict[str, str]:
+        """The keys of the items of a namespace."""
+        place = self.user_label
+        if place is None:
+            return self.keys
+        return {**self.keys, "user": namespace[place] if place < len(namespace) else EVERYBODY}
+
     def _search(self, op: SearchOp) -> Steps[list[FoundDocument]]:
         found: list[FoundDocument] = []
         for limit, offset in pages(op.limit, op.offset, ranked=bool(op.query)):
-            options = {"filter": op.filter or {}, "limit": limit, "offset": offset, **self.keys}
+            options = {"filter": op.filter or {}, "limit": limit, "offset": offset, **self._keys(op.namespace_prefix)}
             page = (yield calls.search_documents(op.namespace_prefix, op.query or "", options)).items
             found.extend(page)
             if len(page) < limit:
@@ -121,9 +133,10 @@ class NousStore(BaseStore):
             if condition.match_type in conditions:
                 raise ValueError(f"Only one {condition.match_type} can be asked for at a time.")
             conditions[condition.match_type] = list(condition.path)
+        keys = self._keys(conditions.get("prefix", ()))
         found: list[tuple[str, ...]] = []
         for limit, offset in pages(op.limit, op.offset):
-            options = {**conditions, "max_depth": op.max_depth, "limit": limit, "offset": offset, **self.keys}
+            options = {**conditions, "max_depth": op.max_depth, "limit": limit, "offset": offset, **keys}
             page = (yield calls.namespaces(options)).items
             found.extend(map(tuple, page))
             if len(page) < limit:

@@ -3,6 +3,9 @@
 Instead of `from mem0 import Memory` write `from nous_client.mem0 import Memory`. A memory is a document of its id in
 the namespace `mem0`; an update is a version of it, and a deleted memory is retired, so that people see and undo both.
 
+A `user_id` is the user to whom the memory belongs: it comes up for that user only, also in the agent's prompts. Calls
+without one find what belongs to no user by its meaning, and what belongs to any by its owners or its id.
+
 Nothing here calls a language model. With `infer` (the default) the texts that `extract` returns for the messages are
 added, except those that are known of the same user, agent and run word for word; without `extract` these are the user's
 messages, and with `infer=False` all messages.
@@ -66,13 +69,14 @@ class _Steps:
         results: list[dict[str, Any]] = []
         for text, said in self._texts(messages_of(messages), infer):
             digest = hash_of(text)
+            keys = self._keys(owned)
             if infer:
-                known = {"filter": {"hash": digest, **owned}, "limit": 1, **self.keys}
+                known = {"filter": {"hash": digest, **owned}, "limit": 1, **keys}
                 if (yield calls.search_documents(NAMESPACE, "", known)).items:
                     continue
             key = str(uuid4())
             payload = {**given, **owned, **said, "data": text, "hash": digest}
-            yield calls.put_document(NAMESPACE, key, payload, {"index": ["data"], "base_version": 0, **self.keys})
+            yield calls.put_document(NAMESPACE, key, payload, {"index": ["data"], "base_version": 0, **keys})
             results.append({"id": key, "memory": text, "event": "ADD"})
             if not infer:
                 results[-1] |= {"actor_id": said.get("actor_id"), "role": said["role"]}
@@ -90,28 +94,41 @@ class _Steps:
             name = message.get("name")
             yield content, {"role": role, **({"actor_id": name} if name else {})}
 
+    def _keys(self, owned: Mapping[str, Any]) -> dict[str, str]:
+        """The keys of memories of these owners."""
+        user = owned.get("user_id")
+        return {**self.keys, **({"user": user} if isinstance(user, str) and user != "*" else {})}
+
     def get(self, memory_id: str) -> Steps[dict[str, Any] | None]:
-        try:
-            return memory_of((yield calls.document(NAMESPACE, str(memory_id), self.keys)))
-        except NotFound:
-            return None
+        document = yield from self._latest(str(memory_id))
+        return memory_of(document) if document is not None and document.active else None
 
     def get_all(
         self, filters: Mapping[str, Any] | None, top_k: int, show_expired: bool, more: Mapping[str, Any]
     ) -> Steps[dict[str, Any]]:
         wanted = filters_check(filters, top_k, more, "get_all")
-        found: list[dict[str, Any]] = []
-        offset = 0
-        while len(found) < top_k:
-            options = {"filter": compared(wanted), "limit": PAGE, "offset": offset, **self.keys}
-            page = (yield calls.search_documents(NAMESPACE, "", options)).items
-            found += [memory_of(one.document) for one in page if shows(one.document.value, wanted, show_expired)]
-            offset += PAGE
-            if len(page) < PAGE:
-                break
+        documents = yield from self._listed(wanted, top_k, show_expired)
+        found = [memory_of(document) for document in documents]
         for memory in found:
             del memory["score"]
         return {"results": found[:top_k]}
+
+    def _listed(self, wanted: Mapping[str, Any], most: int | None, show_expired: bool = True) -> Steps[list[Document]]:
+        """The latest documents that pass the filters, of whichever user."""
+        found: list[Document] = []
+        cursor: str | None = ""
+        while cursor is not None and (most is None or len(found) < most):
+            page = yield calls.documents(
+                {"namespace": list(NAMESPACE), "limit": PAGE, **self._keys(wanted), "cursor": cursor}
+            )
+            own = (one for one in page.items if one.namespace == list(NAMESPACE) and self._holds(one))
+            found += [one for one in own if shows(one.value, wanted, show_expired)]
+            cursor = page.next
+        return found
+
+    def _holds(self, document: Document) -> bool:
+        """Whether a document is of the project and task of this store."""
+        return all(getattr(document, name) == self.keys.get(name, "") for name in ("project", "task"))
 
     def search(
         self,
@@ -130,7 +147,7 @@ class _Steps:
             raise ValueError(f"Invalid threshold: {threshold}. Must be between 0 and 1 (inclusive).")
         if not isinstance(query, str) or not query.strip():
             raise ValueError("Invalid query: must be a non-empty string.")
-        options = {"filter": compared(wanted), "limit": PAGE, "min_score": threshold, **self.keys}
+        options = {"filter": compared(wanted), "limit": PAGE, "min_score": threshold, **self._keys(wanted)}
         page = (yield calls.search_documents(NAMESPACE, query.strip(), options)).items
         found = [memory_of(one.document, one.score) for one in page if shows(one.document.value, wanted, show_expired)]
         return {"results": found[:top_k]}
@@ -153,7 +170,7 @@ class _Steps:
             changed |= {"data": text, "hash": hash_of(text)}
         while True:
             document = yield from self._existing(memory_id)
-            options = {"index": ["data"], "base_version": document.version, **self.keys}
+            options = {"index": ["data"], "base_version": document.version, **self._own(document)}
             try:
                 yield calls.put_document(NAMESPACE, document.key, document.value | changed, options)
             except Conflict as conflict:
@@ -163,9 +180,9 @@ class _Steps:
             return {"message": "Memory updated successfully!"}
 
     def delete(self, memory_id: str) -> Steps[dict[str, Any]]:
-        yield from self._existing(memory_id)
+        document = yield from self._existing(memory_id)
         with suppress(NotFound):
-            yield calls.delete_document(NAMESPACE, str(memory_id), self.keys, missing_ok=True)
+            yield calls.delete_document(NAMESPACE, str(memory_id), self._own(document), missing_ok=True)
         return {"message": "Memory deleted successfully!"}
 
     def delete_all(self, owners: Mapping[str, Any]) -> Steps[dict[str, Any]]:
@@ -182,18 +199,13 @@ class _Steps:
         yield from self._delete_all({})
 
     def _delete_all(self, wanted: Mapping[str, Any]) -> Steps[None]:
-        keys: list[str] = []
-        while True:
-            options = {"filter": dict(wanted), "limit": PAGE, "offset": len(keys), **self.keys}
-            page = (yield calls.search_documents(NAMESPACE, "", options)).items
-            keys += [one.document.key for one in page]
-            if len(page) < PAGE:
-                break
-        for key in keys:
-            try:
-                yield calls.delete_document(NAMESPACE, key, self.keys, missing_ok=True)
-            except NotFound:
-                continue
+        for document in (yield from self._listed(wanted, None)):
+            with suppress(NotFound):
+                yield calls.delete_document(NAMESPACE, document.key, self._own(document), missing_ok=True)
+
+    def _own(self, document: Document) -> dict[str, str]:
+        """The keys of a document."""
+        return {**self.keys, "user": document.user or "*"}
 
     def history(self, memory_id: str) -> Steps[list[dict[str, Any]]]:
         versions: list[Document] = []
@@ -207,23 +219,21 @@ class _Steps:
 
     def _latest(self, key: str) -> Steps[Document | None]:
         """The latest version of a memory, which may have been deleted."""
-        wanted = (list(NAMESPACE), key, self.keys.get("project", ""), self.keys.get("task", ""))
         filters = {"namespace": list(NAMESPACE), "key_prefix": key, "state": "all", "limit": PAGE, **self.keys}
         cursor: str | None = ""
         while cursor is not None:
             page = yield calls.documents({**filters, "cursor": cursor})
             for document in page.items:
-                if (document.namespace, document.key, document.project, document.task) == wanted:
+                if (document.namespace, document.key) == (list(NAMESPACE), key) and self._holds(document):
                     found: Document = document
                     return found
             cursor = page.next
         return None
 
     def _existing(self, memory_id: str) -> Steps[Document]:
-        try:
-            document: Document = yield calls.document(NAMESPACE, str(memory_id), self.keys)
-        except NotFound as error:
-            raise ValueError(f"Memory with id {memory_id} not found") from error
+        document = yield from self._latest(str(memory_id))
+        if document is None or not document.active:
+            raise ValueError(f"Memory with id {memory_id} not found")
         return document
 
 

@@ -91,6 +91,7 @@ class Fact(Model):
     scope: str
     project: str
     task: str
+    user: str = ""
     tags: list[str]
     confidence: float
     importance: float
@@ -128,6 +129,7 @@ class Document(Model):
     scope: str
     project: str
     task: str
+    user: str = ""
     importance: float
     active: bool
     endorsed: bool

@@ -89,7 +89,7 @@ class _TurnState:
 
     def _events(self) -> list[dict[str, Any]]:
         """The messages of the turn as events, keyed by the context, so that a turn is recorded once."""
-        place = {name: self.options[name] for name in ("project",) if self.options.get(name)}
+        place = {name: self.options[name] for name in ("project", "user") if self.options.get(name)}
         shared = {"loop_id": self.session_id[:100], **place}
         key = str(self.context.id)
         return [

@@ -103,6 +103,7 @@ def _words(settings: AgentSettings) -> str:
     lines += [f"Language: {LANGUAGES[settings.language].name if settings.language in LANGUAGES else 'detected'}"]
     lines += [f"Time zone: {settings.time_zone}"] if settings.time_zone else []
     lines += [f"Last conversations: {RECENT_LABELS[settings.recent].lower()}"]
+    lines += ["Serves many users"] * settings.serves_users
     lines += [f"Budget of {SECTION_LABELS.get(name, name)}: {tokens:,}" for name, tokens in settings.budgets.items()]
     lines += [f"Contested facts: {CONTESTED_LABELS[settings.contested.order]}"]
     lines += [
@@ -209,6 +210,11 @@ class AgentSettingsForm(forms.Form):
             choices=RECENT_LABELS.items(),
             label="Last conversations in prompts",
             help_text="At most 5 of the last 48 hours.",
+        )
+        made["serves_users"] = forms.BooleanField(
+            required=False,
+            label="Serves many users",
+            help_text="Each write names its user. Memories from before are in no prompt until people assign them.",
         )
         for name in (TOTAL, *SECTION_BUDGETS):
             default = SECTION_BUDGETS.get(name)
@@ -328,13 +334,14 @@ class AgentSettingsForm(forms.Form):
             "language": given.get("language", ""),
             "time_zone": given.get("time_zone", ""),
             "recent": given.get("recent", ""),
+            "serves_users": bool(given.get("serves_users")),
         }
 
 
 def _initial_of(settings: AgentSettings) -> dict[str, Any]:
     """The initial values of the fields for the current settings."""
     found: dict[str, Any] = {"profile": settings.profile, "base_version": settings.version}
-    found |= {name: getattr(settings, name) for name in ("language", "time_zone", "recent")}
+    found |= {name: getattr(settings, name) for name in ("language", "time_zone", "recent", "serves_users")}
     for name, value in settings.stm.items():
         words = value.items() if isinstance(value, Mapping) else ()
         found |= {f"stm_{name}.{word}": factor for word, factor in words} or {f"stm_{name}": value}

@@ -26,7 +26,7 @@ from memory.services.erasure import (
     documents_quoting,
     fact_erase,
     facts_about,
-    project_counts,
+    key_counts,
     project_erase,
     subject_erase,
 )
@@ -155,7 +155,7 @@ def agent_subject_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
 def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """Erase everything of an agent that carries the key ?project=, in both personas."""
     project = request.GET.get("project", "").strip()
-    counts = project_counts(agent, project) if project else {}
+    counts = key_counts(agent, project=project) if project else {}
     if not counts:
         raise NotFound("This project has no data.")
     return _page(

@@ -84,6 +84,9 @@ class ImportForm(forms.Form):
     task = forms.CharField(
         required=False, max_length=100, label="Task", help_text="Key, if the memories belong to one."
     )
+    user = forms.CharField(
+        required=False, max_length=100, label="User", help_text="Key of whose memories they are; * for everybody."
+    )
     only = forms.CharField(
         required=False,
         max_length=200,
@@ -110,7 +113,7 @@ class ImportForm(forms.Form):
     def options(self) -> dict[str, Any]:
         """The choices as `run_create` takes them."""
         given = self.cleaned_data
-        options = {name: given[name] for name in ("format", "project", "task", "only") if given[name]}
+        options = {name: given[name] for name in ("format", "project", "task", "user", "only") if given[name]}
         options["category"] = given["category"] or DEFAULT_CATEGORY
         return options | {"skip_refused": given["skip_refused"]}
 

@@ -14,7 +14,16 @@ from context.feedback.figure_snapshots import LARGE_MEMORY, snapshot_of, snapsho
 from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.embedding.thresholds import thresholds_of
-from memory.models import EVERYTHING, EmbeddingModel, IndexStatus, ItemType, ProjectScope, SearchItem, SearchStatistics
+from memory.models import (
+    EVERYTHING,
+    KEYS,
+    EmbeddingModel,
+    IndexStatus,
+    ItemType,
+    ProjectScope,
+    SearchItem,
+    SearchStatistics,
+)
 from memory.persona import PersonaMemory
 from memory.search import SearchRequest, SearchResult, search
 from memory.search.query_word_counts import COUNT_FROM
@@ -155,9 +164,9 @@ def _found(scope: PersonaScope, fields: dict[str, Any]) -> dict[str, Any]:
     types = [key for key in allowed if fields["type"] in ("", key)]
     if not types:
         scope.by.require(MEMORY_TYPES[fields["type"] or ItemType.FACT].permission("view"))
-    # The scope of a request for the project or task; without them, everything.
-    named = fields["project"] or fields["task"]
-    project_scope = ProjectScope(fields["project"], fields["task"]) if named else EVERYTHING
+    # The scope of a request for the keys; without them, everything.
+    keys = {name: fields[name] for name in KEYS}
+    project_scope = ProjectScope(**keys, all_users=not keys["user"]) if any(keys.values()) else EVERYTHING
     asked = SearchRequest(fields["q"], project_scope, types=types, limit=LIMIT, min_score=0.0, as_of=scope.past)
     result: SearchResult = search(scope.memory, asked)
     model = EmbeddingModel.objects.filter(state=EmbeddingModel.State.ACTIVE).values_list("name", flat=True).first()
