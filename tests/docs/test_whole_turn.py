@@ -129,7 +129,8 @@ def test_memory_of_an_adapter_is_in_the_next_context(demo: DemoServer, adapter: 
             langgraph.NousStore(nous).put(("buoys",), "keeper", {"text": note})
         else:
             mem0.Memory(nous).add(note, user_id="quillon", infer=False)
-        with nous.turn(f"turn {adapter}", "Who is the keeper of the regatta's buoys?") as turn:
+        keys = {"user": "quillon"} if adapter == "mem0" else {}
+        with nous.turn(f"turn {adapter}", "Who is the keeper of the regatta's buoys?", **keys) as turn:
             assert f"So says the {adapter}." in turn.system_prompt
             turn.answer = note
         assert turn.report is not None
