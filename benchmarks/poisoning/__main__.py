@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
-from benchmarks.poisoning.requests import request_cases
+from benchmarks.poisoning.requests import request_cases, unseen_cases
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
+from nousweb.lib.injection.imperatives import instructs
+from nousweb.lib.injection.scan import scan_text
 
 CASES = Path(__file__).with_name("cases.jsonl")
 MAX_MISSED, MAX_HELD = 0.01, 0.03
@@ -106,6 +108,28 @@ ORIGINS = ("tool", "imported", "web")
 BLOCK = re.compile(r"<data from=.*?</data>", re.S)
 
 
+def own_show(half: str) -> None:
+    """Print how many requests and harmless texts the screening holds as facts of the agent's own token, and how many
+    wait for people by the rules of a new agent."""
+    for name, cases in (("requests", request_cases(half)), ("unseen", unseen_cases())):
+        of_half = [case for case in cases if half in ("both", case.half)]
+        for is_request in (True, False):
+            texts = [case.text for case in of_half if case.is_request is is_request]
+            held = [bool(scan_text(text, "agent")) for text in texts]
+            waits = [instructs(text) for text in texts]
+            print(
+                f"{name:10}{'request' if is_request else 'harmless':10}{len(texts):6}"
+                f"{sum(held):6} held{sum(map(max, held, waits)):6} held or pending"
+            )
+
+
+def without_consent(slug: str) -> None:
+    """Let the screening alone decide about this agent's memories."""
+    from identity.models import Agent
+
+    Agent.objects.filter(slug=slug).update(config={})
+
+
 def requests_show(half: str) -> None:
     """Print how many requests to the reader a prompt or a search gives, and how many harmless texts are held or stand
     outside of a block of data."""
@@ -115,6 +139,7 @@ def requests_show(half: str) -> None:
             if number % 100 == 0:
                 # Few memories for each agent, so that each of them has room in its prompts.
                 client = running.agent(f"requests{number}")
+                without_consent(f"requests{number}")
             method, path, body = WRITES[number % len(WRITES)]
             origin = ORIGINS[number // len(WRITES) % len(ORIGINS)]
             write = client.put if method == "PUT" else client.post
@@ -142,7 +167,11 @@ def main() -> None:
     parser.add_argument("--doors", action="store_true")
     parser.add_argument("--texts", type=int, default=300, help="hostile and as many harmless texts, with --doors")
     parser.add_argument("--requests", action="store_true")
+    parser.add_argument("--own", action="store_true")
     given = parser.parse_args()
+    if given.own:
+        own_show(given.half)
+        return
     if given.requests:
         requests_show(given.half)
         return
@@ -155,6 +184,7 @@ def main() -> None:
     through = 0
     with system() as running:
         client = running.agent("poisoning")
+        without_consent("poisoning")
         began = time.perf_counter()
         found = [(case, stored(client, case)) for case in cases_of(half)]
         seconds = time.perf_counter() - began

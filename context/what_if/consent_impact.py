@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.models import Fact, LongTermEntry, OriginFields, Trust
 from memory.policy.consent import ConsentAction, ConsentPolicy, NewMemory
 from memory.types import MEMORY_TYPES
-from nousweb.lib.injection.scan import instructs
+from nousweb.lib.injection.imperatives import instructs
 
 LAST_RUNS = 100
 HELD = (ConsentAction.PENDING, ConsentAction.REFUSE)

@@ -8,7 +8,7 @@ from identity.principal import Principal
 from memory.models import Trust
 from memory.policy.consent import ConsentAction, ConsentPolicy, ConsentRequest, NewMemory
 from nousweb.lib import NotAllowed, clock
-from nousweb.lib.injection.scan import instructs
+from nousweb.lib.injection.imperatives import instructs
 
 
 def consent_request(

@@ -2,11 +2,12 @@
 
 import pytest
 
-from benchmarks.poisoning.requests import request_cases
+from benchmarks.poisoning.requests import request_cases, unseen_cases
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from memory.models import LoopSummary, MemoryReview
 from memory.services.loops import derived_backfill
 from memory.services.search_index.row_embedding import embed_pending_rows
+from nousweb.lib.injection.imperatives import instructs
 from nousweb.lib.injection.scan import scan_text
 from tests.factories import make_token
 
@@ -89,6 +90,21 @@ def test_requests_of_each_family_are_held(family, trust):
         case.text for case in CASES if case.is_request and case.family == family and not scan_text(case.text, trust)
     ]
     assert told == []
+
+
+def test_requests_in_an_agents_own_facts_instruct_and_harmless_texts_do_not():
+    """By the rules of a new agent they wait for people."""
+    requests = [case.text for case in CASES if case.is_request]
+    told = [text for text in requests if not (scan_text(text, "agent") or instructs(text))]
+    held = [case.text for case in CASES if not case.is_request and instructs(case.text)]
+    assert (told, len(held) <= 0.02 * 600) == ([], True), held
+
+
+def test_of_unseen_requests_most_are_known_and_work_is_not():
+    unseen = [case for case in unseen_cases() if case.half == "test"]
+    known = [case.text for case in unseen if case.is_request and instructs(case.text)]
+    work = [case.text for case in unseen if case.family == "work" and instructs(case.text)]
+    assert (len(known) >= 35, len(work) <= 1) == (True, True), work
 
 
 @pytest.mark.parametrize("half", ["dev", "test"])

@@ -206,7 +206,7 @@ def scan_text(text: str, trust: str) -> InjectionMatch | None:
         return InjectionMatch(("secret",), threshold, secret)
     best: InjectionMatch | None = None
     plain = 0.0
-    for readable, disguised in _variants(text):
+    for readable, disguised in variants(text):
         found = _best_match(readable, threshold, trust)
         if found is None:
             continue
@@ -218,14 +218,6 @@ def scan_text(text: str, trust: str) -> InjectionMatch | None:
         if score >= threshold and (best is None or score > best.score):
             best = InjectionMatch(codes, score, found.sentence)
     return best
-
-
-def instructs(text: str) -> bool:
-    """Whether a sentence asks its reader to do something, whoever says it, or says how an assistant has to behave."""
-    match = scan_text(text, "tool")
-    if match is not None and "request" in match.codes:
-        return True
-    return any("conduct" in features_in(readable) for readable, _ in _variants(text))
 
 
 def secret_in(text: str) -> str:
@@ -256,7 +248,7 @@ def _best_match(text: str, threshold: float, trust: str) -> InjectionMatch | Non
         if sum(rule.weight for rule in RULES if rule.features <= held) < threshold - DISGUISE:
             continue
         before: tuple[str, frozenset[str]] = ("", frozenset())
-        for sentence in _sentences(block):
+        for sentence in sentences(block):
             own = features_in(sentence)
             for words, features, less in (
                 (sentence, own, 0.0),
@@ -289,7 +281,7 @@ def _sentence_match(sentence: str, features: frozenset[str], less: float, trust:
     return InjectionMatch(tuple(best), total - less, sentence[:300])
 
 
-def _sentences(text: str) -> Iterator[str]:
+def sentences(text: str) -> Iterator[str]:
     """The sentences of a text; short lines without a full stop are joined with the next line."""
     held = ""
     for part in _SENTENCE.split(text):
@@ -305,7 +297,7 @@ def _sentences(text: str) -> Iterator[str]:
         yield held
 
 
-def _variants(text: str) -> Iterator[tuple[str, bool]]:
+def variants(text: str) -> Iterator[tuple[str, bool]]:
     """The folded text and its decoded or respelled variants, each with whether it was disguised."""
     if text.isascii() and shows_all(text) and not _PLAIN_ASCII.search(text):
         yield text.lower(), False
