@@ -92,7 +92,7 @@ def quarantine_undo(review: MemoryReview, by: Principal) -> None:
             elif held and not row.quarantined:
                 quarantine_memory(row)
             if not held and row.quarantined:
-                _put_to_use(row)
+                put_to_use(row)
                 if isinstance(row, Fact):
                     _fact_enter(row, review, by)
 
@@ -122,7 +122,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     row.origin = Trust.PERSON.value
     row.save(update_fields=["origin"])
     if held:
-        _put_to_use(row)
+        put_to_use(row)
         if isinstance(row, Fact):
             _fact_enter(row, review, by)
     audit_record(
@@ -132,7 +132,7 @@ def _release(review: MemoryReview, kind: str, key: str, by: Principal) -> dict[s
     return before
 
 
-def _put_to_use(row: Any) -> None:
+def put_to_use(row: Any) -> None:
     """Take a memory out of quarantine, and index it."""
     row.quarantined = False
     # A fact that was replaced in the meantime stays replaced.

@@ -109,6 +109,9 @@ class InspectorForm(forms.Form):
     fill = forms.BooleanField(
         required=False, label="Fill the budget", help_text="Less certain memories may use the rest of it."
     )
+    pending = forms.BooleanField(
+        required=False, label="With pending", help_text="As if what waits for consent were allowed."
+    )
     profile_override = SettingsField(
         required=False,
         label="Instead of the profile’s settings",

@@ -8,15 +8,17 @@ from django.urls import reverse
 from context.engine.analysis.request import ContextRequest, Message
 from context.models import ContextRun
 from context.services.context import context_assemble
-from identity.models import ApiToken, AuditEvent
+from identity.models import Agent, ApiToken, AuditEvent
 from identity.principal import Principal
+from memory.models import Fact
 from memory.services.decisions import decision_record
+from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
 from nousweb.console.context.presentation import contested_links
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
-from tests.factories import EXPORT, make_fact, make_facts, make_run
+from tests.factories import EXPORT, make_events, make_fact, make_facts, make_run
 from tests.http import browser, markup
 
 URL = "/agents/ada/context/"
@@ -287,3 +289,22 @@ class TestContestedFacts:
         record = context_assemble(agent=ada, request=ContextRequest("s", EXPORT), by=Principal.of_user(alice))
         with django_assert_num_queries(0):
             assert contested_links(record, ada, Principal.of_user(alice)) == {}
+
+
+def test_prompt_with_what_waits_for_consent_leaves_it_waiting(ada, alice, actor):
+    Agent.objects.filter(pk=ada.pk).update(config={"consent": [{"action": "pending"}]})
+    ada.refresh_from_db()
+    liked = fact_learn(agent=ada, by=actor, content="Grace likes green tea.", category="person").fact
+    found = fact_learn(agent=ada, by=actor, content="The ledger export is green.", category="technical").fact
+    said = make_events(ada, actor, "The ledger export was painted.", loop_id="paint")[0]
+    asked = {"input": "Is the ledger export green or painted?"}
+
+    def prompt(**more):
+        return browser(alice).get(URL, asked | more).context["shown"].record.system_prompt
+
+    assert "green" not in prompt().replace(asked["input"], "")
+    shown = prompt(pending="on").replace(asked["input"], "")
+    assert all(text in shown for text in (liked.content, found.content))
+    assert said.content in shown
+    assert "green" not in prompt().replace(asked["input"], "")
+    assert Fact.objects.filter(agent=ada, quarantined=True, active=False).count() == 2

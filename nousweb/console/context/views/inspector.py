@@ -1,5 +1,6 @@
 """The inspector: which prompt an agent would get, and why. It leaves no trace. With it, pins."""
 
+from contextlib import nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.persona import PersonaMemory, persona_memory
 from memory.search.memory_loader import memories_load
+from memory.services.quarantine.dry_run import pending_used_in_dry_run
 from memory.types import MEMORY_TYPES
 from nousweb.console.common import (
     FORM,
@@ -130,7 +132,10 @@ def _preview(form: InspectorForm, agent: Agent, request: HttpRequest, back: str 
         return None
     try:
         by, persona = principal_of(request), form.cleaned_data.get("persona") or None
-        record = context_assemble(agent=agent, request=form.as_request(past_of(request)), by=by, persona=persona)
+        asked = form.as_request(past_of(request))
+        waiting = form.cleaned_data["pending"] and past_of(request) is None
+        with pending_used_in_dry_run(persona_memory(agent, by, persona)) if waiting else nullcontext():
+            record = context_assemble(agent=agent, request=asked, by=by, persona=persona)
     except Invalid as error:
         form_refuse(form, error, **FIELDS_OF_REQUEST)
         return None
