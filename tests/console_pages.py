@@ -186,6 +186,9 @@ PAGES: dict[str, tuple[str, Arguments, str | Callable[[], str]]] = {
     "erase document": ("agent_document_erase", memory(Document), ""),
     "erase project": ("agent_project_erase", of_ada(), "?project=regatta"),
     "erase agent": ("agent_erase", of_ada(), ""),
+    "users": ("agent_users", of_ada(), ""),
+    "user": ("agent_user", of_ada("mia"), ""),
+    "erase user": ("agent_user_erase", of_ada(), "?user=mia"),
     "events, each": ("agent_events", of_ada(), "?view=events"),
     "event": ("agent_event", memory(Event, kind="tool_result"), ""),
     "loop": ("agent_loop", of_ada("loop 1/a"), ""),
@@ -381,7 +384,7 @@ def remember(ada: Agent, actor: Principal, by: Principal) -> None:
     learn = {"agent": ada, "subject": "harbour", "by": actor}
     fact_learn(content="The harbour's twin is in Graz.", **learn)
     fact_learn(content="The harbour's twin is in Linz.", **learn)
-    fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", ttl=86_400, by=actor)
+    fact_learn(agent=ada, content="The regatta begins at noon.", project="regatta", user="mia", ttl=86_400, by=actor)
     censor = censor_create(agent=ada, pattern="harbour master", by=actor)
     escalation_announce(censor=censor, by=Principal.of_system("lifecycle"))
     given_up = job_queue("fact_check", agent=ada, persona="actor", subject=ada)

@@ -39,6 +39,7 @@ FRESH_PAGES = frozenset(
         "agent_erase",
         "agent_project_erase",
         "agent_subject_erase",
+        "agent_user_erase",
     }
 )
 """Pages whose forms require a fresh code from people with a second factor: accounts, and bulk erasure."""

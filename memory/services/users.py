@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Model, Q
+from django.db.models import Count, Model, Q, Value
 
 from identity.models import Agent, ApiToken, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -57,13 +57,16 @@ def user_counts(
 ) -> dict[tuple[int, str], Counter[str]]:
     """Numbers of memories by agent and user, and type; UNASSIGNED is a user, everybody's ("") is none. Of one
     `user` if it is named."""
-    found: dict[tuple[int, str], Counter[str]] = {}
     counted: dict[str, type[Model]] = {**TYPES, "event": Event}
+    parts: list[Any] = []
     for name, model in counted.items():
-        rows = model._default_manager.filter(agent__in=agents, persona__in=personas).exclude(user="").order_by()
+        rows: Any = model._default_manager.filter(agent__in=agents, persona__in=personas).exclude(user="").order_by()
         rows = rows.filter(user=user) if user else rows
-        for agent_id, named, count in rows.values_list("agent", "user").annotate(count=Count("pk")):
-            found.setdefault((agent_id, named), Counter())[name] += count
+        rows = rows.values("agent", "user").annotate(count=Count("pk"), name=Value(name))
+        parts.append(rows.values_list("agent", "user", "count", "name"))
+    found: dict[tuple[int, str], Counter[str]] = {}
+    for agent_id, named, count, name in parts[0].union(*parts[1:], all=True):
+        found.setdefault((agent_id, named), Counter())[name] += count
     return found
 
 

@@ -341,6 +341,9 @@ GET    agent_censor_edit              login no    in    in    login
 GET    agent_fact_erase               login no    no    in    login
 GET    agent_document_erase           login no    no    in    login
 GET    agent_project_erase            login no    no    in    login
+GET    agent_user_erase               login no    no    in    login
+GET    agent_users                    login no    no    in    login
+GET    agent_user                     login no    no    in    login
 GET    agent_subject_erase            login no    no    in    login
 GET    agent_imports                  login no    no    in    login
 POST   agent_imports                  login no    no    in    login
@@ -360,6 +363,8 @@ POST   agent_censor_edit              login no    in    in    login
 POST   agent_fact_erase               login no    no    in    login
 POST   agent_document_erase           login no    no    in    login
 POST   agent_project_erase            login no    no    in    login
+POST   agent_user_erase               login no    no    in    login
+POST   agent_users                    login no    no    in    login
 POST   agent_subject_erase            login no    no    in    login
 POST   agent_erase                    login no    no    in    login
 POST   agent_censor_false_positive    login no    in    in    login
@@ -581,6 +586,7 @@ class World:
             "agent_context_run": {"pk": self.run}, "agent_context_bisect": {"pk": self.run},
             "inbox_filter_delete": {"pk": 1},
             "agent_health_list": {"finding": "stale"}, "agent_health_bulk": {"finding": "stale"},
+            "agent_user": {"user": "mia"},
             "agent_subject": {"subject": "Tim"}, "agent_subject_thing": {"pk": self.keys["subject_id"]},
             "agent_subject_change": {"pk": self.keys["subject_id"], "change": "edit"},
             "lifecycle_retry": {"pk": self.retried.pk},

@@ -15,6 +15,7 @@ from memory.services.search_index.row_embedding import embed_pending_rows
 from memory.services.users import memories_assign, user_counts
 from nousweb.lib.errors import Invalid, NotAllowed
 from tests.factories import make_principal, make_token
+from tests.http import browser
 
 
 @pytest.fixture
@@ -190,3 +191,30 @@ def test_the_command_erases_a_user(ada, caller):
     told(caller, "avalon", **MIA)
     call_command("erase", "user", "ada", "mia", "--reason", "Asked for.", "--no-input", stdout=io.StringIO())
     assert traces("avalon") == {}
+
+
+def test_people_assign_export_and_erase_on_the_pages(api, ada, caller, admin, charlie):
+    told(caller, "avalon")
+    settings_update(agent=ada, serves_users=True, by=admin)
+    page = browser(charlie)
+    assert b"Nobody yet" in page.get("/agents/ada/users/").content
+    for wrong in ({"user": ""}, {"user": "mia", "everybody": "on"}, {"user": "a\nb"}):
+        assert page.post("/agents/ada/users/", wrong).status_code == 422
+    assert (
+        page.post("/agents/ada/users/", {"user": "mia", "types": ["fact", "loop"], "words": "avalon"}).status_code
+        == 302
+    )
+    assert {fact.user for fact in Fact.objects.all()} == {Event.objects.get().user} == {"mia"}
+    assert page.post("/agents/ada/users/", {"everybody": "on"}).status_code == 302
+    assert Episode.objects.get().user == ""
+    shown = page.get("/agents/ada/users/mia/").content.decode()
+    assert "The mast of avalon is high." in shown
+    assert "Trip to avalon" not in shown
+    file = b"".join(page.get("/agents/ada/users/mia/?export=jsonl").streaming_content).decode()
+    assert {json.loads(line)["table"] for line in file.splitlines()} == {"fact", "event", "loopsummary"}
+    address = "/agents/ada/erase/user/?user=mia"
+    assert b"memories of Ada" in page.get(address).content
+    assert page.post(address, {"reason": "Asked for.", "name": "noah"}).status_code == 422
+    assert page.post(address, {"reason": "Asked for.", "name": "mia"}).status_code == 302
+    assert not Fact.objects.exists()
+    assert page.get("/agents/ada/users/mia/").status_code == 404

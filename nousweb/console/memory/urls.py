@@ -22,6 +22,7 @@ from nousweb.console.memory.views import (
     procedures,
     search,
     subjects,
+    users,
     working_memory,
 )
 
@@ -77,6 +78,8 @@ urlpatterns = [
         censors.agent_censor_false_positive,
         name="agent_censor_false_positive",
     ),
+    path(f"{AGENT}users/", users.agent_users, name="agent_users"),
+    path(f"{AGENT}users/<path:user>/", users.agent_user, name="agent_user"),
     path(f"{AGENT}working/", working_memory.agent_working, name="agent_working"),
     path(f"{AGENT}index/", search.agent_index, name="agent_index"),
     path(f"{AGENT}index/retry/", search.agent_index_retry, name="agent_index_retry"),
@@ -96,4 +99,5 @@ urlpatterns = [
     path(f"{AGENT}erase/", erasure.agent_erase_all, name="agent_erase"),
     path(f"{AGENT}erase/subject/", erasure.agent_subject_erase, name="agent_subject_erase"),
     path(f"{AGENT}erase/project/", erasure.agent_project_erase, name="agent_project_erase"),
+    path(f"{AGENT}erase/user/", erasure.agent_user_erase, name="agent_user_erase"),
 ]

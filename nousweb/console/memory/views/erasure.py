@@ -1,5 +1,6 @@
 """Pages of permanent erasure: a preview of what will be erased, confirmed by typing its name."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
@@ -29,7 +30,9 @@ from memory.services.erasure import (
     key_counts,
     project_erase,
     subject_erase,
+    user_erase,
 )
+from memory.services.users import MANAGE, agents_of_user, personas_of, user_counts
 from nousweb.console.common import FORM, TYPE_PAGES, agent_page, refused_on
 from nousweb.console.memory.page_context import PersonaScope, base_context, memory_page
 from nousweb.lib.errors import NotFound
@@ -170,6 +173,40 @@ def agent_project_erase(request: HttpRequest, by: Principal, agent: Agent) -> Ht
         back=reverse("agent_facts", args=[agent.slug]),
         receipt={"action": "project.erase", "agent": agent.slug},
         run=lambda reason, documents: project_erase(agent=agent, project=project, by=by, reason=reason),
+    )
+
+
+@agent_page(MANAGE, methods=FORM)
+def agent_user_erase(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
+    """Erase everything that the agents know about ?user=, in both personas."""
+    user = request.GET.get("user", "").strip()
+    agents = agents_of_user(list(Agent.objects.visible_to(by).order_by("slug")), user)
+    if not agents:
+        raise NotFound("No agent knows anything of this user.")
+    counts = user_counts(agents, user, personas_of(by))
+
+    def run(reason: str, documents: Sequence[UUID]) -> Receipt:
+        rows: Counter[str] = Counter()
+        still: Counter[str] = Counter()
+        for one in agents:
+            receipt = user_erase(agent=one, user=user, by=by, reason=reason)
+            rows.update(receipt.rows)
+            still.update(receipt.still_quoted)
+        return Receipt(dict(rows), dict(still))
+
+    names = {one.pk: one.name for one in agents}
+    return _page(
+        request,
+        {"agent": agent},
+        title=f"Erase the user {user[:80]}",
+        meaning="This cannot be undone. It erases what the agents know about this user in both personas, sessions, "
+        "contexts and tokens included. Mentions in memory for everybody, or of other users, are kept.",
+        quote="",
+        expected=user,
+        goes=lambda: [(sum(found.values()), f"memories of {names[key]}") for (key, _), found in counts.items()],
+        back=reverse("agent_users", args=[agent.slug]),
+        receipt={"action": "user.erase"},
+        run=run,
     )
 
 
