@@ -50,7 +50,11 @@ PAGES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "inbox": ("", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "inbox identity": ("view=identity", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
     "inbox reviews": ("view=reviews", "id", lambda page: [str(row.entry.id) for row in page["rows"]]),
-    "audit": ("action=proposal.create", "id", lambda page: [str(one.pk) for one in page["rows"]]),
+    "audit": (
+        "action=proposal.create",
+        "id",
+        lambda page: [str(one.pk) for row in page["rows"] for one in (row, *row.more)],
+    ),
     "people": ("", "username", lambda page: [one.username for one in page["rows"]]),
 }
 """By list: a query, the column that tells rows apart, and what the page shows of it."""

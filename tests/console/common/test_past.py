@@ -106,7 +106,8 @@ def test_past_of_each_page_is_what_was_known_then(eve: Agent, charlie: User) -> 
     hits = past(client, "agent_search", q="Where is the archive of the nightly job?")
     assert KYIV in hits
     assert LVIV not in hits
-    prompt = past(client, "agent_context", input="Where is the archive of the nightly job?")
+    asked = {"input": "Where is the archive of the nightly job?", "tab": "prompt"}
+    prompt = past(client, "agent_context", **asked)
     assert "calm and exact" in prompt
     assert KYIV in prompt
     assert LVIV not in prompt
@@ -120,7 +121,14 @@ PAGES = sorted(
     for name, (area, page) in PLACES.items()
     if area.of_agent and page is not area.page and name != "agent_webhooks"
 )
-CHANGING = {"agent_imports", "agent_playground", "agent_settings", "agent_context_settings"}
+CHANGING = {
+    "agent_consent",
+    "agent_context_settings",
+    "agent_imports",
+    "agent_playground",
+    "agent_settings",
+    "agent_users",
+}
 """Pages that are there to change something."""
 
 

@@ -66,8 +66,8 @@ def test_forms_set_project_and_task(ada, bob):
 
 def test_inspector_asks_for_a_project_and_says_what_belongs_elsewhere(ada, stored, alice):
     client, url = browser(alice), reverse("agent_context", args=["ada"])
-    inside = markup(client.get(url, {"input": QUESTION, **ATLAS}))
+    inside = markup(client.get(url, {"input": QUESTION, "tab": "prompt", **ATLAS}))
     assert "fact, project atlas, task fix, ≈" in inside
-    outside = markup(client.get(url, {"input": QUESTION, "project": "borealis"}))
-    assert "Belongs to task fix of project atlas." in outside
-    assert "fact, project atlas" not in outside
+    asked = {"input": QUESTION, "project": "borealis"}
+    assert "Belongs to task fix of project atlas." in markup(client.get(url, {**asked, "tab": "left"}))
+    assert "fact, project atlas" not in markup(client.get(url, {**asked, "tab": "prompt"}))
