@@ -63,10 +63,13 @@ class World:
         self.state: dict[str, str] = {}
 
     def write(self, kind, origin="", project=""):
-        word = f"zq{uuid4().hex[:10]}"
+        word = "zq" + "".join(random.SystemRandom().choices("bcdfghklmnprstvw", k=10))
         text, more = f"The lighthouse {word} is green.", {"origin": origin, "project": project}
         call = {
-            "fact": lambda: self.caller.post("/facts", {"content": text, "category": "technical", **more}),
+            # Of a subject of its own, it is like no other fact.
+            "fact": lambda: self.caller.post(
+                "/facts", {"content": text, "subject": word, "category": "technical", **more}
+            ),
             "decision": lambda: self.caller.post("/decisions", {"description": text, **more}),
             "procedure": lambda: self.caller.post("/procedures", {"name": "Lamp", "steps": [text], **more}),
             "episode": lambda: self.caller.post("/episodes", {"title": text, **more}),
