@@ -25,21 +25,27 @@ KEPT = 1_024
 """Mean vectors that a process keeps."""
 
 
-def moved_query(view: PersonaMemory, counts: Counts, vector: Vectors) -> Vectors | None:
-    """The query's vector, moved away from the mean vector of the collection; None for an empty collection."""
+def moved_query(
+    view: PersonaMemory, counts: Counts, vector: Vectors, users: tuple[str, ...] | None = None
+) -> Vectors | None:
+    """The query's vector, moved away from the mean vector of the collection, or of its items of these `users`; None for
+    an empty collection."""
     mean_read = _mean_kept if counts.items >= USUAL_ITEMS else _mean_kept.__wrapped__
-    mean = mean_read(view.persona, int(view.agent.pk), counts.model, counts.items // USUAL_ITEMS)
+    mean = mean_read(view.persona, int(view.agent.pk), counts.model, counts.items // USUAL_ITEMS, users)
     return None if mean is None else np.asarray(vector - MOVED * mean, np.float32)
 
 
 @lru_cache(maxsize=KEPT)
-def _mean_kept(persona: str, agent: int, model: str, grown: int) -> Vectors | None:
+def _mean_kept(
+    persona: str, agent: int, model: str, grown: int, users: tuple[str, ...] | None = None
+) -> Vectors | None:
     """The mean vector of the latest items; read again when the collection has `grown` by as many. That of fewer items
     is not kept, since it would tell much of one that is erased."""
-    usual = source_of(VIEWS[persona](Agent(pk=agent)), "id, embedding", "model = %(model)s AND active")
+    own = "" if users is None else " AND user_key = ANY(%(users)s::text[])"
+    usual = source_of(VIEWS[persona](Agent(pk=agent)), "id, embedding", f"model = %(model)s AND active{own}")
     statement = (
         "SELECT avg(embedding)::real[] FROM"  # noqa: S608
         f" (SELECT embedding FROM {usual} AS usual ORDER BY id DESC LIMIT {USUAL_ITEMS}) AS latest"
     )
-    [(mean,)] = rows_prepared(statement, {"model": model})
+    [(mean,)] = rows_prepared(statement, {"model": model} | ({} if users is None else {"users": list(users)}))
     return None if mean is None else np.asarray(mean, np.float32)

@@ -84,19 +84,27 @@ READ_WHOLE = 20_000
 others are found by words."""
 COUNTED = 2_000
 """A word in this many items is common: counted in the background (`statistics_refresh`), not here."""
+MAX_OF_USER = 5_000
+"""The latest so many items of a user, and of everybody, are counted for a search of one user's."""
 MAX_LEXEMES = 64
 MAX_SPELLINGS = 16
 """Maximum number of other names of subjects that a query names."""
 
 
-def counts_read(view: PersonaMemory, query: str) -> Counts:
+def counts_read(view: PersonaMemory, query: str, users: Sequence[str] | None = None) -> Counts:
     """Counts over the view's collections, and of the query's lexemes in them, with the other spellings of the subjects
-    that the query names: one statement."""
-    statement = _counts_statement(view.persona, int(view.agent.pk))
-    [(model, held, df, every, asked, spelled, split)] = rows_prepared(
-        statement, {"query": query, "personas": array_text(view.personas)}
-    )
-    if held:
+    that the query names: one statement. With `users`, only their items are counted, so that how much an agent knows of
+    others changes no score."""
+    statement = _counts_statement(view.persona, int(view.agent.pk), users is not None)
+    values: dict[str, Any] = {"query": query, "personas": array_text(view.personas)}
+    if users is not None:
+        values["users"] = list(users)
+    [(model, held, df, every, asked, spelled, split)] = rows_prepared(statement, values)
+    if users is not None:
+        items, mean = int(every[0]), float(every[1])
+        large = ((persona, indexed) for n, _, persona, indexed in held or () if n > READ_WHOLE)
+        unindexed = frozenset(persona for persona, indexed in large if indexed != model)
+    elif held:
         items = sum(row[0] for row in held)
         mean = sum(row[0] * row[1] for row in held) / max(items, 1)
         unindexed = frozenset(persona for n, _, persona, indexed in held if n > READ_WHOLE and indexed != model)
@@ -123,14 +131,26 @@ def counts_read(view: PersonaMemory, query: str) -> Counts:
 
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
-def _counts_statement(persona: str, agent: int) -> str:
+def _counts_statement(persona: str, agent: int, of_users: bool) -> str:
     view = VIEWS[persona](Agent(pk=agent))
     dictionary = f"{dictionary_sql(agent)}::regconfig"
     counted = holders_of(
         view, "1 AS one", f"nous_agent_lexemes(agent_id, terms) && ARRAY['{agent}:' || counted.lexeme]"
     )
+    count = f"""CASE
+        WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
+        THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
+        ELSE (SELECT count(*) FROM (SELECT one FROM {counted} AS matching LIMIT {COUNTED}) AS few) END"""  # noqa: S608
+    own, every = "", source_of(view, "words", "active")
+    known = "EXISTS (SELECT 1 FROM held)"
+    if of_users:
+        theirs = source_of(view, "id, terms, words", "active AND user_key = ANY(%(users)s::text[])")
+        own = f"""own AS MATERIALIZED (
+    SELECT tsvector_to_array(terms) AS lexemes, words FROM {theirs} AS theirs ORDER BY id DESC LIMIT {MAX_OF_USER}
+), """  # noqa: S608
+        count, every, known = "(SELECT count(*) FROM own WHERE counted.lexeme = ANY(lexemes))", "own", "false"
     return f"""
-WITH read AS MATERIALIZED (
+WITH {own}read AS MATERIALIZED (
     SELECT lexeme, positions[1] AS place
     FROM unnest({terms_sql(agent, "%(query)s::text")}) ORDER BY place, lexeme LIMIT {MAX_LEXEMES}
 ), told AS MATERIALIZED (
@@ -161,12 +181,9 @@ WITH read AS MATERIALIZED (
 SELECT
     (SELECT name FROM memory_embeddingmodel WHERE state = 'active'),
     (SELECT json_agg(json_build_array(items, mean_words, persona, vector_index_model)) FROM held),
-    (SELECT json_object_agg(lexeme, CASE
-        WHEN EXISTS (SELECT 1 FROM held WHERE jsonb_exists(common, lexeme))
-        THEN (SELECT sum((common ->> lexeme)::integer) FROM held)
-        ELSE (SELECT count(*) FROM (SELECT one FROM {counted} AS matching LIMIT {COUNTED}) AS few) END) FROM counted),
-    CASE WHEN EXISTS (SELECT 1 FROM held) THEN NULL ELSE
-        (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {source_of(view, "words", "active")} AS every)
+    (SELECT json_object_agg(lexeme, {count}) FROM counted),
+    CASE WHEN {known} THEN NULL ELSE
+        (SELECT json_build_array(count(*), coalesce(avg(words), 0)) FROM {every} AS every)
     END,
     (SELECT array_agg(lexeme) FROM asked),
     (SELECT json_agg(json_build_array(said, also)) FROM spelled),

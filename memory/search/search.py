@@ -13,7 +13,7 @@ from memory.embedding.local import known_words
 from memory.embedding.protocol import Vectors
 from memory.embedding.query_prefetch import PrefetchedEmbedding
 from memory.embedding.thresholds import DEFAULT_MODEL, Thresholds
-from memory.models import KEYS, ItemType, Keys
+from memory.models import KEYS, ItemType, Keys, serves_users
 from memory.persona import PersonaMemory
 from memory.policy import MAX_SEARCH_LIMIT
 from memory.search.as_of import historical_rows
@@ -178,7 +178,7 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     text = embedding.text
     with watch.stage("counts"):
         session_settings_set("search", TUNING)
-        counts = counts_read(view, text)
+        counts = counts_read(view, text, users_counted(view, request))
         if words := suspected_typos(text, counts.df):
             counts = _counts_of_corrected(view, request, text, words, counts)
     with watch.stage("words"):
@@ -197,7 +197,11 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
     lexical = [*dict.fromkeys([*of_period, *lexical])]
     with watch.stage("candidates"), statement_settings("search", TUNING):
         kind = input_kind(text)
-        moved = moved_query(view, counts, vector) if vector is not None and kind.shares[0].moved else None
+        moved = (
+            moved_query(view, counts, vector, users_counted(view, request))
+            if vector is not None and kind.shares[0].moved
+            else None
+        )
         candidate_set = candidates_fetch(view, request, counts, lexemes, lexical=lexical, vector=vector, moved=moved)
         if historical is not None:
             candidate_set = historical.apply_to(candidate_set, lexemes, counts.spellings)
@@ -241,7 +245,14 @@ def _counts_of_corrected(
 ) -> Counts:
     """The counts of `text` with its mistyped `words` corrected; `counts` if there is no correction."""
     corrections = spelling_corrections(view, request, words)
-    return counts_read(view, apply_corrections(text, corrections)) if corrections else counts
+    if not corrections:
+        return counts
+    return counts_read(view, apply_corrections(text, corrections), users_counted(view, request))
+
+
+def users_counted(view: PersonaMemory, request: SearchRequest) -> tuple[str, ...] | None:
+    """The users whose items are counted: of an agent that serves many those of the request, else all (None)."""
+    return request.scope.users if serves_users(view.agent) and not request.scope.all_users else None
 
 
 def _embedded(counts: Counts, embedding: PrefetchedEmbedding) -> tuple[Vectors | None, str]:

@@ -218,3 +218,21 @@ def test_people_assign_export_and_erase_on_the_pages(api, ada, caller, admin, ch
     assert page.post(address, {"reason": "Asked for.", "name": "mia"}).status_code == 302
     assert not Fact.objects.exists()
     assert page.get("/agents/ada/users/mia/").status_code == 404
+
+
+def test_what_an_agent_knows_of_others_changes_no_score(api, ada, bruno, caller, admin):
+    """A word that is rare for one user stays telling, however often others say it."""
+    settings_update(agent=ada, serves_users=True, by=admin)
+    own = api.as_token(make_token(bruno, name="own"))
+    for teller, keys in ((caller, MIA), (own, {})):
+        for text in ("The boat lies in Bergen.", "The kettle is new.", "The roof leaks in autumn."):
+            assert teller.post("/facts", {"content": text, **keys}).status_code == 201
+    events = [{"kind": "user_input", "content": f"My boat number {number} is a boat.", **NOAH} for number in range(150)]
+    assert caller.post("/events", {"events": events}).status_code == 201
+    embed_pending_rows()
+    for question in ("Where is the boat?", "my boat lies somewhere", "kettle"):
+        scores = [
+            [(hit["content"], hit["score"]) for hit in one.get("/recall", {"q": question, **keys}).json()["items"]]
+            for one, keys in ((caller, MIA), (own, {}))
+        ]
+        assert scores[0] == scores[1], question
