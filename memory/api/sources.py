@@ -30,7 +30,7 @@ class SourceReportOut(Schema):
     marked: int = Field(description="Memories whose lines got the mark that their source changed, or lost it")
 
 
-router = Router(tags=["memory"])
+router = Router()
 
 
 @router.post("/sources", response={200: SourceReportOut, **REFUSALS}, summary="Report the digest of a source")

@@ -17,7 +17,7 @@ from memory.transfer.user_export import user_export
 from nousweb.lib.constrained_types import AgentSlug, UserKey, text
 from nousweb.lib.schemas import REFUSALS, Input
 
-router = Router(tags=["users"])
+router = Router()
 EveryAgent = Annotated[AgentSlug, Field(description="One agent; for people, all of theirs without it")]
 
 
