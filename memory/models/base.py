@@ -16,7 +16,7 @@ from django.urls import reverse
 from identity.models import Agent, AgentRow, Persona
 from memory.policy.consent import ConsentRequest
 from nousweb.lib import clock
-from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
+from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS, UNASSIGNED
 
 UNIT_INTERVAL = [MinValueValidator(0.0), MaxValueValidator(1.0)]
 
@@ -92,6 +92,11 @@ def user_key_field() -> Any:
     return models.CharField(max_length=MAX_KEY_CHARACTERS, blank=True, default="", db_default="", db_column="user_key")
 
 
+def whose_words(user: str) -> str:
+    """Whose a memory is, for people; "" for everybody's."""
+    return "nobody’s yet" if user == UNASSIGNED else user and f"user {user}"
+
+
 class ProjectKeyFields(AgentRow):
     """What may belong to a project, a task and a user, by the keys of its writer ("" for none); see `project_scope`.
 
@@ -104,6 +109,11 @@ class ProjectKeyFields(AgentRow):
 
     class Meta:
         abstract = True
+
+    @property
+    def whose(self) -> str:
+        """Whose it is, for people; "" for everybody's."""
+        return whose_words(self.user)
 
 
 Row = TypeVar("Row", bound=models.Model)

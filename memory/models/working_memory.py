@@ -4,7 +4,7 @@ from django.db import models
 from django.urls import reverse
 
 from identity.models import Agent, AgentRow, Persona
-from memory.models.base import user_key_field
+from memory.models.base import user_key_field, whose_words
 from nousweb.lib import clock
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 
@@ -44,6 +44,11 @@ class WorkingMemory(AgentRow):
 
     def __str__(self) -> str:
         return f"Session {self.session_id}"
+
+    @property
+    def whose(self) -> str:
+        """Whose it is, for people; "" for everybody's."""
+        return whose_words(self.user)
 
     def get_absolute_url(self) -> str:
         return reverse("agent_working", args=[self.agent.slug])

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.models import SearchItem, Validity
+from memory.models.base import whose_words
 from memory.policy import SOURCE_NAMES
 from memory.search.fusion import QueryContext
 from memory.types import IndexEntry
@@ -73,6 +74,11 @@ class SearchHit:
     has_pending_review: bool | None = None
     attribute: str = ""
     source_changed_at: datetime | None = None
+
+    @property
+    def whose(self) -> str:
+        """Whose it is, for people; "" for everybody's."""
+        return whose_words(self.user)
 
 
 HIT_COLUMNS = (

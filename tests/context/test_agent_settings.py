@@ -22,7 +22,7 @@ BY_DEFAULT = {"order": "newest_first", "categories": {}}
 BUDGET = {"per_hundred_facts": 3, "per_day": 10, "unlimited": False}
 AUTONOMY = {"max_error": 0.05, "asking": []}
 DEFAULTS = {"budgets": {}, "stm": {}, "profile": "", "contested": BY_DEFAULT, "attention": BUDGET, "autonomy": AUTONOMY}
-DEFAULTS |= {"consent": [], "language": "", "time_zone": "", "recent": "on questions"}
+DEFAULTS |= {"consent": [], "language": "", "time_zone": "", "recent": "on questions", "serves_users": False}
 ASK = {"session_id": "s-1", "input": "hello there"}
 
 

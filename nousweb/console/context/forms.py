@@ -91,6 +91,7 @@ class InspectorForm(forms.Form):
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
     task = forms.CharField(required=False, label="Task", max_length=MAX_KEY_CHARACTERS)
+    user = forms.CharField(required=False, label="User", max_length=MAX_KEY_CHARACTERS)
     included = forms.CharField(
         required=False, label="Other projects too", widget=forms.TextInput(attrs={"placeholder": "atlas, borealis"})
     )
@@ -178,6 +179,7 @@ class InspectorForm(forms.Form):
             as_of=given.get("as_of", as_of),
             project=given["project"],
             task=given["task"],
+            user=given["user"],
             include_projects=words_read(given["included"]),
             dry_run=True,
             explain=True,
@@ -275,6 +277,7 @@ def inspector_values(run: ContextRun | Expectation) -> dict[str, Any]:
         "mode": request.mode or "",
         "project": request.project,
         "task": request.task,
+        "user": request.user,
         "included": ", ".join(request.include_projects),
         "budget": request.budget or "",
         "fill": "on" if request.fill else "",

@@ -154,6 +154,7 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Overridden for this call", "; ".join(said)
     yield "Project", str(policy.get("project") or "none")
     yield "Task", str(policy.get("task") or "none")
+    yield "User", str(policy.get("user") or "none")
     yield "Mode", str(policy.get("mode") or "none")
     if weights := policy.get("weights"):
         yield "Shares", ", ".join(f"{name} {weights[name]:.0%}" for name in SCOPES if name in weights)

@@ -128,7 +128,7 @@ A_PAGE = 12
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word) in VERDICTS.items()}}
-SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task")
+SEARCHED_FIELDS = ("text", "type", "label", "reason", "id", "project", "task", "user")
 
 
 def check_view(slug: str, check: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -180,7 +180,7 @@ class PromptView:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The sections with their places in the bar, and their items as they stand in the prompt. `place` says which
-        project and task an item belongs to, `contested` where people decide about it."""
+        project, task and user an item belongs to, `contested` where people decide about it."""
         cuts = {cut["key"]: cut for cut in self.record.truncated}
         return [
             {
@@ -195,7 +195,9 @@ class PromptView:
                         "type": item["type"],
                         "id": item["id"],
                         "tokens": item.get("tokens", 0),
-                        "place": "".join(f", {name} {item[name]}" for name in ("project", "task") if item.get(name)),
+                        "place": "".join(
+                            f", {name} {item[name]}" for name in ("project", "task", "user") if item.get(name)
+                        ),
                         "contested": self.contested.get(item["id"]) if item["type"] == "fact" else None,
                     }
                     for item in section["items"]

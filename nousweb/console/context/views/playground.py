@@ -40,6 +40,7 @@ class PlaygroundForm(forms.Form):
     )
     profile = forms.ChoiceField(required=False, label="Profile")
     project = forms.CharField(required=False, label="Project", max_length=MAX_KEY_CHARACTERS)
+    user = forms.CharField(required=False, label="User", max_length=MAX_KEY_CHARACTERS)
     session = forms.CharField(required=False, label="Session", max_length=100)
     keep = forms.BooleanField(
         required=False,
@@ -84,13 +85,14 @@ class PlaygroundForm(forms.Form):
             input=fields["input"],
             profile=fields["profile"] or None,
             project=fields["project"],
+            user=fields["user"],
             conversation=fields["conversation"],
         )
 
     def inspector_query(self, max_length: int) -> str:
         """The query of the same request for the inspector, without the conversation if it exceeds `max_length`."""
         fields = self.cleaned_data
-        values = {name: fields[name] for name in ("input", "profile", "project", "session") if fields[name]}
+        values = {name: fields[name] for name in ("input", "profile", "project", "user", "session") if fields[name]}
         with_talk = {**values, "conversation": conversation_write(fields["conversation"])}
         query = urlencode(with_talk if fields["conversation"] else values)
         return query if len(query) <= max_length else urlencode(values)[:max_length]
@@ -136,7 +138,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
         else:
             said = form.cleaned_data["conversation"]
     else:
-        given = {name: request.GET[name] for name in ("profile", "project", "session") if request.GET.get(name)}
+        given = {name: request.GET[name] for name in ("profile", "project", "user", "session") if request.GET.get(name)}
         form = PlaygroundForm(initial={"session": f"playground-{secrets.token_hex(4)}", **given})
     if request.htmx:  # type: ignore[attr-defined]
         # The next message is typed where this one was.
@@ -173,7 +175,7 @@ def turn_view(form: PlaygroundForm, turn: PlaygroundTurn, agent: Agent, by: Prin
 def _next(form: PlaygroundForm, answer: str) -> PlaygroundForm:
     """The form for the next message, with this one and its answer in the conversation."""
     given = form.cleaned_data
-    kept = {name: given[name] for name in ("profile", "project", "session", "keep")}
+    kept = {name: given[name] for name in ("profile", "project", "user", "session", "keep")}
     conversation = conversation_with(given["conversation"], given["input"], answer)
     return PlaygroundForm(initial={**kept, "conversation": conversation})
 

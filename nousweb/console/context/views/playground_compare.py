@@ -127,7 +127,7 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
 def _next(form: CompareForm, last: list[TurnView], identities: Identities) -> CompareForm:
     """The form for the next message, with this one and its answers in the conversations."""
     given = form.cleaned_data
-    kept = {name: given[name] for name in ("a", "b", "profile", "project", "session")}
+    kept = {name: given[name] for name in ("a", "b", "profile", "project", "user", "session")}
     for view, (_, conversation) in zip(last, SIDES, strict=True):
         answer = view.turn.answer.text if view.turn.answer else ""
         kept[conversation] = conversation_with(given[conversation], given["input"], answer)
