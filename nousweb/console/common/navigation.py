@@ -112,7 +112,9 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
         ]
         url = address(area, first, chosen)
         numbers = [waiting.get(url) or 0, *(tab["count"] or 0 for tab in found if tab["url"] != url)]
-        rail.append({"label": area.label, "url": url, "active": is_here, "count": sum(numbers)})
+        rail.append(
+            {"label": area.label, "url": url, "active": is_here, "count": sum(numbers), "of_agent": area.of_agent}
+        )
         of = chosen.name if chosen and area.of_agent else ""
         places += [[tab["label"], of or area.label, tab["url"], f"{area.label} {tab['words']}"] for tab in found]
         for page in pages:
