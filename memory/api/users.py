@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
@@ -72,7 +72,7 @@ def users_export_get(request: HttpRequest, user: UserKey = Query(min_length=1), 
     """JSON Lines: each row that carries the user's key, with its table and agent. Needs the scope `users:manage`."""
     agents, by = _agents(request, agent)
     lines = user_export(agents=agents_of_user(agents, user, personas_of(by)), user=user, by=by)
-    return StreamingHttpResponse(lines, content_type="application/x-ndjson; charset=utf-8")
+    return HttpResponse("".join(lines), content_type="application/x-ndjson; charset=utf-8")
 
 
 @router.post("/users/erase", response={200: ErasureOut, **REFUSALS}, summary="Erase everything of a user")

@@ -177,7 +177,7 @@ def test_everything_of_a_user_is_exported_across_agents(api, ada, bruno, caller,
     person = api.as_person(charlie)
     for reader, agents in ((own, {"ada"}), (person, {"ada", "bruno"})):
         answer = reader.get("/users/export?user=mia")
-        lines = [json.loads(line) for line in b"".join(answer.streaming_content).decode().splitlines()]
+        lines = [json.loads(line) for line in answer.content.decode().splitlines()]
         assert {line["agent"] for line in lines} == agents
         assert {line["row"]["user"] for line in lines} == {"mia"}
         tables = {"event", "fact", "episode", "decision", "procedure", "document", "loopsummary", "workingmemory"}

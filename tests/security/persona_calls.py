@@ -313,6 +313,9 @@ PEOPLES = {
 """Operations that no token may call; they are tried nevertheless, seldom, since all that they answer is 403."""
 WEIGHTS = {"GET": 1, "POST": 4, "PUT": 4, "PATCH": 2, "DELETE": 2}
 OFTEN = {
+    "GET /api/users": 1,
+    "GET /api/users/export": 1,
+    "POST /api/users/erase": 1,
     "POST /api/context": 24,
     "POST /api/context/{run_id}/response": 24,
     "POST /api/censors/check": 12,
