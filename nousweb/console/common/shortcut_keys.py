@@ -27,6 +27,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "send": Shortcut("Ctrl Enter", "Send the form of the field"),
     "leave": Shortcut("Escape", "Leave the field"),
     "inbox": Shortcut("g", "Go to the inbox"),
+    "start": Shortcut("w", "Start reviewing"),
     "approve": Shortcut("a", "Approve, or keep as it is"),
     "reject": Shortcut("r", "Reject, or revert an automatic change"),
     "undo": Shortcut("u", "Undo the last decision or change"),

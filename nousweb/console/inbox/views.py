@@ -83,6 +83,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "page_size": ROWS,
             "is_first": not after,
             "left": left,
+            "unasked": _unasked(part, by),
             "today": decided_today(by),
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
@@ -96,6 +97,13 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "undo": undo_offer(request, by, part),
         },
     )
+
+
+def _unasked(part: InboxFilter, by: Principal) -> int:
+    """The number of contradictions that people are not asked about, since there are more than the attention budget."""
+    if part.view not in ("all", "reviews") or part.is_filtered or part.is_decided:
+        return 0
+    return InboxQuery(by, (REVIEW,), state="undecided").count() if by.may(VIEW_RIGHTS[REVIEW]) else 0
 
 
 @page()

@@ -59,7 +59,9 @@ def test_decisions_are_listed_those_with_most_at_stake_first(decided: dict[str, 
     assert named(page) == [decided["attribute"], decided["duplicate"], decided["replaced"]]
     for words in ("Can Tim have several twins at once?", "called Ann", "called Ben", "green tea", "Graz", "Linz"):
         assert words in page
-    assert "Decided automatically" in markup(browser(bob).get(reverse("inbox")))
+    inbox = markup(browser(bob).get(reverse("inbox")))
+    assert "Decided automatically" in inbox
+    assert f'<a href="{URL}?decision=undecided">2 more over the limit of reviews</a>' in inbox
     assert "No pending reviews" in markup(browser(bob).get(reverse("memory_review"), follow=True))
     assert "Nothing has been decided yet" in markup(
         browser(bob).get(reverse("memory_review") + "?status=decided", follow=True)
