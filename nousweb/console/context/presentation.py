@@ -91,7 +91,8 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     url = reverse("agent_context_run", args=[run.agent.slug, prefix.previous.pk])
     if by.may(ASSEMBLE):
         url = f"{reverse('agent_context_compare', args=[run.agent.slug])}?a={prefix.previous.pk}&b={run.pk}"
-    words = format_html('{} % same as the <a href="{}">previous prompt</a>', prefix.share, url)
+    part = "All of it is" if prefix.ended_by is None else f"The first {prefix.share} % are"
+    words = format_html('{} the same as in the <a href="{}">previous prompt</a>', part, url)
     if prefix.ended_by is None:
         return words
     changes = ", ".join(kind_title(kind).lower() for kind in prefix.kinds)

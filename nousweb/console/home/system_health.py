@@ -264,7 +264,8 @@ def log_check(rows: Rows, by: Principal) -> HealthCheck:
     if not rows:
         began = LogSeal.objects.order_by("serial").values_list("sealed_at", flat=True).first()
         if began is None or began > clock.now() - VERIFY_EVERY:
-            return HealthCheck(name, "neutral", "not verified yet", "The worker verifies it for the first time soon.")
+            detail = "The audit trail was not verified yet: the worker does it within minutes of the first seal."
+            return HealthCheck(name, "neutral", "not verified yet", detail)
         return HealthCheck(
             name, "warn", "not verified", "Nobody would see that an old record was changed in the database.",
             "The worker verifies it each day; ask for it on the page Integrity.", url=url,

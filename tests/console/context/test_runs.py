@@ -149,17 +149,17 @@ def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
 def test_run_page_says_how_its_prompt_begins_like_the_one_before_and_what_ended_that(ada, actor, alice):
     def beginning(run):
         page = text(browser(alice).get(f"/agents/ada/context/{run.pk}/"))
-        return page.partition("<dt>Beginning</dt> <dd>")[2].partition("</dd>")[0] or None
+        return page.partition("<dt>Cache</dt> <dd>")[2].partition("</dd>")[0] or None
 
     first = make_run(ada, actor, "hello")
     assert beginning(first) is None
     again = make_run(ada, actor, "hello")
     compared = f'<a href="{COMPARE}?a={first.pk}&amp;b={again.pk}">previous prompt</a>'
-    assert beginning(again) == f"100 % same as the {compared}"
+    assert beginning(again) == f"All of it is the same as in the {compared}"
     make_fact(ada, "Tim likes tea.", actor, category="preference")
     told = make_run(ada, actor, "hello")
     share = 100 * told.system_prompt.index("User Profile") // len(told.system_prompt)
-    assert beginning(told).startswith(f"{share} % same as the ")
+    assert beginning(told).startswith(f"The first {share} % are the same as in the ")
     assert beginning(told).endswith("</a>. First difference: User Profile (fact learned)")
     asked = make_run(ada, actor, "Why does it fail?", session="another")
     assert f"a={told.pk}&amp;b={asked.pk}" in beginning(asked), (

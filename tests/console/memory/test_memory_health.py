@@ -73,6 +73,7 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     total = Fact.objects.current().filter(agent=ada).count()
     lost = sum(FINDINGS[key].weight * number for key, number in found.items())
     assert (health.facts, health.score) == (total, int(100 - 100 * lost / total))
+    assert sum(segment.value for segment in person.get(PAGE).context["segments"]) == 100
     points = [one.points for one in person.get(PAGE).context["problems"]]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()

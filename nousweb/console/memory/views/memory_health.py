@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import accumulate, pairwise
+from math import ceil
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -36,7 +38,7 @@ VIEW_FACT = "memory.view_fact"
 PAGE_SIZE = 50
 PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
 DEFAULT_DAYS = "30"
-COLOURS = ("seg-3", "seg-6", "seg-4", "seg-5", "seg-7", "seg-1", "seg-2")
+COLOURS = ("seg-3", "seg-6", "seg-4", "seg-5", "seg-7", "seg-1", "seg-8")
 """Of the points that findings take, the most first."""
 
 
@@ -46,7 +48,12 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     health = memory_health(scope.memory, clock.now())
     problems = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
     sound = [one for one in health.counts if not one.number]
-    lost = [(one.finding.label, round(one.points, 1), colour) for one, colour in zip(problems, COLOURS, strict=False)]
+    # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
+    ends = [0, *(ceil(round(end, 6)) for end in accumulate(one.points for one in problems))]
+    lost = [
+        (one.finding.label, end - begin, colour)
+        for one, (begin, end), colour in zip(problems, pairwise(ends), COLOURS, strict=False)
+    ]
     context = base_context(
         request,
         scope,
@@ -54,7 +61,7 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         problems=problems,
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        segments=stacked_bar([("Sound", health.score or 0, "seg-rest"), *lost], width=1000, height=12, capacity=100),
+        segments=stacked_bar([("Sound", health.score or 0, "seg-2"), *lost], width=1000, height=12, capacity=100),
     )
     return render(request, "memory/memory_health.html", context)
 
