@@ -12,7 +12,7 @@ from context.engine.analysis.contested_policy import ContestedOrder, ContestedPo
 from context.engine.analysis.frames import SECTION_BUDGETS
 from context.engine.section_budgets import MAX_TOTAL
 from context.models import VIEW_RUN, ContextProfile
-from context.selectors import sections_used
+from context.selectors import SectionUse, sections_used
 from context.services.agent_settings import (
     BUDGETS,
     CHANGE,
@@ -79,10 +79,17 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
             "rows": rows,
             "measured": measured,
             "budget_heads": "Section|Most used:num|Budget:num" if measured else "Section|Budget:num",
-            "budgets": [{"field": form[f"budget_{name}"], "use": used.get(name)} for name in BUDGETS],
+            "budgets": [_budget_row(name, form, current, used.get(name)) for name in BUDGETS],
         },
         conflict="refusal",
     )
+
+
+def _budget_row(name: str, form: "AgentSettingsForm", current: AgentSettings, use: SectionUse | None) -> dict[str, Any]:
+    """A section's field, its use in the last prompts, and whether that was more than its budget."""
+    budget = current.budgets.get(name, SECTION_BUDGETS.get(name))
+    is_over = use is not None and budget is not None and use.tokens > budget
+    return {"field": form[f"budget_{name}"], "use": use, "is_over": is_over}
 
 
 @agent_page(CHANGE, methods=POST)
@@ -167,8 +174,7 @@ class AgentSettingsForm(forms.Form):
         required=False,
         max_length=MAX_REASON_CHARACTERS,
         label="Why",
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="For the history and the audit trail.",
+        widget=forms.TextInput(attrs={"placeholder": "For the history and the audit trail"}),
     )
 
     def __init__(
