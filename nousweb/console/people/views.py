@@ -66,6 +66,8 @@ from nousweb.console.templatetags.parts import badge
 from nousweb.lib.errors import Invalid
 
 INVITATIONS_SHOWN = 50
+POWERFUL = (Invitation.OWNER, "Administrator")
+"""The roles whose accounts should have a second factor even where none is required."""
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
 LIST = ListPage(
     title="People",
@@ -77,7 +79,9 @@ LIST = ListPage(
     row=Title(
         "username",
         url=lambda person: reverse("person", args=[person.pk]),
-        badges=lambda person: [] if person.is_active else [("neutral", "deactivated")],
+        badges=lambda person: (
+            [("accent", "you")] * person.is_oneself + [("neutral", "deactivated")] * (not person.is_active)
+        ),
         look="strong",
     ),
     columns=(
@@ -88,11 +92,13 @@ LIST = ListPage(
                 badge("set up", "ok")
                 if person.has_second_factor
                 else badge("required", "warn", when=person.needs_second_factor)
+                or badge("no second factor", "warn", when=person.is_active and role_of(person) in POWERFUL)
             ),
             empty="none",
         ),
         Column("Last log-in", "last_login", "time"),
         Column("Added", "date_joined", "time"),
+        Column("Actions", look="people/_person_actions.html"),
     ),
 )
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
@@ -121,6 +127,8 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
         **LIST.context(request, LIST.page(request, accounts)),
         "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
     }
+    for row in context["rows"]:
+        row.is_oneself = row.pk == request.user.pk
     response = render(request, LIST.template, context, status=status)
     response["Cache-Control"] = "no-store"
     return response
