@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -84,6 +85,20 @@ def other_names(subject: Subject) -> list[str]:
     return [alias.spelling for alias in subject.aliases.all() if alias.spelling != subject.name][:NAMES_SHOWN]
 
 
+def _marks(subject: Subject) -> list[tuple[str, str]]:
+    """The words beside a subject's name: its kind where it is known, and whether it is the user."""
+    kind = [] if subject.kind == Subject.Kind.OTHER else [("neutral", subject.get_kind_display().lower())]
+    return [*kind, *[("neutral", "the user")] * subject.is_user]
+
+
+NEWEST_FACT = (
+    Fact.objects.current()
+    .filter(agent=OuterRef("agent"), persona=OuterRef("persona"), subject_alias__subject=OuterRef("pk"))
+    .order_by("-recorded_at", "-id")
+    .values("content")[:1]
+)
+"""The text of the fact about a subject that was learned last, of those that hold."""
+
 agent_subjects = memory_list(
     MemoryList(
         title="Subjects",
@@ -110,9 +125,9 @@ agent_subjects = memory_list(
                 "created_at",
             ),
         ),
-        row=Title("name", lambda subject: [("neutral", "the user")] if subject.is_user else [], look="strong"),
+        narrow=lambda rows: rows.annotate(newest_fact=Subquery(NEWEST_FACT)),
+        row=Title("name", _marks, detail=lambda subject: subject.newest_fact or "", look="strong"),
         columns=(
-            Column("Kind", Subject.get_kind_display, is_usual=lambda subject: subject.kind == Subject.Kind.OTHER),
             Column(
                 "Other names",
                 lambda subject: ", ".join(other_names(subject)),
