@@ -1,7 +1,7 @@
 """Expectations of one agent: the list with the causes of failures, a single expectation, and creating one from a
 candidate."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Prefetch, Window, prefetch_related_objects
+from django.db.models.functions import RowNumber
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
@@ -75,6 +77,7 @@ def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> lis
 
 
 A_PAGE = 50
+CHECKS_SHOWN = 10
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
 EXPECTATIONS = ListExport(
@@ -138,11 +141,12 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         **LIST.context(request, page, None, bool(state)),
         "new_form": form,
         "totals": totals,
-        "rows": _rows(agent, list(page), by),
+        "rows": [{**row, "checks": _checks(row["one"])} for row in _rows(agent, _with_results(agent, page), by)],
         "tabs": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
-            if counts[key] or key in ("", state)
+            # What is true of all or of none is no choice.
+            if key in ("", state) or (counts[key] if key == "retired" else 0 < counts[key] < totals.total)
         ],
         "state": state,
         "may_add": by.may(ADD),
@@ -309,6 +313,23 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
                 "state": state_of(one),
             }
     return [rows[one.pk] for one in found]
+
+
+def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectation]:
+    """The expectations, each with its `last_results`, the latest first."""
+    rows = list(found)
+    latest = ("-since", "-id")
+    place = Window(RowNumber(), partition_by="expectation", order_by=latest)
+    last = ExpectationResult.objects.filter(agent=agent).annotate(place=place).filter(place__lte=CHECKS_SHOWN)
+    prefetch_related_objects(rows, Prefetch("results", last.order_by(*latest), to_attr="last_results"))
+    return rows
+
+
+def _checks(one: Expectation) -> list[str]:
+    """The states of its last checks, the latest at the end, without those of what it required before an edit."""
+    results = [result for result in one.last_results if result.revision == one.revision]  # type: ignore[attr-defined]
+    states = [result.state for result in results for _ in range(min(result.checks, CHECKS_SHOWN))]
+    return states[:CHECKS_SHOWN][::-1]
 
 
 def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:

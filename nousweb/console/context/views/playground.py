@@ -12,9 +12,9 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
-from context.models import ContextProfile
+from context.models import VIEW_RUN, ContextProfile, ContextRun
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write
@@ -28,6 +28,11 @@ MAX_MESSAGE_CHARACTERS = 20_000
 MAX_TALK_MESSAGES = 60
 MAX_TALK_CHARACTERS = 200_000
 ROLES = ("user", "assistant")
+GIVEN = ("input", "profile", "project", "user", "session")
+"""The fields that an address may fill."""
+RUNS_READ = 50
+QUESTIONS_SHOWN = 3
+MAX_QUESTION_CHARACTERS = 120
 
 
 class PlaygroundForm(forms.Form):
@@ -138,7 +143,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
         else:
             said = form.cleaned_data["conversation"]
     else:
-        given = {name: request.GET[name] for name in ("profile", "project", "user", "session") if request.GET.get(name)}
+        given = {name: request.GET[name] for name in GIVEN if request.GET.get(name)}
         form = PlaygroundForm(initial={"session": f"playground-{secrets.token_hex(4)}", **given})
     if request.htmx:  # type: ignore[attr-defined]
         # The next message is typed where this one was.
@@ -146,12 +151,28 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     context = {
         "agent": agent,
         "form": form,
-        "talk": {"said": said, "last": last, "model": playground_model(), "place": playground_place()},
+        "talk": {
+            "said": said,
+            "last": last,
+            "model": playground_model(),
+            "place": playground_place(),
+            "questions": [] if said or last else _questions(agent, by),
+        },
     }
     whole = "context/playground.html"
     part = "context/_playground.html"
     template = part if request.htmx else whole  # type: ignore[attr-defined]
     return render(request, template, context, status=422 if form.errors else 200)
+
+
+def _questions(agent: Agent, by: Principal) -> list[str]:
+    """What the agent was asked last, as far as it is short, for a first message."""
+    if not by.may(VIEW_RUN):
+        return []
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
+    asked = [" ".join(words.split()) for words in runs.values_list("input", flat=True)[:RUNS_READ]]
+    short = [words for words in asked if words and len(words) <= MAX_QUESTION_CHARACTERS]
+    return list(dict.fromkeys(short))[:QUESTIONS_SHOWN]
 
 
 def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
