@@ -1,4 +1,4 @@
-"""The home page: what needs a person, what changed since they were here, what prompts cost, and whether all is well.
+"""The home page: what needs a person, what changed since they were here, and whether all is well.
 
 Reads only; each part requires the permission of its own page.
 """
@@ -33,7 +33,14 @@ from nousweb.console.home.attention import (
 )
 from nousweb.console.home.board_rows import board_rows
 from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
-from nousweb.console.home.prompt_cost import BY_DAY, COSTS, DailyFigure, PromptCost, daily_figures, prompt_cost
+from nousweb.console.home.recent_prompts import (
+    BY_DAY,
+    RECENT,
+    DailyFigure,
+    RecentPrompts,
+    daily_figures,
+    recent_prompts,
+)
 from nousweb.console.home.system_health import (
     JUDGE_CALLS,
     LAST_VERIFICATION,
@@ -68,7 +75,7 @@ class Dashboard:
     failures: list[Failure] = field(default_factory=list)
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None
-    cost: PromptCost | None = None
+    prompts: RecentPrompts | None = None
     figures: list[DailyFigure] = field(default_factory=list)
     is_new: bool = False
     """Whether there are neither memories nor prompts yet; then `first` is the agent to go on with, if there is one."""
@@ -79,9 +86,9 @@ class Dashboard:
         return [check for check in self.checks if check.is_fine]
 
     @property
-    def not_fine(self) -> list[HealthCheck]:
-        """The checks that are not fine, or cannot be told yet."""
-        return [check for check in self.checks if not check.is_fine]
+    def quiet(self) -> list[HealthCheck]:
+        """The checks that are fine, or cannot be told yet."""
+        return [check for check in self.checks if check.kind in ("ok", "neutral")]
 
     @property
     def items_left(self) -> int:
@@ -90,7 +97,7 @@ class Dashboard:
 
     @property
     def troubles(self) -> list[HealthCheck]:
-        return [check for check in self.not_fine if check.kind != "neutral"]
+        return [check for check in self.checks if check.kind in ("warn", "block")]
 
     @property
     def kind(self) -> str:
@@ -101,13 +108,19 @@ class Dashboard:
     @property
     def is_well(self) -> bool:
         """Whether nothing waits, every check is fine, and the person sees all of them."""
-        return self.sees_all and not (self.waiting or self.failures or self.not_fine)
+        return self.sees_all and not self.waiting and all(check.is_fine for check in self.checks) and not self.failures
 
     @property
     def word(self) -> str:
         """The words of the badge; "" for nothing but items that wait."""
         words = {"block": "problems", "warn": "needs a look", "ok": "all well" if self.is_well else ""}
         return words[self.kind]
+
+    @property
+    def _fine(self) -> str:
+        """How many checks are fine, as a sentence; "" for none."""
+        number = len(self.fine)
+        return f"{number} check{' is' if number == 1 else 's are'} fine." if number else ""
 
     @property
     def state(self) -> str:
@@ -118,9 +131,9 @@ class Dashboard:
         wrong = [failure.brief for failure in self.failures] + [check.brief for check in self.troubles]
         if wrong or waits:
             said = f"{capfirst(get_text_list([*waits, *wrong], 'and'))}."
-            return said if wrong else f"{said} Nothing failed."
+            return said if wrong else f"{said} {self._fine}"
         if not self.is_well:
-            return "Nothing needs you."
+            return f"Nothing needs you. {self._fine}".strip()
         return "All is well: nothing waits, nothing failed, the log is as it was sealed, and all expectations are met."
 
 
@@ -128,7 +141,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "index": (VIEW_INDEX, UNREADY),
     "models": (VIEW_INDEX, MODELS),
     "judge": (VIEW_INDEX, JUDGE_CALLS),
-    "costs": (VIEW_RUN, COSTS),
+    "recent": (VIEW_RUN, RECENT),
     "days": (VIEW_RUN, BY_DAY),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
@@ -159,9 +172,9 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks.append(index_check(rows["index"], both=both))
         checks.append(embedder_check(rows["models"]))
         checks.append(judge_check(rows["judge"], by))
-    cost = prompt_cost(rows["costs"]) if "costs" in rows else None
-    if cost:
-        checks.append(cost.check)
+    prompts = recent_prompts(rows["recent"]) if "recent" in rows else None
+    if prompts:
+        checks.append(prompts.check)
     if "log" in rows:
         checks.append(log_check(rows["log"], by))
     broken = broken_expectations(rows.get("broken", []))
@@ -171,7 +184,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         failing("Jobs", job_failures(rows["jobs"]), "No job failed permanently.")
     if "webhooks" in rows:
         failing("Webhooks", webhook_failures(rows["webhooks"]), "No webhook fails.")
-    is_new = bool(cost and not cost.prompts and not cost.prompts_before and _is_empty(by))
+    is_new = bool(prompts and not prompts.now and not prompts.before and _is_empty(by))
     return Dashboard(
         since=since,
         decides=by.may(REVIEW),
@@ -182,7 +195,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         failures=failures,
         checks=checks,
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
-        cost=cost,
+        prompts=prompts,
         figures=daily_figures(rows.get("days", [])),
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,

@@ -1,4 +1,4 @@
-"""The home page: what needs a person, what changed since they were here, what prompts cost, and whether all is well."""
+"""The home page: what needs a person, what changed since they were here, and whether all is well."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -176,6 +176,19 @@ def test_a_failing_expectation_is_told_by_its_question(ada: Agent, bob: User, re
     assert [failure.title for failure in shown.failures] == ["2 expectations of Ada fail"]
 
 
+def test_items_are_listed_by_risk_and_then_by_age(ada: Agent, bruno: Agent, system: Principal, bob: User) -> None:
+    tea = fact_learn(agent=ada, content="Likes tea.", by=system).fact
+    for _ in range(10):
+        run(ada, ago(days=1))
+    ask(ada, "compaction", ago(days=5), subject="tea", facts=[tea.pk])
+    with clock.at(ago(days=2)):
+        identity_propose(agent=bruno, section="values", content="Truth first.", by=system)
+    ask(ada, "contradiction", ago(days=3), new=tea)
+    assert [(item.risk, item.at) for item in board(bob).items] == [
+        ("high", ago(days=2)), ("medium", ago(days=3)), ("low", ago(days=5))
+    ]  # fmt: skip
+
+
 # What changed since they were here
 
 
@@ -257,25 +270,21 @@ def test_a_visit_that_was_written_by_others_is_ignored_or_harmless(ada: Agent, b
     assert answer.context["board"].since <= clock.now()
 
 
-# What prompts cost
+# Prompts
 
 
-def test_cost_is_told_a_day_and_by_agent(ada: Agent, bruno: Agent, bob: User, charlie: User) -> None:
-    assert board(bob).cost is not None
+def test_prompts_are_compared_with_the_week_before_where_both_have_enough(ada: Agent, bruno: Agent, bob: User) -> None:
     for number in range(9):
-        run(ada, ago(hours=number + 1), tokens=700)
-        run(ada, ago(days=8), tokens=350)
-    run(bruno, ago(days=1), tokens=1_400)
-    run(ada, ago(days=1), tokens=7_000, persona="subconscious")
-    run(ada, ago(days=20), tokens=7_000)
-    cost: Any = board(bob).cost
-    assert (cost.prompts, cost.tokens, cost.agents, cost.others) == (10, 1_100, [("Ada", 900), ("Bruno", 200)], 0)
-    # A week of nine prompts is none to compare with.
-    assert cost.trend is None
-    run(ada, ago(days=9), tokens=350)
-    cost = board(bob).cost
-    assert cost.trend == Trend(1_100, 500)
-    assert board(charlie).cost.tokens == 2_100  # type: ignore[union-attr]
+        run(ada, ago(hours=number + 1))
+        run(ada, ago(days=8))
+    run(bruno, ago(days=1))
+    run(ada, ago(days=1), persona="subconscious")
+    run(ada, ago(days=20))
+    shown = board(bob).prompts
+    assert shown is not None
+    assert (shown.now, shown.before, shown.check.trend) == (10, 9, None)
+    run(ada, ago(days=9))
+    assert check(board(bob), "Assembly of prompts").trend == Trend(10, 10)
 
 
 def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Agent, bob: User) -> None:
@@ -289,17 +298,10 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
     assert [figure.points[-3][1] for figure in shown] == [3, 900, 50]
     assert [figure.points[-1] for figure in shown] == [("today", 0), ("today", 0), ("today", None)]
     run(ada, clock.now() - HOUR, outcome="success")
-    assert "Reported success: at most 100 %" in text_of(browser(bob))
-
-
-def test_cost_is_one_sentence(ada: Agent, bruno: Agent, bob: User) -> None:
-    now = clock.now()
-    Fact.objects.create(agent=ada, content="Likes tea.")
-    assert "No agent asked for a prompt in the last 7 days." in text_of(browser(bob))
-    run(ada, now - HOUR, tokens=7_000)
-    assert "1 prompt of the last 7 days took ≈ 1,000 tokens a day, all for Ada." in text_of(browser(bob))
-    run(bruno, now - HOUR, tokens=700)
-    assert "2 prompts of the last 7 days took ≈ 1,100 tokens a day: Ada 1,000, Bruno 100." in text_of(browser(bob))
+    page = text_of(browser(bob))
+    assert "Reported success: at most 100 %" in page
+    assert page.count(f"{shown[0].points[0][0]} to today") == 3 or clock.now().date() != NOON.date()
+    assert f'href="{reverse("usage")}">Usage</a>' in page
 
 
 # Health
@@ -313,7 +315,7 @@ def test_all_is_well_only_when_it_is(
     assert (shown.word, shown.kind, shown.troubles, shown.failures) == ("all well", "ok", [], [])
     assert shown.state.startswith("All is well")
     # Who may not see webhooks cannot say so.
-    assert (board(bob).word, board(bob).state) == ("", "Nothing needs you.")
+    assert (board(bob).word, board(bob).state) == ("", "Nothing needs you. 8 checks are fine.")
     Job.objects.create(key="k", handler="webhook", agent=ada, status="dead", finished_at=ago(hours=1))
     assert (board(charlie).word, board(charlie).state) == ("problems", "1 job failed.")
     Job.objects.all().delete()
@@ -322,7 +324,7 @@ def test_all_is_well_only_when_it_is(
     LogVerification.objects.update(problems=0, finished_at=ago(days=9))
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is verified too long ago.")
     LogVerification.objects.all().delete()
-    assert (board(charlie).word, board(charlie).state) == ("", "Nothing needs you.")
+    assert (board(charlie).word, board(charlie).state) == ("", "Nothing needs you. 8 checks are fine.")
     seal = {
         "format": 1,
         "kind": "audit",
@@ -337,8 +339,8 @@ def test_all_is_well_only_when_it_is(
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is not verified.")
     LogVerification.objects.create(status="done", asked_by="schedule", finished_at=ago(hours=2))
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
-    assert (board(charlie).word, board(charlie).state) == ("", "1 item waits for you. Nothing failed.")
-    assert board(alice).state == "1 item waits for a reviewer. Nothing failed."
+    assert (board(charlie).word, board(charlie).state) == ("", "1 item waits for you. 9 checks are fine.")
+    assert board(alice).state == "1 item waits for a reviewer. 8 checks are fine."
     run(ada, ago(hours=1), failed_sections=[["episodes", "timeout"]])
     assert board(charlie).state == "1 item waits for you and the assembly of prompts is incomplete."
 
@@ -448,7 +450,7 @@ def test_home_part_needs_the_permission_of_its_page(ada: Agent, actor: Principal
         return [one.name for one in may(*codenames).checks]
 
     shown = may("view_agent")
-    assert (shown.items, shown.failures, shown.cost, shown.news) == ([], [], None, None)
+    assert (shown.items, shown.failures, shown.prompts, shown.news) == ([], [], None, None)
     assert [one.name for one in shown.checks] == ["Background worker"]
     assert names("view_searchitem") == ["Search index", "Embedding model", "Judge"]
     assert names("view_contextrun") == ["Assembly of prompts"]
@@ -476,8 +478,8 @@ def test_home_of_a_person_with_some_agents_tells_of_no_other(
     )  # fmt: skip
     shown = board(User.objects.get(pk=bob.pk))
     assert (shown.items, shown.waiting, shown.failures, shown.news) == ([], 0, [], [])
-    assert shown.cost is not None
-    assert shown.cost.prompts == 0
+    assert shown.prompts is not None
+    assert shown.prompts.now == 0
     assert {"Search index", "Assembly of prompts"} <= {one.name for one in shown.fine}
     assert not re.search(r"\bAda\b", text_of(browser(bob)))
 

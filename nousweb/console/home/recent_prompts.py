@@ -1,10 +1,10 @@
-"""What the prompts of the last week cost in tokens, by agent, those that lack a section, and those of each day."""
+"""How many prompts the last week had, those that lack a section, and the figures of each of the last 14 days."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
 from context.models import ContextRun
@@ -15,82 +15,54 @@ from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
 
-DAYS = 7
 DAYS_DRAWN = 14
-NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PromptCost:
-    """Tokens of prompts a day over the last seven days, of all agents and of those that used most.
+class RecentPrompts:
+    """Numbers of prompts of the last seven days and of the seven before, and of those of the last day with a section
+    that failed to load."""
 
-    `trend` is None where either week has too few prompts; `incomplete` is the number of prompts of the last day with a
-    section that failed to load.
-    """
-
-    prompts: int
-    prompts_before: int
-    tokens: int
-    agents: list[tuple[str, int]]
-    others: int
-    trend: Trend | None
+    now: int
+    before: int
     incomplete: int
-
-    @property
-    def count(self) -> Trend | None:
-        """The trend of the number of prompts."""
-        return Trend(self.prompts, self.prompts_before) if self.trend else None
 
     @property
     def check(self) -> HealthCheck:
         """The health of the assembly of prompts."""
         name, number = "Assembly of prompts", self.incomplete
+        trend = Trend(self.now, self.before) if min(self.now, self.before) >= ENOUGH else None
         if not number:
             detail = "No prompt of the last 24 hours lacks a section."
-            return HealthCheck(name, "ok", "whole", detail, trend=self.count, unit="prompts")
+            return HealthCheck(name, "ok", "whole", detail, trend=trend, unit="prompts")
         what = f"{number:,} prompt{' of the last 24 hours lacks' if number == 1 else 's of the last 24 hours lack'}"
         return HealthCheck(
             name, "warn", "incomplete", f"{what} a section that failed to load, so the agent did not know it.",
-            "Open such a run: it names the section and the error.", trend=self.count, unit="prompts",
+            "Open such a run: it names the section and the error.", trend=trend, unit="prompts",
         )  # fmt: skip
 
 
-def _by_agent(sight: Sight, now: datetime, day: datetime, week: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
+def _numbers(sight: Sight, now: datetime, day: datetime, week: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
     runs = ContextRun.objects.filter(created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
-    this, last = Q(created_at__gte=week), Q(created_at__lt=week)
     return (
         for_visible_agents(runs, sight)
         .order_by()
-        .values_list("agent__name")
+        .values_list(Value("prompts"))
         .annotate(
-            n=Count("created_at", filter=this),
-            n_before=Count("created_at", filter=last),
-            sum=Sum("tokens", filter=this, default=0),
-            sum_before=Sum("tokens", filter=last, default=0),
+            n=Count("created_at", filter=Q(created_at__gte=week)),
+            n_before=Count("created_at", filter=Q(created_at__lt=week)),
             failed=Count("created_at", filter=Q(created_at__gte=day) & ~Q(failed_sections=[])),
         )
+        .values_list("n", "n_before", "failed")
     )
 
 
-COSTS = board_query(_by_agent, "now", "day", "week", "fortnight")
+RECENT = board_query(_numbers, "now", "day", "week", "fortnight")
 
 
-def prompt_cost(rows: Rows) -> PromptCost:
-    """The cost of the prompts of seven days to the minute, from the rows of COSTS."""
-    prompts, prompts_before, tokens, tokens_before, incomplete = (
-        int(sum(row[place] for row in rows)) for place in range(1, 6)
-    )
-    ranked = sorted(((row[0], int(row[3])) for row in rows if row[3]), key=lambda row: -row[1])
-    named = ranked[:NAMED]
-    return PromptCost(
-        prompts=prompts,
-        prompts_before=prompts_before,
-        tokens=round(tokens / DAYS),
-        agents=[(name, round(number / DAYS)) for name, number in named],
-        others=round((tokens - sum(number for _, number in named)) / DAYS),
-        trend=Trend(tokens / DAYS, tokens_before / DAYS) if min(prompts, prompts_before) >= ENOUGH else None,
-        incomplete=incomplete,
-    )
+def recent_prompts(rows: Rows) -> RecentPrompts:
+    """The numbers to the minute, from the row of RECENT."""
+    return RecentPrompts(*(int(value or 0) for value in (rows[0] if rows else (0, 0, 0))))
 
 
 def _by_day(sight: Sight, now: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
