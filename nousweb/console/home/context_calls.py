@@ -169,8 +169,8 @@ class Calls:
 
     @property
     def trends(self) -> dict[str, Trend]:
-        """The trends of means and shares by name, where both periods have calls enough for one."""
-        names = ("tokens", "p95", "answered", "referenced", "success")
+        """The trends of the figures by name, where both periods have calls enough for one."""
+        names = ("calls", "tokens", "p95", "answered", "referenced", "success")
         return {name: getattr(self, name) for name in names} if self.compares else {}
 
     @property
@@ -316,7 +316,7 @@ def _drawn(
     places = bars([1] * len(values), CHART_HEIGHT, top=1, gap=0)
     return [
         ChartColumn(
-            title=f"{column.label}: {words}, {earlier} before",
+            title=f"{column.label}: {words}. {CHOICES[period.days]} earlier: {earlier}",
             place=place,
             tick=period.short(moment) if (last - number) % every == 0 else "",
             bar=bar,

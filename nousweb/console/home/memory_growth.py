@@ -15,7 +15,7 @@ from identity.models import Agent, Persona
 from identity.principal import Principal
 from memory.models import Censor
 from nousweb.console.common import TYPE_PAGES, Segment, State, stacked_bar
-from nousweb.console.home.period import CHOICES, LEAST_POINTS, STAND_IN_END, Period, Trend
+from nousweb.console.home.period import CHOICES, STAND_IN_END, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -57,12 +57,6 @@ class GrowthSeries:
     states: list[Segment]
     new: Trend
     added: list[tuple[str, int]]
-    when: str
-
-    @property
-    def drawn(self) -> bool:
-        """Whether there are points enough for a chart; else `when` tells of them."""
-        return sum(count > 0 for _, count in self.added) >= LEAST_POINTS
 
     @property
     def label(self) -> str:
@@ -185,5 +179,4 @@ def _growth(
         states=stacked_bar([state for state in counts if state[1]], WHOLE, 6),
         new=Trend(sum(series), before),
         added=[(period.name(moment), count) for moment, count in zip(period.moments, series, strict=True)],
-        when=period.words(series),
     )

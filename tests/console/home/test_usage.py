@@ -171,7 +171,7 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
     assert calls.busiest.label == "Mon 9 Mar"
     chart = {column.title: column for column in calls.call_columns}
-    monday = chart["Mon 9 Mar: 2 calls, 1 before"]
+    monday = chart["Mon 9 Mar: 2 calls. 7 days earlier: 1"]
     assert monday.bar is not None
     assert (monday.bar.height, monday.value) == (76, "2")
     alone = board(bob, agent="ada").calls
@@ -236,13 +236,13 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
 
     shown = page()
     assert f"Prompts: 1 on {day}." in shown
-    assert f'<span class="muted">1 on {day}</span>' in shown
+    assert re.search(rf'aria-label="New facts by day: at most 1, {day} 1"', shown)
     assert "chart-bar" not in shown
     for days in (1, 1, 2):
         run(ada, now - days * DAY)
         Fact.objects.create(agent=ada, content=f"Likes {days}.", recorded_at=now - days * DAY)
     shown = page()
-    assert f"on {day}" not in shown
+    assert f"on {day}." not in shown
     values = re.findall(r'<text class="chart-value"[^>]*>([^<]*)</text>', shown)
     assert values[:3] == ["1", "2", "1"]
     assert len(values) == 6, "and the mean of each of these days"
