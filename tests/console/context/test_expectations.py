@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from context.expectations.services import (
     expectation_create,
     expectation_retire,
+    expectation_update,
     expectations_verify,
     request_of,
 )
@@ -67,6 +68,22 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "fact invalidated" in detail
     console.post(f"{PAGE}{one.pk}/", {"action": "retire"})
     assert "expectation of Ada" not in text_of(console.get("/"))
+
+
+def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, reviewer):
+    one = expectation_create(
+        agent=ada, by=reviewer, request=request_of(QUESTION), requirement="present", target="text", text="PostgreSQL"
+    )
+    assert "The last checks" not in text_of(console.get(PAGE))
+    for _ in range(2):
+        expectations_verify(agent=ada, by=reviewer)
+    fact_invalidate(fact=billing, by=reviewer, reason="Wrong.")
+    expectations_verify(agent=ada, by=reviewer)
+    page = console.get(PAGE)
+    assert "The last checks: passed, passed, failed" in text_of(page)
+    assert [tab["label"] for tab in page.context["tabs"]] == ["Active"], "all have failed, so there is no choice"
+    expectation_update(expectation=one, by=reviewer, text="Another word")
+    assert "The last checks" not in text_of(console.get(PAGE)), "they were of what it required before"
 
 
 def test_expectation_by_hand_and_edited(ada, billing, console):

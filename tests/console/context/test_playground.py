@@ -17,7 +17,7 @@ from identity.principal import Principal
 from identity.services.people import person_agents_set
 from memory.models import Event, JudgeCall
 from memory.services.censors import censor_create
-from tests.factories import make_fact, make_proposal
+from tests.factories import make_fact, make_proposal, make_run
 from tests.http import browser
 from tests.judge_server import JudgeServer, Reply
 
@@ -101,6 +101,17 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
     assert "&lt;b&gt;It lagged." in page
     assert "Since one." in page
     assert not ContextRun.objects.exists()
+
+
+def test_the_first_page_offers_what_the_agent_was_asked_last(ledger: Agent, bob: User, model: JudgeServer) -> None:
+    client = browser(bob)
+    assert "<li>" not in client.get(URL).content.decode().partition('id="talk-log"')[2].partition("</section>")[0]
+    for asked in (ASKED, "x" * 200, "Is <b>it</b> late?", ASKED):
+        make_run(ledger, Principal.of_user(bob), asked)
+    page = client.get(URL)
+    assert page.context["talk"]["questions"] == [ASKED, "Is <b>it</b> late?"]
+    assert "Is &lt;b&gt;it&lt;/b&gt; late?</a>" in page.content.decode()
+    assert f"{ASKED}</textarea>" in client.get(URL, {"input": ASKED}).content.decode()
 
 
 def test_a_kept_turn_is_what_the_agents_client_logs(ledger: Agent, bob: User, model: JudgeServer) -> None:

@@ -42,6 +42,15 @@ def test_subject_pages_follow_spellings(ada, two, reviewer, bob):
     assert {row.name for row in person.get(PAGE).context["rows"]} == {"Tim", "the captain"}
 
 
+def test_list_of_subjects_tells_the_newest_fact_of_each_and_its_kind(ada, two, system, bob):
+    make_fact(ada, "Tim sails on Sundays.", system, subject="Tim")
+    Subject.objects.filter(name="Tim").update(kind=Subject.Kind.PERSON)
+    page = text_of(browser(bob).get(PAGE))
+    assert "Tim sails on Sundays." in page
+    assert "lives in Rome" not in page
+    assert ">person</span>" in page
+
+
 def test_subject_pages_number_of_queries_is_constant(ada, two, system, bob):
     person = browser(bob)
     tim, _ = two

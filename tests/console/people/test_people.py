@@ -206,6 +206,16 @@ def test_people_are_managed_by_owners_alone(owner, charlie, actor):
         invitation_create(role="King", by=Principal.of_user(owner))
 
 
+def test_list_of_people_marks_oneself_and_powerful_accounts_without_a_second_factor(owner, charlie):
+    viewer = make_person("dora", "Viewer")
+    rows = markup(browser(owner).get("/people/")).partition("<tbody")[2].split("<tr ")
+    row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
+    assert [name for name in row if ">you</span>" in row[name]] == ["olga"]
+    assert [name for name in row if "no second factor" in row[name]] == ["olga", "charlie"]
+    assert "Actions: olga" not in row["olga"]
+    assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
+
+
 def test_last_owner_cannot_go(owner):
     second = User.objects.create_superuser("otto", password=PASSWORD)
     by = Principal.of_user(owner)

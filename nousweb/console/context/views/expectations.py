@@ -104,6 +104,7 @@ EXPECTATIONS = ListExport(
 LIST = ListPage(
     title="Expectations",
     noun="expectation",
+    about="what the agent’s prompts must have, checked after every change",
     empty="An expectation says what the prompt for a question must have or must not have.",
 )
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
