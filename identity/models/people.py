@@ -149,4 +149,4 @@ class DemoTour(models.Model):
     left_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
-        return f"Guided demo of {self.person}"
+        return self.agent_slug

@@ -1,10 +1,15 @@
 """The audit trail's page: by which way in a change came, and only those that came so."""
 
+from datetime import timedelta
+
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.management import call_command
 
+from context.services.context import context_outcome
 from identity.models import AuditEvent
-from tests.factories import make_events
+from nousweb.lib import clock
+from tests.factories import make_events, make_proposal, make_run
 from tests.http import browser
 
 pytestmark = pytest.mark.django_db
@@ -56,3 +61,26 @@ def test_audit_hides_what_the_system_did_itself_and_says_how_much(ada, actor, sy
     for asked in ({"kind": "system"}, {"q": "It rains"}, {"action": "events.record"}):
         assert "by the system itself" not in client.get("/audit/", asked).content.decode(), asked
     assert AuditEvent.objects.filter(author_kind="system").count() == made + 2
+
+
+def test_audit_lists_by_day_and_names_an_author_once(ada, actor, bob, alice):
+    now = clock.now().replace(hour=12)
+    for days in (9, 1, 0, 0):
+        with clock.at(now - timedelta(days=days)):
+            make_proposal(ada, actor, "values")
+            make_events(ada, actor, "It rains.")
+    run = make_run(ada, actor, "Which database?")
+    with clock.at(now):
+        context_outcome(run=run, outcome="success", by=actor)
+    page = browser(bob).get("/audit/", {"kind": "token", "agent": "ada"})
+    rows = page.context["rows"]
+    assert list(dict.fromkeys(row.day for row in rows))[:2] == ["Today", "Yesterday"]
+    assert page.content.decode().count("<h2>Today</h2>") == 1
+    assert [row.follows for row in rows if row.day == "Today"][:2] == [False, True]
+    assert "reported the outcome of" in page.content.decode()
+    assert "“Which database?”" in [row.label for row in rows]
+    assert "Values of Ada" in [row.label for row in rows], "the author is told once"
+    bob.user_permissions.clear()
+    bob.groups.clear()
+    bob.user_permissions.set(Permission.objects.filter(codename="view_auditevent"))
+    assert "Which database?" not in browser(bob).get("/audit/").content.decode()

@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, render
+from django.utils.text import Truncator
 
+from context.expectations.services import personas_of
+from context.models import VIEW_RUN, ContextRun
 from identity.models import AuditEvent
 from identity.policy.changes import audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
@@ -24,7 +28,9 @@ from nousweb.console.common import (
     object_url,
     page,
 )
+from nousweb.lib import clock
 from nousweb.lib.keyset_page import KeysetPage
+from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.textdiff import diff_texts
 
 VIEW = "identity.view_auditevent"
@@ -53,6 +59,8 @@ AUDIT = ListExport(
 SYSTEM = "system"
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
 """What an address asks for that the system's own records may be, which are left out otherwise."""
+DAY = timedelta(days=1)
+INPUT_CHARACTERS = 120
 MANY = 1_000
 """Records of the system up to which their number is told."""
 
@@ -69,6 +77,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     events = found.results if shows_system else found.results.exclude(author_kind=SYSTEM)
     page = _page(events, request)
     kept = {"system": "1"} if request.GET.get("system") else {}
+    _label(page.rows, by)
     context = LIST.context(request, page, found.form, found.is_filtered, kept=kept)
     context |= {
         "rows": _joined(page.rows),
@@ -78,14 +87,39 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     return render(request, "identity/audit.html", context)
 
 
-def _joined(rows: Sequence[AuditEvent]) -> list[AuditEvent]:
-    """The records, of which the first of several alike by one author, one after another, has the others as `more`."""
-    joined: list[AuditEvent] = []
-    for _, alike in groupby(rows, key=lambda row: (row.author_kind, row.author_name, row.action, row.agent_slug)):
+def _label(rows: Sequence[Any], by: Principal) -> None:
+    """Give each record its `label`: that of its object, without the author again; of a run, its input, if `by` may
+    read it. At most one query."""
+    keys = [row.object_id for row in rows if row.object_type == ContextRun._meta.model_name]
+    inputs: dict[str, str] = {}
+    if keys and by.may(VIEW_RUN):
+        runs = for_visible_agents(ContextRun.objects.filter(pk__in=keys, persona__in=personas_of(by)), by)
+        inputs = {str(pk): text for pk, text in runs.values_list("pk", "input") if text.strip()}
+    for row in rows:
+        row.label = row.object_label.removesuffix(f", proposed by {row.author_name}")
+        if row.object_id in inputs:
+            row.label = f"“{Truncator(' '.join(inputs[row.object_id].split())).chars(INPUT_CHARACTERS)}”"
+
+
+def _joined(rows: Sequence[Any]) -> list[Any]:
+    """The records, of which the first of several alike by one author on one day, one after another, has the others as
+    `more`. Each has the name of its `day`, and `follows` where the one before is by the same author on that day."""
+    joined: list[Any] = []
+    today = clock.now().date()
+    for row in rows:
+        date = row.at.date()
+        names = {today: "Today", today - DAY: "Yesterday"}
+        row.day = names.get(date, f"{date:%A}, {date.day} {date:%B %Y}")
+    for _, alike in groupby(rows, key=lambda row: (row.day, *_author(row), row.action, row.agent_slug)):
         first, *others = alike
-        first.more = others  # type: ignore[attr-defined]
+        first.more = others
+        first.follows = bool(joined) and (joined[-1].day, *_author(joined[-1])) == (first.day, *_author(first))
         joined.append(first)
     return joined
+
+
+def _author(row: AuditEvent) -> tuple[str, str]:
+    return row.author_kind, row.author_name
 
 
 def _switch(events: QuerySet[AuditEvent], query: QueryDict, *, shown: bool) -> dict[str, str] | None:
