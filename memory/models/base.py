@@ -39,6 +39,13 @@ class Trust(models.TextChoices):
     WEB = "web", "Web"
 
 
+TRUST_WORDS = {
+    Trust.PERSON: "From a person",
+    Trust.AGENT: "From the agent",
+    Trust.TOOL: "From a tool",
+    Trust.IMPORTED: "Imported",
+    Trust.WEB: "From the web",
+}
 ORIGIN_WORDS = {
     Trust.PERSON: "A person wrote these words.",
     Trust.AGENT: "These are the agent's own words.",
@@ -78,7 +85,7 @@ class OriginFields(AgentRow):
     @property
     def trust_words(self) -> str:
         """The trust class for people."""
-        return f"Trust: {Trust(self.trust).label.lower()}"
+        return TRUST_WORDS[Trust(self.trust)]
 
     @property
     def origin_words(self) -> str:

@@ -126,6 +126,8 @@ TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "
 OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 """What an address says of the list of what was left out."""
 A_PAGE = 12
+COLOURS = 7
+"""How many sections of a prompt have a colour of their own."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word) in VERDICTS.items()}}
@@ -165,11 +167,20 @@ class PromptView:
         return round(100 * self.record.tokens / self.record.budget_tokens) if self.record.budget_tokens else 0
 
     @cached_property
+    def colours(self) -> list[str]:
+        """The CSS class of each section: no colour stands for two; the smallest beyond COLOURS are grey."""
+        sections = self.record.sections
+        largest = sorted(range(len(sections)), key=lambda place: -sections[place]["tokens"])[:COLOURS]
+        return [
+            f"seg-{sorted(largest).index(place) + 1}" if place in largest else "seg-8" for place in range(len(sections))
+        ]
+
+    @cached_property
     def segments(self) -> list[Any]:
         """The bar of all sections, of the whole budget."""
         values = [
-            (str(section["label"]), section["tokens"], f"seg-{place % 8 + 1}")
-            for place, section in enumerate(self.record.sections)
+            (str(section["label"]), section["tokens"], colour)
+            for section, colour in zip(self.record.sections, self.colours, strict=True)
         ]
         return stacked_bar(values, width=100, height=12, capacity=max(self.record.tokens, 1))
 
@@ -203,7 +214,7 @@ class PromptView:
                     }
                     for item in section["items"]
                 ],
-                "css_class": f"seg-{place % 8 + 1}",
+                "css_class": self.colours[place],
                 "separator": SEPARATORS.get(section.get("key", ""), "\n"),
                 "lead": SECTION_BREAK if place else "",
             }
@@ -214,7 +225,7 @@ class PromptView:
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, those that were searched before those that are always included, each in the
         prompt's order: its text, without the marks around a quoted one, whose source is `origin`; its section (label),
-        and why it came, if it was searched."""
+        and why it came, if it was searched (else `always`)."""
         reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
         found = [
             {
@@ -223,12 +234,13 @@ class PromptView:
                 "text": _QUOTED.sub(r"\g<text>", piece["text"]).removeprefix("- "),
                 "origin": quoted["origin"] if (quoted := _QUOTED.fullmatch(piece["text"])) else "",
                 "reason": reasons.get((piece["type"], piece["id"]), ""),
+                "always": (piece["type"], piece["id"]) not in reasons,
             }
             for row in self.rows
             for piece in row["pieces"]
             if piece["type"] in MEMORY_TYPES
         ]
-        return sorted(found, key=lambda one: not one["reason"])
+        return sorted(found, key=lambda one: one["always"])
 
     @property
     def left_out(self) -> int:

@@ -111,9 +111,9 @@ def inbox_list(request: HttpRequest, by: Principal, pk: UUID) -> HttpResponse:
     """The items around one, as its page shows them beside it."""
     part = InboxFilter.of(request.GET)
     part.require(by)
-    entries = part.search(by).around(pk, before=BESIDE // 2, after=BESIDE)
-    rows = inbox_rows(entries, part, by)
-    return render(request, "inbox/_beside.html", {"part": part, "rows": rows, "shown": pk})
+    search = part.search(by)
+    rows = inbox_rows(search.around(pk, before=BESIDE // 2, after=BESIDE), part, by)
+    return render(request, "inbox/_beside.html", {"part": part, "rows": rows, "shown": pk, "total": search.count()})
 
 
 @page(methods=FORM)

@@ -61,6 +61,15 @@ def detail(value: Any, before: str = "", after: str = "", look: str = "", of: st
     return format_html("<{0}{1}>{2}{3}{4}</{0}>", of, html, before, shown(value), after) if value else SafeString("")
 
 
+OUTCOME_KINDS = {"success": "ok", "partial": "warn", "failure": "removed"}
+
+
+@register.filter
+def outcome_kind(outcome: str) -> str:
+    """The kind of the badge of an outcome."""
+    return OUTCOME_KINDS.get(outcome, "neutral")
+
+
 @register.simple_tag
 def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -> SafeString:
     """A badge; kind: neutral, accent, added, removed, warn, block or ok; `when`: what it says holds, else it is left

@@ -365,7 +365,7 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     assert " since<" not in page
     make_run(ada, actor, "Was the ledger export late at noon?")
     done = browser(bob).post(f"{marked}?run={run.pk}", follow=True)
-    assert f'<a href="{COMPARE}?a={run.pk}&amp;b=now">See the next prompt</a>' in markup(done)
+    assert f'<a href="{COMPARE}?a={run.pk}&amp;b=now">Run again now</a>' in markup(done)
     _, new = fact_supersede(old=old, new=make_fact(ada, "The ledger export ran early.", system), by=reviewer)
     told = {one["id"]: one for one in browser(bob).get(url).context["turn"]["memories"]}
     assert told[str(wrong.pk)]["since"]["words"] == "marked as wrong since"
@@ -382,7 +382,7 @@ def test_a_change_of_what_no_prompt_had_promises_no_proof(ada, system, bob):
     fact = make_fact(ada, "Nobody asked for this.", system)
     done = browser(bob).post(reverse("agent_fact_change", args=["ada", fact.pk, "invalidate"]), follow=True)
     assert "Marked as wrong." in markup(done)
-    assert "See the next prompt" not in markup(done)
+    assert "Run again now" not in markup(done)
 
 
 def test_nothing_is_compared_with_itself(ada, actor, bob):

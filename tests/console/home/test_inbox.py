@@ -221,6 +221,7 @@ def test_list_beside_an_item_has_its_neighbours(
     shown = browser(bob).get(page.context["place"]["list_url"])
     assert [str(row.title) for row in shown.context["rows"]] == ["Adds “Truth first.”", SOMETIMES]
     assert markup(shown).count('aria-current="page"') == 1
+    assert '<span class="count">2</span>' in markup(shown)
 
 
 def test_decision_from_the_inbox_goes_on_to_the_next_of_any_kind(

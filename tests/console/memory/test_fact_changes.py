@@ -194,7 +194,7 @@ def test_fact_page_number_of_queries_is_constant(
         fact = fact_supersede(old=fact, new=new, by=Principal.of_user(bob))[1]
     client = browser(bob)
     client.get("/login/")
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         client.get(reverse(URL, args=["ada", fact.pk]))
 
 

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from memory.models import Fact
 from memory.services.facts import fact_invalidate, fact_learn
 from memory.services.subjects.edit import subject_alias_add
-from tests.factories import make_copies
+from tests.factories import make_copies, make_review
 from tests.http import browser
 
 FACTS = ("agent_facts", ["ada"])
@@ -102,6 +102,14 @@ def test_fact_page_leaves_out_what_is_empty_or_usual(ada: Agent, actor: Principa
     for label in ("Subject", "Tags", "Importance", "Scope", "Event", "Episode", "Index"):
         assert f"<dt>{label}</dt>" not in page
     assert "since an unknown time" in page
+
+
+def test_fact_page_names_an_open_contradiction_under_the_sentence(ada: Agent, actor: Principal, alice: User) -> None:
+    review = make_review(ada, actor, "The lift never stops.", "The lift sometimes stops.")
+    page = browser(alice).get(reverse("agent_fact", args=["ada", review.old_id])).content.decode()
+    resolve = reverse("memory_review_detail", args=[review.pk])
+    assert page.index("Contradicts:") < page.index(f'href="{resolve}">Resolve') < page.index("Where it comes from")
+    assert "The lift sometimes stops." in page
 
 
 def test_fact_form_is_for_reviewers(ada: Agent, alice: User, bob: User) -> None:

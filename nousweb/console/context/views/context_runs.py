@@ -173,18 +173,25 @@ def _joined(text: str, spans: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]) -> list[dict[str, Any]]:
     """The memories of a run as PromptView.memories has them, with those recalled in the turn: first those that the
-    answer refers to, with their numbers in it, in the order of `uses`."""
+    answer refers to, with their numbers in it, in the order of `uses`; of the rest, the always included ones last."""
     known = {(one["type"], one["id"]): one for one in shown.memories}
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
         one = {"type": key[0], "id": key[1], "text": item["text"].removeprefix("- "), "label": label}
-        known.setdefault(key, {**one, "url": shown.memory_url(*key), "reason": "looked up in the turn"})
+        known.setdefault(
+            key, {**one, "url": shown.memory_url(*key), "reason": "looked up in the turn", "always": False}
+        )
     ranked = [
         {**known.pop(key), "use": use, "number": number if use.referenced and run.response else None}
         for number, use in enumerate(uses, 1)
         if (key := (use.item_type, use.item_id)) in known
     ]
-    return [*ranked, *known.values()]
+    for one in ranked:
+        one["always"] = one["always"] and not one["use"].referenced
+    return [
+        *sorted(ranked, key=lambda one: one["always"]),
+        *sorted(known.values(), key=lambda one: one["always"]),
+    ]
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:

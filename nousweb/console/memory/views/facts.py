@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Fact, FactChange
+from memory.models import Fact, FactChange, MemoryReview
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
@@ -158,11 +159,26 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
     changes = list(known.filter(action__in=FactChange.VALIDITY_TRANSITIONS).order_by("-id")[:CHANGES_SHOWN])
     chain = [each for each in fact_chain(scope.memory, fact) if each.recorded_at <= clock.now()]
     may_change = scope.by.may("memory.change_fact")
+    spans = bitemporal_spans(fact, changes)
+    contradiction = fact.is_current and (
+        scope.memory.reviews.filter(
+            Q(old=fact.pk) | Q(new=fact.pk),
+            kind=MemoryReview.Kind.CONTRADICTION,
+            status__in=MemoryReview.UNANSWERED,
+        )
+        .select_related("old", "new")
+        .order_by("-created_at", "-id")
+        .first()
+    )
+    rival = contradiction and (contradiction.new if contradiction.old_id == fact.pk else contradiction.old)
     context = memory_context(
         request,
         scope,
         fact,
-        spans=bitemporal_spans(fact, changes),
+        spans=spans,
+        is_plain=not changes and fact.active and not fact.valid_until and len(chain) < 2,
+        rival=rival,
+        contradiction=contradiction,
         chain=scope.as_then(chain),
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
         may_change=may_change,
