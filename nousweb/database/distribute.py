@@ -70,7 +70,9 @@ ERASING = (
     "nous_erase_agent",
     "nous_forget_subjects",
 )
+ASSIGNING = "nous_assign_events"
 NOTED = "nous_log_holes"
+PROPAGATES = "citus.propagate_set_commands"
 
 _HOLES = (
     (r"nous_log_hole\(\)\s+RETURNS trigger", f"{NOTED}(named text, gone text[], emptied boolean)\n RETURNS void"),
@@ -104,13 +106,22 @@ def functions_rewrite(connection: psycopg.Connection[Any]) -> list[str]:
             continue
         connection.execute(_rewritten(source).encode())
         done.append(name)
+    assigns = _source(connection, ASSIGNING)
+    if PROPAGATES not in assigns:
+        connection.execute(_told_everywhere(assigns).encode())
+        done.append(ASSIGNING)
     connection.execute(f"REVOKE ALL ON FUNCTION {NOTED}(text, text[], boolean) FROM PUBLIC".encode())
     return done
 
 
-def _rewritten(source: str) -> str:
+def _told_everywhere(source: str) -> str:
+    """A function whose settings the triggers of the parts of a table read, on whatever server."""
     source = re.sub(r"PERFORM set_config\('(nous\.\w+)', '(\w+)', true\);", r"SET LOCAL \1 = '\2';", source)
-    source = _replaced(r"\nAS \$function\$", "\n SET citus.propagate_set_commands TO 'local'\nAS $function$", source)
+    return _replaced(r"\nAS \$function\$", f"\n SET {PROPAGATES} TO 'local'\nAS $function$", source)
+
+
+def _rewritten(source: str) -> str:
+    source = _told_everywhere(source)
     declared = f"DECLARE\n    gone_keys text[];\n    written memory_factchange;\n    -- {NOTED}\n"
     source = _replaced(r"DECLARE\n", declared, source)
     for table in SEALED:
