@@ -267,6 +267,8 @@ STORAGES = {
     "staticfiles": {"BACKEND": "nousweb.middleware.static_files.HashedStaticFiles"},
 }
 WHITENOISE_USE_FINDERS = True
+# Fonts have their version in their name: styles name them, and names in styles are not rewritten.
+WHITENOISE_IMMUTABLE_FILE_TEST = r"/fonts/[^/]+\.woff2$"
 
 AUTHENTICATION_BACKENDS = ["nousweb.access.log_in.LoginLock", "nousweb.access.log_in.PersonBackend"]
 AXES_HANDLER = "nousweb.access.log_in.LoginGuard"

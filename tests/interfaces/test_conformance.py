@@ -177,10 +177,11 @@ def decided_stays(world, words):
         return
     row = Document.objects.filter(agent=world.ada, persona="actor", active=True).latest("created_at")
     value = {name: "Tim likes coffee." if held == "Tim likes tea." else held for name, held in row.value.items()}
-    document_put(agent=world.ada, namespace=row.namespace, key=row.key, value=value, by=bob)
+    place = {"namespace": row.namespace, "key": row.key, "user": row.user}
+    document_put(agent=world.ada, value=value, by=bob, **place)
     assert words in refusal_of(lambda: interface.keep("Tim likes rum."))
     assert words in refusal_of(interface.discard)
-    held = Document.objects.get(agent=world.ada, persona="actor", namespace=row.namespace, key=row.key, active=True)
+    held = Document.objects.get(agent=world.ada, persona="actor", active=True, **place)
     assert held.value == value
 
 

@@ -39,8 +39,10 @@ def test_every_file_of_a_page_has_a_hashed_name(bob: User) -> None:
     files = re.findall(r'"(/static/[^"]+)"', page)
     assert len(files) > 10
     for file in files:
-        assert re.search(r"\.[0-9a-f]{12}\.", file), file
-        assert browser(bob).get(file).status_code == 200
+        answer = browser(bob).get(file)
+        assert answer.status_code == 200
+        assert re.search(r"\.[0-9a-f]{12}\.|/fonts/[\w-]+-\d+\.\d+\.\d+\.", file), file
+        assert "immutable" in answer["Cache-Control"], file
 
 
 @pytest.mark.django_db

@@ -309,9 +309,7 @@ def test_run_page_shows_and_links_its_trace(ada, alice, settings):
     client = Client()
     client.force_login(alice)
     settings.TRACE_URL = ""
-    assert "0af7651916cd43dd8448eb211c80319c</span>" in client.get(run.get_absolute_url()).content.decode()
+    why = f"{run.get_absolute_url()}?tab=why"
+    assert "0af7651916cd43dd8448eb211c80319c</span>" in client.get(why).content.decode()
     settings.TRACE_URL = "https://traces.example/{trace_id}"
-    assert (
-        'href="https://traces.example/0af7651916cd43dd8448eb211c80319c"'
-        in client.get(run.get_absolute_url()).content.decode()
-    )
+    assert 'href="https://traces.example/0af7651916cd43dd8448eb211c80319c"' in client.get(why).content.decode()

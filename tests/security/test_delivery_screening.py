@@ -81,7 +81,7 @@ def test_prompt_lacks_it_and_says_why(caller, bob, kind):
     [verdict] = [one for one in answer.json()["candidates"] if one["verdict"] == "quarantined"]
     assert verdict["reason"].startswith("Quarantined: it reads like an instruction or a secret.")
     run = ContextRun.objects.get(pk=answer.json()["id"])
-    page = browser(bob).get(run.get_absolute_url())
+    page = browser(bob).get(run.get_absolute_url(), {"tab": "left"})
     assert page.status_code == 200
     assert "Quarantined: it reads like an instruction" in page.content.decode()
 
