@@ -2,13 +2,9 @@
 
 LOCOMO is a file in LoCoMo's format, BEAM a folder of chats in BEAM's (benchmarks.locomo, benchmarks.beam). Every
 question with evidence is one list: the candidates that the product's own statements fetch for it, and whether each is
-evidence. LoCoMo's questions are asked of a memory of the turns alone and of one that has the observations too. The
-cutoff also learns from half of the beliefs with scopes (benchmarks/kinds_of_input), where one of several that are alike
-answers.
-
-Needs lightgbm (benchmarks/requirements.txt), which the product does not. `--check` fits without the conversation that
-is measured, then without its corpus, and writes nothing. `--without CORPUS --into FILE` writes a ranker that was fitted
-without a corpus, for benchmarks.kinds_of_input.
+evidence. LoCoMo's questions are asked of a memory of the turns alone and of one that has the observations too. Needs
+lightgbm (benchmarks/requirements.txt), which the product does not. `--check` fits without the conversation that is
+measured, then without its corpus, and writes nothing.
 """
 
 import argparse
@@ -23,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks import beam, context_curve, locomo
-from benchmarks.kinds_of_input import __main__ as kinds_of_input
 from benchmarks.system import PROJECT, RESULTS, System, system
 from benchmarks.vector_cache import vectors_keep
 
@@ -34,7 +29,7 @@ TREES = 64
 SEEDS = (1, 2, 3, 4, 5)
 """Of so many fits the mean is taken, TREES each: what one of them finds differs by .005 from what the next one does."""
 HALF_GAP = 3.0
-RECALL_WEIGHT = 1.7
+RECALL_WEIGHT = 1.65
 """How the two are chosen says docs/benchmarks.md."""
 FOLDS = 5
 STEPS, RIDGE = 25, 0.01
@@ -64,14 +59,9 @@ PARAMETERS = {
     "max_bin": 63,
     "deterministic": True,
     "force_row_wise": True,
-    "num_threads": 1,
+    "num_threads": 2,
     "verbosity": -1,
 }
-SCOPES = "scopes"
-"""The corpus of benchmarks/kinds_of_input/precision.tsv, from which only the cutoff learns."""
-KIN = {"locomo": {"locomo", "mixed"}, "beam": {"beam"}}
-CUTOFF_WEIGHT = {"locomo": 1000.0, "mixed": 1000.0, "beam": 1000.0, SCOPES: 300.0}
-"""For the cutoff, of all questions of a corpus together."""
 LIST_WEIGHT = {"locomo": 800.0, "mixed": 700.0, "beam": 1000.0}
 """Of all questions of a corpus together."""
 FEW, CHANCE = 35, 0.1
@@ -105,9 +95,6 @@ def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Que
     memories = [context_curve.remembered(running, sample) for sample in samples]
     alone = [context_curve.remembered(running, sample, "-turns", facts=False) for sample in samples]
     chats = {chat: _chat(running, chat) for chat in beam.chats_of(beam_folder)}
-    [store], _ = kinds_of_input.precision_stores()
-    posted = running.agent(SCOPES).post("/events", {"events": store.events})["events"]
-    places = {str(event["id"]): place for place, event in enumerate(posted)}
     running.embed_all()
     for corpus, stores, types in (("mixed", memories, ("event", "fact")), ("locomo", alone, ("event",))):
         for memory, both in zip(stores, memories, strict=True):
@@ -124,10 +111,6 @@ def asked_all(running: System, locomo_file: Path, beam_folder: Path) -> list[Que
             held = [frozenset([messages[key[1]]]) for key in keys]
             evidence = frozenset(question["evidence"])
             found.append(QuestionRun("beam", name, question["kind"], evidence, matrix, held, log_odds))
-    for text, needed in store.asked[::2]:
-        matrix, keys, log_odds = _fetched(SCOPES, text, ("event",))
-        held = [frozenset([places[key[1]]]) for key in keys]
-        found.append(QuestionRun(SCOPES, SCOPES, SCOPES, frozenset(needed), matrix, held, log_odds))
     return found
 
 
@@ -179,13 +162,12 @@ def fitted(questions: Sequence[QuestionRun]) -> dict[str, Any]:
     from memory.search.ranking_features import CUTOFF_FEATURES
 
     asked = [one for one in questions if one.evidence]
-    learned = [one for one in asked if one.corpus in LIST_WEIGHT]
-    trees, unseen = trees_of(learned), {}
-    for out in folds_of(learned):
-        unseen |= dict.fromkeys(out, trees_of([one for one in learned if one.conversation not in out]))
-    chance = chance_of(asked, [scored(unseen.get(one.conversation, trees), one) for one in asked])
+    unseen: dict[str, dict[str, Any]] = {}
+    for out in folds_of(asked):
+        unseen |= dict.fromkeys(out, trees_of([one for one in asked if one.conversation not in out]))
+    chance = chance_of(asked, [scored(unseen[one.conversation], one) for one in asked])
     weights = dict(zip(CUTOFF_FEATURES, chance, strict=True))
-    return trees | {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": weights}
+    return trees_of(asked) | {"half_gap": HALF_GAP, "recall_weight": RECALL_WEIGHT, "chance": weights}
 
 
 def folds_of(questions: Sequence[QuestionRun]) -> list[set[str]]:
@@ -205,7 +187,7 @@ def chance_of(questions: Sequence[QuestionRun], scores: Sequence[Any]) -> list[f
         order = best_first(one, ranks)
         rows.append(signs_of(one, ranks, order)[:CHANCE_OF])
         labels.append(one.right[order][:CHANCE_OF])
-        weights.append(np.full(len(labels[-1]), CUTOFF_WEIGHT[one.corpus] / corpora.count(one.corpus)))
+        weights.append(np.full(len(labels[-1]), 1000 / corpora.count(one.corpus)))
     matrix, right, weight = np.vstack(rows), np.concatenate(labels), np.concatenate(weights)
     found = np.zeros(matrix.shape[1])
     for _ in range(STEPS):
@@ -220,18 +202,6 @@ def best_first(one: QuestionRun, ranks: Any) -> Any:
     from memory.search.ranking_features import FEATURE_NAMES
 
     return np.lexsort((np.arange(len(ranks)), -one.matrix[:, FEATURE_NAMES.index("close")], -ranks))
-
-
-def shared(one: QuestionRun, order: Any) -> Any:
-    """The order in which the product shows what the ranker has put in `order`."""
-    from memory.search.input_kinds import ASKED
-    from memory.search.ranking import WORDED, orders_merged
-    from memory.search.ranking_features import FEATURE_NAMES
-
-    close, own, coverage = (one.matrix[:, FEATURE_NAMES.index(name)] for name in ("close", "own", "coverage"))
-    by_meaning, by_words = (order[np.argsort(-values[order], kind="stable")] for values in (close, own))
-    orders = [order, order, by_meaning, by_words[own[by_words] > 0]]
-    return orders_merged(orders, ASKED[bool(coverage.max() >= WORDED)])
 
 
 def signs_of(one: QuestionRun, ranks: Any, order: Any) -> Any:
@@ -345,16 +315,16 @@ def check(questions: Sequence[QuestionRun]) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     by_fold: dict[str, dict[str, Any]] = {"conversation": {}, "corpus": {}}
-    measured = [one for one in questions if one.corpus in LIST_WEIGHT]
-    for out in folds_of(measured):
+    for out in folds_of(questions):
         model = fitted([one for one in questions if one.conversation not in out])
         by_fold["conversation"] |= dict.fromkeys(out, model)
-    for kin in KIN.values():
+    for name in ("locomo", "beam"):
+        kin = {"locomo", "mixed"} if name == "locomo" else {"beam"}
         by_fold["corpus"] |= dict.fromkeys(kin, fitted([one for one in questions if one.corpus not in kin]))
     for label, fold in (("conversation", "conversation"), ("corpus", "corpus")):
         models = by_fold[fold]
         found[f"without the {label}"] = _measured(
-            measured,
+            questions,
             lambda one, models=models, fold=fold: (  # type: ignore[misc]
                 scored(models[getattr(one, fold)], one),
                 models[getattr(one, fold)],
@@ -374,14 +344,13 @@ def _measured(
     for one in questions:
         ranks, model = score(one)
         order = best_first(one, ranks)
-        first = shared(one, order)
-        values = recalls(one, first) if one.evidence else [np.nan] * 4
+        values = recalls(one, order) if one.evidence else [np.nan] * 4
         if model is not None:
-            above = first[: len(kept(one, model, ranks, order))]
+            above = kept(one, model, ranks, order)
             for limit in (10, 20):
                 part = above[:limit]
                 values.append(recalls(one, part, [limit])[0] if one.evidence else np.nan)
-                values.append(float(np.mean(one.right[part])) if len(part) and one.evidence else np.nan)
+                values.append(float(np.mean(one.right[part])) if part and one.evidence else np.nan)
             values.append(float(len(above[:20])))
         for group in (one.corpus, f"{one.corpus}: {one.kind}") if one.evidence else (f"{one.corpus}: {one.kind}",):
             groups.setdefault(group, []).append(values)
@@ -399,8 +368,6 @@ def main() -> int:
     parser.add_argument("locomo", type=Path, nargs="?", default=locomo.DEFAULT_FILE)
     parser.add_argument("beam", type=Path, nargs="?", default=beam.DEFAULT_FOLDER)
     parser.add_argument("--check", action="store_true", help="measure without what is measured; write nothing")
-    parser.add_argument("--without", choices=KIN, help="fit without this corpus")
-    parser.add_argument("--into", type=Path, default=TARGET, help="the file to write")
     parser.add_argument("--vectors", type=Path, help="a file that keeps vectors for the next time")
     options = parser.parse_args()
     with system() as running:
@@ -416,8 +383,6 @@ def main() -> int:
             for group, values in found.items():
                 print(f"  {group:34}" + "".join(f"{value:>14.4f}" for value in values))
         return 0
-    left_out = KIN.get(options.without, set())
-    questions = [one for one in questions if one.corpus not in left_out]
     model = fitted(questions)
     card = {
         "card": {
@@ -428,16 +393,14 @@ def main() -> int:
             "from": [
                 f"LoCoMo (snap-research/locomo, CC BY-NC 4.0), {options.locomo.name}",
                 f"BEAM (mohammadtavakoli78/BEAM), {options.beam.name}",
-                "benchmarks/kinds_of_input/precision.tsv, every second question, for the cutoff",
             ],
-            "without": options.without,
             "questions": sum(bool(one.evidence) for one in questions),
             "holds": "numbers fitted on those conversations, none of their text",
         },
     }
     parts = [f'"{key}": {json.dumps(value)}' for key, value in (card | model).items()]
-    options.into.write_text("{" + ",\n".join(parts) + "}\n")
-    print(f"{options.into}: {len(SEEDS) * TREES} trees, {options.into.stat().st_size:,} bytes")
+    TARGET.write_text("{" + ",\n".join(parts) + "}\n")
+    print(f"{TARGET}: {len(SEEDS) * TREES} trees, {TARGET.stat().st_size:,} bytes")
     return 0
 
 

@@ -18,7 +18,6 @@ from memory.search.fusion import (
     Values,
     answerability_log_odds,
     features,
-    fill_missing,
     own_relevance,
     relevance,
 )
@@ -70,26 +69,21 @@ def relevance_cutoff(learned: Ranker, ranks: Values, closeness: Values, log_odds
     return max(float(ranks[0] - (ranks[last] + ranks[last + 1]) / 2), MIN_CUTOFF)
 
 
-MATTERS = {"bias": -5.34, "closest": 1.14, "ahead": 10.17, "lead": 4.52, "coverage": 2.87}
+MATTERS = {"bias": -5.26, "closest": 4.7, "ahead": 6.0, "coverage": 3.2}
 """The weights of the log-odds that an item matters to a message (benchmarks.kinds_of_input): its closeness, how far it
-is ahead of the usual best and of the best other by the moved vector, and the share of the message's words. Less than
-even odds are less than RELEVANT."""
+is ahead of the usual best, and the share of the message's words. Less than even odds are less than RELEVANT."""
 USUAL_BEST = 5
 """What is ahead of this many others stands out."""
-NO_OTHERS = 0.15
+NO_OTHERS = 0.1
 """The closeness of what has nothing to do with a message, for small collections."""
 
 
-def matter_relevance(closest: Values, moved: Values, coverage: Values) -> Values:
+def matter_relevance(closest: Values, coverage: Values) -> Values:
     """Relevance in [0, 1] of each candidate for a message: RELEVANT if it matters as likely as not."""
-    few = len(closest) <= USUAL_BEST
-    near = closest if few else fill_missing(moved, np.full(len(moved), -1.0))
-    others = np.full(USUAL_BEST + 1, NO_OTHERS if few else -1.0)
-    best = np.sort(np.concatenate([near, others]))[::-1]
-    lead = near - np.where(near == best[0], best[1], best[0])
+    ahead = closest - (np.sort(closest)[-USUAL_BEST - 1] if len(closest) > USUAL_BEST else NO_OTHERS)
     w = MATTERS
-    log_odds = w["bias"] + w["closest"] * closest + w["ahead"] * (near - best[USUAL_BEST]) + w["lead"] * lead
-    return np.asarray(1 / (1 + np.exp(-log_odds - w["coverage"] * np.minimum(coverage, 1.0))))
+    log_odds = w["bias"] + w["closest"] * closest + w["ahead"] * ahead + w["coverage"] * np.minimum(coverage, 1.0)
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
 
 
 WORDED = 0.3
@@ -154,7 +148,7 @@ def candidates_rank(
     order = np.concatenate([orders_merged(orders_of(rows, f, shown), shares), others])
     if matters:
         # What matters by itself comes first.
-        value = matter_relevance(f.closest, rows.moved, f.coverage)
+        value = matter_relevance(f.closest, f.coverage)
         order = order[np.argsort(-np.where(value < RELEVANT, 0.0, value)[order], kind="stable")]
     value[order] = np.sort(value)[::-1]
     if uniform_decay and not matters:

@@ -215,7 +215,6 @@ def _searched(view: PersonaMemory, request: SearchRequest, embedding: Prefetched
             cosine=calibrated(rows.cosine, thresholds),
             passage=calibrated(rows.passage, thresholds),
             second=calibrated(rows.second, thresholds),
-            moved=calibrated(rows.moved, thresholds),
         )
         ranking = candidates_rank(
             query,
