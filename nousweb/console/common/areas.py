@@ -45,7 +45,7 @@ class Area:
 def _memory_page(one: TypePages) -> AreaPage:
     label, name, right = one.label, one.list_page, one.permission
     views = ((f"All {label.lower()}", name, right), *one.more_views) if one.more_views else ()
-    return AreaPage(label, name, right, views=views, is_rare=label in ("Decisions", "Procedures"))
+    return AreaPage(label, name, right, views=views, is_rare=one.is_rare)
 
 
 VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"

@@ -29,7 +29,8 @@ class TypePages:
     """A type of memory in the console; `label` is its plural.
 
     `recorded` names the column by which the home page says when a row came to be known. `more_views` are other lists of
-    the same. `sub_pages` are the addresses below the list, beside that of one memory.
+    the same. `sub_pages` are the addresses below the list, beside that of one memory. `is_rare`: its tab stands in the
+    menu "More".
     """
 
     key: ItemType
@@ -38,6 +39,7 @@ class TypePages:
     states: tuple[State, ...] = DEFAULT_STATES
     more_views: tuple[Page, ...] = ()
     sub_pages: tuple[str, ...] = ()
+    is_rare: bool = False
 
     @property
     def model(self) -> type[Model]:
@@ -107,13 +109,14 @@ _OWN_PAGES: Mapping[str, TypePages] = MappingProxyType(
             TypePages(
                 ItemType.DECISION,
                 "Decisions",
+                is_rare=True,
                 states=(
                     ("hidden", "seg-8", Q(active=False)),
                     ("to review", "seg-3", Q(reviewed_at__isnull=True)),
                     ("reviewed", "seg-1", Q()),
                 ),
             ),
-            TypePages(ItemType.PROCEDURE, "Procedures", sub_pages=("agent_procedure_edit",)),
+            TypePages(ItemType.PROCEDURE, "Procedures", sub_pages=("agent_procedure_edit",), is_rare=True),
             TypePages(
                 ItemType.DOCUMENT,
                 "Documents",
