@@ -1,4 +1,4 @@
-"""The API of the users whom an agent serves: list them, export and erase everything of one."""
+"""The API of the users whom an agent serves: list them, export and erase everything of one, assign memories."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from identity.selectors import agent_for
 from memory.api.common import principal
 from memory.policy import MAX_REMARK_CHARACTERS
 from memory.services.erasure import user_erase
-from memory.services.users import MANAGE, agents_of_user, personas_of, user_counts
+from memory.services.users import MANAGE, agents_of_user, memories_assign, personas_of, user_counts
 from memory.transfer.user_export import user_export
 from nousweb.lib.constrained_types import AgentSlug, UserKey, text
 from nousweb.lib.schemas import REFUSALS, Input
@@ -34,6 +34,16 @@ class UsersOut(Schema):
 class EraseIn(Input):
     user: Annotated[UserKey, Field(min_length=1, description="The user's key")]
     reason: Annotated[str, text(MAX_REMARK_CHARACTERS, min_length=1)] = Field(description="Kept in the receipt")
+
+
+class AssignIn(Input):
+    user: Annotated[UserKey, Field(min_length=1, description='The user\'s key; "*" for everybody')]
+    types: list[str] = Field([], max_length=20, description="Types of memories, such as `fact`; all without any")
+    words: Annotated[str, text(200)] = Field("", description="Only memories that contain them")
+
+
+class AssignedOut(Schema):
+    assigned: dict[str, int] = Field(description="Numbers by type")
 
 
 class ErasedOut(Schema):
@@ -73,6 +83,14 @@ def users_export_get(request: HttpRequest, user: UserKey = Query(min_length=1), 
     agents, by = _agents(request, agent)
     lines = user_export(agents=agents_of_user(agents, user, personas_of(by)), user=user, by=by)
     return HttpResponse("".join(lines), content_type="application/x-ndjson; charset=utf-8")
+
+
+@router.post("/users/assign", response={200: AssignedOut, **REFUSALS}, summary="Assign memories to a user")
+def users_assign_post(request: HttpRequest, payload: AssignIn, agent: AgentSlug = "") -> Any:
+    """Assigns memories that are nobody's, from before the agent served many users, to a user or to everybody. People
+    only."""
+    by = principal(request)
+    return {"assigned": memories_assign(agent=agent_for(by, agent), by=by, **payload.dict())}
 
 
 @router.post("/users/erase", response={200: ErasureOut, **REFUSALS}, summary="Erase everything of a user")

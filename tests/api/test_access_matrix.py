@@ -151,6 +151,7 @@ GET    /api/expectations/{expectation_id}/results 401 200 200 200 403 200 404 40
 GET    /api/fingerprints                    401 200 200 200 200 200 404 401 401
 GET    /api/users                           401 403 403 200 403 200 404 401 401
 GET    /api/users/export                    401 403 403 200 403 200 404 401 401
+POST   /api/users/assign                    401 403 403 200 403 403 404 401 401
 POST   /api/users/erase                     401 403 403 200 403 200 404 401 401
 """
 EVENTS = {"events": [{"kind": "user_input", "content": "Hello.", "loop_id": "loop-1"}]}
@@ -186,6 +187,7 @@ BODIES = {
     "POST /api/documents/refresh": {"ids": ["00000000-0000-4000-8000-000000000000"]},
     "POST /api/sources": {"path": "docs/a.md", "sha256": "0" * 64},
     "POST /api/documents/search": {"query": "sail"},
+    "POST /api/users/assign": {"user": "mia"},
     "POST /api/users/erase": {"user": "mia", "reason": "Asked."},
     "POST /api/procedures": {"name": "Sail"},
     "POST /api/procedures/{procedure_id}/report": {"success": True},

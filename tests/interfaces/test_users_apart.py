@@ -19,6 +19,7 @@ from memory.services.erasure import user_erase
 from memory.services.loops import loop_close, loop_summarise
 from memory.services.search_index.row_embedding import embed_pending_rows
 from tests.factories import SYSTEM, make_token
+from tests.interfaces.interfaces import McpInterface
 from tests.late_imports import Late
 from tests.memory.test_users import traces
 
@@ -34,17 +35,19 @@ STORIES = {
         "trip": "The trip to Bergen was rained off.", "plan": "Rent the blue boat in June.",
         "how": "Check the weather.", "said": "I sail on Sundays with my sister.",
         "tea": "I drink green tea from Kyoto.", "car": "The car is red.",
+        "hat": "Her hat is made of straw.", "desk": "Her desk is by the window.",
     },
     "noah": {
         "job": "Noah is a pilot of cargo planes.", "likes": "Noah wants long answers.", "pet": "His dog is Rex.",
         "trip": "The trip to Bergen was sunny.", "plan": "Sell the old boat in May.",
         "how": "Ask the dealer.", "said": "I fly on Mondays to Oslo.", "tea": "I drink black tea with milk.",
-        "car": "The car is blue.",
+        "car": "The car is blue.", "hat": "His hat is made of wool.", "desk": "His desk is in the hangar.",
     },
 }  # fmt: skip
 QUESTIONS = (
     "Who am I, and what is my job?", "What did we say of the trip to Bergen?", "What about the boat?",
     "Which tea do I drink?", "What colour is the car?", "How do I plan a trip?", "What do I do on Sundays and Mondays?",
+    "What is the hat made of?", "Where is the desk?",
     "What did we talk about yesterday?",
 )  # fmt: skip
 IDS = re.compile(r"\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\d|\b(?:Sun|Mon|Tue|Wed|Thu|Fri|Sat) \d\d:\d\d|\d\d:\d\d")
@@ -73,6 +76,10 @@ def tell(live_server, api, slug: str, secret: str, story: dict[str, str], user: 
             mem0.Memory(nous).add(story["tea"], user_id=user, infer=False)
         else:
             mem0.Memory(nous).add(story["tea"], run_id="mine", infer=False)
+    mcp = McpInterface(live_server.url, secret, tmp_path)
+    mcp.tool("learn_fact", content=story["hat"], subject="hat", **keys)
+    mcp.tool("put_document", namespace=["office"], key="desk", value={"text": story["desk"]}, **keys)
+    assert story["hat"] in json.dumps(mcp.tool("recall", q="the hat", min_score=0, **keys))
     file = tmp_path / f"{slug}-{user}.jsonl"
     line = {"record": "fact", "content": f"As imported: {story['plan']}", "subject": "boat", **keys}
     file.write_text(json.dumps(line) + "\n")
@@ -106,6 +113,9 @@ def test_prompts_are_those_of_an_agent_of_ones_own(live_server, api, tmp_path, c
             ask = {"session_id": "s", "input": question, "dry_run": True}
             shared = api.as_token(secrets["both"]).post("/context", {**ask, "user": user}).json()["system_prompt"]
             own = api.as_token(secrets[f"only-{user}"]).post("/context", ask).json()["system_prompt"]
+            by_mcp = McpInterface(live_server.url, secrets["both"], tmp_path)
+            told = by_mcp.tool("get_context", **ask, user=user)["system_prompt"]
+            assert sorted(IDS.sub("", told).splitlines()) == sorted(IDS.sub("", own).splitlines()), question
             assert sorted(IDS.sub("", shared).splitlines()) == sorted(IDS.sub("", own).splitlines()), question
             assert not [text for text in STORIES[other].values() if text in shared]
         for question in QUESTIONS[:4]:

@@ -104,7 +104,10 @@ def test_memories_from_before_are_nobodys_until_people_assign_them(caller, ada, 
     assert document.status_code in (200, 404)
     memories_assign(agent=ada, by=admin, user="*", types=["fact"])
     assert "ithaca" in caller.get("/facts?q=mast").content.decode()
-    memories_assign(agent=ada, by=admin, user="noah")
+    answer = person.post("/users/assign?agent=ada", {"user": "noah", "types": ["dream"]})
+    assert (answer.status_code, answer.json()["field"]) == (422, "types")
+    answer = person.post("/users/assign?agent=ada", {"user": "noah"})
+    assert (answer.status_code, answer.json()["assigned"]["loop"]) == (200, 1)
     assert not any(model.objects.filter(user="?").exists() for model in KEYED)
     assert "ithaca" in prompt(caller, "ithaca", **NOAH)
     # Of the log nothing changed but whose it is.

@@ -238,6 +238,7 @@ MAKERS: dict[str, Maker] = {
     "POST /api/sources": lambda rng, known: ({}, {"path": rng.choice(WORDS), "sha256": rng.choice("ab") * 64}),
     "GET /api/users": lambda rng, known: ({}, None),
     "GET /api/users/export": lambda rng, known: ({"user": rng.choice(WORDS)}, None),
+    "POST /api/users/assign": lambda rng, known: ({}, {"user": rng.choice(WORDS)}),
     "POST /api/users/erase": lambda rng, known: ({}, {"user": rng.choice(WORDS), "reason": "Asked."}),
     "POST /api/documents/search": lambda rng, known: (
         {},
@@ -306,6 +307,7 @@ PEOPLES = {
     "POST /api/subjects/{subject_id}/merge",
     "POST /api/subjects/{subject_id}/split",
     "POST /api/subjects/{subject_id}/undo",
+    "POST /api/users/assign",
     "POST /api/webhooks",
     "POST /api/webhooks/{webhook_id}/replay",
     "PUT /api/settings",
