@@ -64,7 +64,6 @@ function refusal(text, key) {
 function missing(key) {
   const row = document.querySelector("[data-keyitem].is-selected");
   const text = row?.querySelector("[data-read]");
-  if (text && row.querySelector(".needs-text")) return refusal(text, key);
   if (row) return `This item cannot be decided in the list. Open it with ${keys.open}, and read it there.`;
   if (document.querySelector("[data-keylist]")) return `No item is selected. Select one with ${keys.next}.`;
   return `There is no decision with the key ${key} about this item now.`;
@@ -86,6 +85,16 @@ document.addEventListener("click", (event) => {
   if (event.detail < 2 || !button || !textOf(button)) return;
   look();
   if (isEarly(looks.get(textOf(button)))) event.preventDefault();
+}, true);
+
+// A row that is to be approved before its text was seen shows it first.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.(".needs-text");
+  const row = button?.closest("[data-keyitem]:not(.is-shown)");
+  if (!row) return;
+  event.preventDefault();
+  row.querySelector("details[data-unfold]").open = true;
+  tell(`Read the change below, then press “${button.firstChild.textContent.trim()}” again.`);
 }, true);
 
 // One button approves, and says what: the text as it was proposed, or as it was edited.

@@ -52,6 +52,7 @@ VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"
 VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
 VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memoryreview"
 INBOX_PARTS = (
+    ("Start reviewing", "start=1", VIEW_PROPOSAL),
     ("Identity", "view=identity", VIEW_PROPOSAL),
     ("Applied", "view=applied", VIEW_PROPOSAL),
     ("Reviews", "view=reviews", VIEW_REVIEW),

@@ -13,14 +13,14 @@ from django.urls import reverse
 from context.expectations.services import broken_results
 from context.models import ExpectationResult
 from identity.models import ChangeProposal, Webhook
-from identity.policy.sections import Risk, Section
+from identity.policy.sections import Section
 from identity.principal import Principal
 from memory.models import Job, MemoryReview
 from nousweb.console.home.board_rows import board_query, moment_read
 from nousweb.console.inbox.filter import InboxFilter
 from nousweb.console.inbox.item_titles import ItemTitle, review_title
 from nousweb.console.inbox.proposal_items import ProposalItem, with_texts
-from nousweb.console.inbox.query import PROPOSAL, REVIEW, RISK_WEIGHTS, InboxEntry
+from nousweb.console.inbox.query import PROPOSAL, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
 
@@ -53,7 +53,7 @@ class WaitingItem:
 
 
 def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
-    """The most urgent items of the inbox of `by` by risk and age, near-identical ones as one, and their number."""
+    """The first items of the inbox of `by`, in its order, near-identical ones as one, and their number."""
     part = InboxFilter()
     inbox = part.search(by)
     found = inbox.groups(size=ITEMS_SHOWN + 1)
@@ -77,7 +77,6 @@ def waiting_items(by: Principal) -> tuple[list[WaitingItem], int]:
                 alike=InboxFilter(alike=entry.alike).url() if not entry.has_rivals and entry.members > 1 else "",
             )
         )
-    rows.sort(key=lambda row: (-RISK_WEIGHTS[Risk(row.risk)], row.at))
     total = sum(entry.members for entry in found) if len(found) <= ITEMS_SHOWN else inbox.count()
     return rows, total
 

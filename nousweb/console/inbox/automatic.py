@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django import forms
 from django.db.models import F, QuerySet
@@ -17,26 +16,22 @@ from identity.models import Agent, Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview
+from memory.models import FactChange, MemoryReview
 from memory.policy.autonomy import AutomaticDecision, Autonomy
 from memory.selectors import visible_reviews
 from memory.services.reviews.blind_samples import decision_errors
 from memory.services.reviews.states import review_ask
 from memory.services.reviews.undo import supersession_undo
 from nousweb.console.common import MAX_SELECTED, POST, attempt_each, page, page_of, tell_each, uuids_of
-from nousweb.console.inbox.filter import InboxRow, inbox_tabs
-from nousweb.console.inbox.item_titles import ItemTitle, review_title
-from nousweb.console.inbox.items import reviews_of
-from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry, InboxQuery
+from nousweb.console.inbox.filter import InboxFilter, InboxRow, inbox_tabs
+from nousweb.console.inbox.item_titles import ItemTitle
+from nousweb.console.inbox.query import QUEUE_LIMIT, REVIEW, InboxEntry
 from nousweb.lib.permission_holder import for_visible_agents
 
 VIEW_CHANGE = "memory.view_factchange"
-FACTS_SHOWN = 5
-"""Facts that are shown of an attribute."""
 CHANGE = "factchange"
-UNDECIDED, SUPERSEDED, CONFIRMED = "undecided", "superseded", "confirmed"
+SUPERSEDED, CONFIRMED = "superseded", "confirmed"
 DECISIONS = {
-    UNDECIDED: "Undecided: both facts stay",
     SUPERSEDED: "Replaced by a newer fact",
     CONFIRMED: "Confirmed in other words",
 }
@@ -46,8 +41,8 @@ ASKED_AGAIN: Mapping[str, str] = {
     AutomaticDecision.UNDECIDED: "facts over the attention budget",
 }
 
-Key = tuple[str, UUID | int]
-"""A decision and the key of its review or change of a fact."""
+Key = tuple[str, int]
+"""A decision and the key of its change of a fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +64,14 @@ class DecisionFilter:
         return urlencode({name: value for name, value in given.items() if value})
 
     def keys(self, by: Principal) -> list[Key]:
-        """The decisions in their order: undecided ones by what depends on them, then the others, the latest first."""
-        found: list[Key] = []
-        if self.decision in ("", UNDECIDED):
-            undecided = InboxQuery(by, (REVIEW,), agent=self.agent, state="undecided")
-            found += [(UNDECIDED, entry.id) for entry in undecided.entries()]
+        """The decisions, the latest first."""
         changes: list[tuple[datetime, str, int]] = []
         for action in (SUPERSEDED, CONFIRMED):
             if self.decision in ("", action) and by.may(VIEW_CHANGE):
                 rows = automatic_changes(by, action)
                 rows = rows.filter(agent__in=Agent.objects.filter(slug=self.agent)) if self.agent else rows
                 changes += [(at, action, key) for at, key in rows.values_list("at", "pk")[:QUEUE_LIMIT]]
-        found += [(action, key) for _, action, key in sorted(changes, reverse=True)]
-        return found[:QUEUE_LIMIT]
+        return [(action, key) for _, action, key in sorted(changes, reverse=True)][:QUEUE_LIMIT]
 
 
 class DecisionForm(forms.Form):
@@ -109,60 +99,36 @@ def automatic_changes(by: Principal, action: str) -> QuerySet[FactChange]:
 
 
 def decision_rows(keys: Sequence[Key], by: Principal) -> list[InboxRow]:
-    """The rows of these decisions, in their order. Three queries, whatever their number."""
-    reviews = {review.pk: review for review in reviews_of([key for _, key in keys if isinstance(key, UUID)])}
-    numbers = [key for _, key in keys if isinstance(key, int)]
+    """The rows of these decisions, in their order. One query, whatever their number."""
+    numbers = [key for _, key in keys]
     related = ("agent", "fact__agent", "other__agent")
     changes = FactChange.objects.filter(pk__in=numbers).select_related(*related).in_bulk() if numbers else {}
-    of_attributes = [key for review in reviews.values() for key in review.facts[-FACTS_SHOWN:]]
-    facts = Fact.objects.in_bulk(of_attributes) if of_attributes else {}
     rows = []
     for decision, key in keys:
-        if isinstance(key, UUID) and key in reviews:
-            row = _of_review(reviews[key], facts)
-        elif isinstance(key, int) and key in changes:
-            row = _of_change(decision, changes[key])
-        else:
+        if key not in changes:
             continue
-        row.outcome = DECISIONS[decision].partition(":")[0]
+        row = _of_change(decision, changes[key])
+        row.outcome = DECISIONS[decision]
         row.is_open, row.may_decide = False, decision != CONFIRMED and by.may(DECIDE_RIGHTS[REVIEW])
         rows.append(row)
     return rows
 
 
-def _of_review(review: MemoryReview, facts: Mapping[UUID, Fact]) -> InboxRow:
-    shown = [facts[key] for key in review.facts[-FACTS_SHOWN:] if key in facts]
-    shown += [fact for fact in (review.old, review.new) if fact is not None]
-    reason = str(review.reasons[0]["words"]) if review.reasons and review.new else ""
-    entry = InboxEntry(review.pk, REVIEW, 0, 0, "", review.created_at)
-    url = review.get_absolute_url()
-    return _row(entry, review.agent, review_title(review), url, review.subject, shown, reason)
-
-
 def _of_change(decision: str, change: FactChange) -> InboxRow:
+    """The row of a decision: its title is the newest fact, and the other one is listed."""
     fact, other = change.fact, change.other
     newest = other if decision == SUPERSEDED and other else fact
     suffix = "?persona=subconscious" if fact.persona == Persona.SUBCONSCIOUS else ""
     key: Any = change.pk
-    entry = InboxEntry(key, CHANGE, 0, 0, "", change.at)
-    url = newest.get_absolute_url() + suffix
     reason = ", ".join(filter(None, [change.reason[:120], f"by {change.author_name}"]))
-    return _row(entry, change.agent, ItemTitle.plain(newest.content), url, fact.subject, [newest, fact], reason)
-
-
-def _row(
-    entry: InboxEntry, agent: Agent, title: ItemTitle, url: str, subject: str, facts: Sequence[Fact], reason: str
-) -> InboxRow:
-    """The row of a decision: its facts are listed, the newest first, but for the one that is its title."""
-    latest = sorted(facts, key=lambda fact: fact.recorded_at, reverse=True)
     return InboxRow(
-        entry=entry,
-        title=title,
-        agent=agent.name,
-        url=url,
-        facts=[fact for fact in latest if fact.content != title.words],
-        meta=list(filter(None, [f"about {subject}" if subject else "", reason])),
-        times=[("", entry.created_at)],
+        entry=InboxEntry(key, CHANGE, 0, 0, "", change.at),
+        title=ItemTitle.plain(newest.content),
+        agent=change.agent.name,
+        url=newest.get_absolute_url() + suffix,
+        facts=[fact] if fact.content != newest.content else [],
+        meta=list(filter(None, [f"about {fact.subject}" if fact.subject else "", reason])),
+        times=[("", change.at)],
     )
 
 
@@ -196,8 +162,8 @@ def automatic_decisions(request: HttpRequest, by: Principal) -> HttpResponse:
 
 @page(DECIDE_RIGHTS[REVIEW], methods=POST)
 def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpResponse:
-    """Ask about the selected undecided facts, and restore the selected replaced ones; each that refuses is named and
-    stops none of the others."""
+    """Ask about the selected reviews that are held back, and restore the selected replaced facts; each that refuses is
+    named and stops none of the others."""
     reviews, changes = _selected(by, request.POST.getlist("selected")[:MAX_SELECTED])
     asked, unasked = attempt_each(reviews, lambda review: review_ask(review=review, by=by))
     restored, kept = attempt_each(
@@ -207,6 +173,8 @@ def automatic_decisions_undo(request: HttpRequest, by: Principal) -> HttpRespons
     if restored:
         said.append(f"{len(restored)} older fact{' was' if len(restored) == 1 else 's were'} restored.")
     tell_each(request, said, unasked + kept, undoing=True)
+    if reviews and not changes:
+        return redirect(InboxFilter(view="reviews").url())
     query = DecisionFilter.of(request.GET).query()
     return redirect(reverse("automatic_decisions") + (f"?{query}" if query else ""))
 

@@ -20,8 +20,8 @@ from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.inbox.query import PROPOSAL, REVIEW, SORTS, InboxEntry, InboxQuery
 from nousweb.lib.textdiff import TextDiff
 
-SORT_LABELS = {"risk": "Most urgent", "oldest": "Oldest first", "newest": "Newest first"}
-STATUSES = {"pending": "Pending", "decided": "Decided"}
+SORT_LABELS = {"risk": "Risk first", "oldest": "Oldest first", "newest": "Newest first"}
+STATUSES = {"pending": "Pending", "decided": "Decided", "undecided": "Held back"}
 MAX_WORDS = 200
 """Characters of a search."""
 SEARCH = forms.SearchInput({"placeholder": "Search"})
@@ -81,6 +81,8 @@ class InboxFilter:
         alike = query.get("alike", "")
         values["alike"] = alike if len(alike) == 32 and alike.isalnum() and alike.isascii() else ""
         values["q"] = " ".join(query.get("q", "").split())[:MAX_WORDS]
+        if values.get("status") == "undecided":
+            values["view"] = "reviews"
         return cls(agent=query.get("agent", "").replace("\x00", "")[:50], **values)
 
     def query(self, **extra: str) -> str:
@@ -107,11 +109,16 @@ class InboxFilter:
 
     @property
     def label(self) -> str:
-        return STATUSES["decided"] if self.is_decided else self.split.label
+        return self.split.label if self.status == "pending" else STATUSES[self.status]
 
     @property
     def is_decided(self) -> bool:
         return self.status == "decided"
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it has the reviews beyond the attention budget of their agents."""
+        return self.status == "undecided"
 
     @property
     def is_filtered(self) -> bool:
@@ -254,9 +261,9 @@ class InboxRow:
 
 def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any]]:
     """The tabs of the inbox, with how much is in each for `by`, without those that are empty; the last one is of what
-    was decided without people, where no filter is `current`. One query."""
+    was decided without people, where no filter is `current`. Two queries."""
     counts = InboxQuery(by).counts()
-    shown = "" if current is None else "decided" if current.is_decided else current.view
+    shown = "" if current is None else current.view if current.status == "pending" else current.status
     tabs: list[dict[str, Any]] = [
         {
             "label": view.label,
@@ -268,9 +275,14 @@ def inbox_tabs(by: Principal, current: InboxFilter | None) -> list[dict[str, Any
         if any(by.may(VIEW_RIGHTS[item_type]) for item_type in view.types)
         and (counts[view.counted] or name in ("all", shown))
     ]
-    decided = InboxFilter(status="decided").url()
-    tabs.append({"label": STATUSES["decided"], "url": decided, "active": shown == "decided", "count": None})
-    if by.may(VIEW_RIGHTS[REVIEW]):
+    sees_reviews = by.may(VIEW_RIGHTS[REVIEW])
+    # Beyond the attention budget of their agents, people are not asked.
+    held_back = InboxQuery(by, (REVIEW,), state="undecided").count() if sees_reviews else 0
+    for status, count in (("undecided", held_back), ("decided", None)):
+        if count or status in ("decided", shown):
+            url = InboxFilter(status=status).url()
+            tabs.append({"label": STATUSES[status], "url": url, "active": shown == status, "count": count})
+    if sees_reviews:
         url = reverse("automatic_decisions")
         tabs.append({"label": "Decided automatically", "url": url, "active": current is None, "count": None})
     return tabs

@@ -1,8 +1,6 @@
 """Query of the items of a person, in one order over all types: proposals of identities and reviews of memories.
 
-Items of higher priority come first, and older ones first among equals:
-
-    priority = weight of its risk x (1 + prompts)
+Items of higher risk come first, and older ones first among equals. Home lists them in the same order.
 
 `prompts` is the number of prompts of the last seven days that would have included it: all of its agent for items of
 every prompt (an identity, a censor, a fact of core memory), else those with its facts, by reported answers.
@@ -34,7 +32,7 @@ from memory.models import MemoryReview
 from memory.policy import PROFILE_CATEGORIES
 from nousweb.lib import clock
 
-RISK_WEIGHTS = {Risk.LOW: 1, Risk.MEDIUM: 3, Risk.HIGH: 9}
+RISKS = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
 PROMPTS_SINCE = timedelta(days=7)
 
 PROMPTS = """
@@ -69,9 +67,9 @@ LEFT JOIN memory_fact new ON new.id = r.new_id AND new.agent_id = r.agent_id
 LEFT JOIN memory_censor censor ON censor.id = r.censor_id AND censor.agent_id = r.agent_id
 WHERE one.id = r.id AND one.agent_id = r.agent_id"""
 
-_WEIGHTS = " ".join(f"WHEN '{risk}' THEN {weight}" for risk, weight in RISK_WEIGHTS.items())
-PRIORITY = f"(CASE risk {_WEIGHTS} ELSE 0 END) * (1 + prompts)::bigint"
-"""SQL of the priority, of `risk` and `prompts`."""
+_WEIGHTS = " ".join(f"WHEN '{risk}' THEN {weight}" for weight, risk in enumerate(RISKS, 1))
+PRIORITY = f"(CASE risk {_WEIGHTS} ELSE 0 END)"
+"""SQL of the priority: 3 for high risk, 2 for medium, 1 for low, 0 for none."""
 
 
 def placing_values(now: datetime) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from nousweb.console.common import (
     uuids_of,
 )
 from nousweb.console.inbox.decisions import DECIDE_MANY, batch_undo, decided_today, rival_choose, undo_offer
-from nousweb.console.inbox.filter import InboxFilter, InboxForm, InboxRow, inbox_tabs
+from nousweb.console.inbox.filter import STATUSES, InboxFilter, InboxForm, InboxRow, inbox_tabs
 from nousweb.console.inbox.item_titles import review_title
 from nousweb.console.inbox.items import INBOX, export_lines, inbox_rows, items_of, reviews_of
 from nousweb.console.inbox.people import CHANGES, SNOOZE_CHOICES, inbox_item
@@ -53,7 +53,8 @@ BESIDE = 30
 
 @page()
 def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
-    """The items of one part of the inbox; groups of near-identical items are one row where types are mixed."""
+    """The items of one part of the inbox; groups of near-identical items are one row where types are mixed. ?start=
+    opens the first one."""
     part = InboxFilter.of(request.GET)
     part.require(by)
     search = part.search(by)
@@ -68,6 +69,8 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
     left = search.count() if part.is_filtered or part.is_decided else counted
     may_review = not part.is_decided and any(by.may(DECIDE_RIGHTS[item_type]) for item_type in part.split.types)
     rows = inbox_rows(entries[:ROWS], part, by)
+    if "start" in request.GET and rows:
+        return redirect(rows[0].url)
     possible = {answer for row in rows if row.may_decide for answer in row.answers}
     answers = [BULK_BUTTONS[answer] for answer in BULK_RESOLUTIONS if answer in possible]
     return render(
@@ -83,7 +86,7 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "page_size": ROWS,
             "is_first": not after,
             "left": left,
-            "unasked": _unasked(part, by),
+            "held_back": next((tab["count"] for tab in tabs if tab["label"] == STATUSES["undecided"]), 0),
             "today": decided_today(by),
             "may_review": may_review,
             "filters": SavedFilter.objects.filter(person_id=int(by.id)),
@@ -97,13 +100,6 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "undo": undo_offer(request, by, part),
         },
     )
-
-
-def _unasked(part: InboxFilter, by: Principal) -> int:
-    """The number of contradictions that people are not asked about, since there are more than the attention budget."""
-    if part.view not in ("all", "reviews") or part.is_filtered or part.is_decided:
-        return 0
-    return InboxQuery(by, (REVIEW,), state="undecided").count() if by.may(VIEW_RIGHTS[REVIEW]) else 0
 
 
 @page()
