@@ -8,8 +8,8 @@ if (head) {
   // The browser has gone to the place that an address names before that height was known.
   let named = performance.getEntriesByType("navigation")[0]?.type === "navigate" && location.hash;
   new ResizeObserver(() => {
-    const top = parseFloat(getComputedStyle(head).top) || 0;
-    document.documentElement.style.setProperty("--head-h", `${head.offsetHeight + top}px`);
+    const stays = getComputedStyle(head).position === "sticky";
+    document.documentElement.style.setProperty("--head-h", `${stays ? head.offsetHeight : 0}px`);
     if (named) document.getElementById(decodeURIComponent(named.slice(1)))?.scrollIntoView();
     named = "";
   }).observe(head);
@@ -27,6 +27,16 @@ if (here) {
   const [place, frame] = [here.getBoundingClientRect(), rail.getBoundingClientRect()];
   if (place.bottom > frame.bottom || place.top < frame.top) rail.scrollTop += place.top - frame.top - frame.height / 2;
 }
+
+// So does a line of tabs.
+function showTab() {
+  for (const tab of $$(".tabs [aria-current]")) {
+    const line = tab.closest(".tabs");
+    line.scrollLeft += tab.getBoundingClientRect().left - line.getBoundingClientRect().left - 48;
+  }
+}
+showTab();
+document.addEventListener("htmx:oobAfterSwap", showTab);
 
 // Messages and popovers.
 document.addEventListener("click", (event) => {

@@ -15,7 +15,7 @@ from tests.docs.snippets import PROJECT
 FILE = os.environ.get("CONSOLE_PICTURE", "")
 MOST_BYTES = 300_000
 SHOWN = (
-    *("Home", "Agents", "Prompts", "Memory", "Expectations", "Activity", "System"),
+    *("Home", "Identity", "Prompts", "Memory", "Expectations", "Settings", "Audit"),
     *("Inbox: identity", "High risk", "+1 line added", "Never let a page repeat without a note"),
     *("Edit before approving", "Impact", "Approve", "Reject", "Assign", "Second opinion", "Discussion"),
     *("Protocols · edits", "Environment · adds"),

@@ -54,6 +54,7 @@ def test_past_walks_from_page_to_page_and_back_to_now(log_in: Callable[..., Page
     expect(page.get_by_role("region", name="Text of the prompt")).to_contain_text("You are Eve, calm.")
     page.wait_for_url("**input=Which*as_of=2026-03-02T08%3A30")
     page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Eve").click()
+    rail.get_by_role("link", name="Settings").click()
     tabs.get_by_role("link", name="Tokens").click()
     expect(page.get_by_text("this page cannot tell of the past, and shows the present")).to_be_visible()
     rail.get_by_role("link", name="Memory").click()

@@ -14,15 +14,14 @@ OWNERS, ADMINS = "owners", "admins"
 class AreaPage:
     """A page of an area: its label, URL name and right.
 
-    `group` is a word that stands before it and the tabs after it. `is_rare`: it stands in the menu "More". `views` are
-    other pages that are reached from it, as (label, URL name, right), itself first. `parts` are parts of it, as (label,
-    query, right). `words` are other names that a person may look for.
+    `is_rare`: it stands in the menu "More". `views` are other pages that are reached from it, as (label, URL name,
+    right), itself first. `parts` are parts of it, as (label, query, right). `words` are other names that a person may
+    look for.
     """
 
     label: str
     name: str
     right: str = ""
-    group: str = ""
     views: tuple[memory_types.Page, ...] = ()
     parts: tuple[memory_types.Page, ...] = ()
     words: str = ""
@@ -33,7 +32,7 @@ class AreaPage:
 class Area:
     """A link of the rail and the pages behind it; it leads to the first that a person may see.
 
-    Pages `of_agent` need an agent, as tabs; `page` is then the page without one, if there is such a page.
+    Pages `of_agent` need an agent, as tabs; `page` is then the page that stands for them while there is none.
     """
 
     label: str
@@ -75,17 +74,10 @@ AREAS: tuple[Area, ...] = (
     ),
     Area("Inbox", (AreaPage("Inbox", "inbox", VIEW_PROPOSAL, parts=INBOX_PARTS, words="review queue proposals"),)),
     Area(
-        "Agents",
+        "Identity",
         (
             AreaPage("Identity", "agent_identity", "identity.view_identityversion"),
             AreaPage("Changes", "agent_changes", "identity.view_agent", words="change feed"),
-            AreaPage("General", "agent_settings", "identity.change_agent", group="Settings", words="name kind slug"),
-            AreaPage("Prompt", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"),
-            AreaPage("Consent", "agent_consent", "identity.change_agent", words="pending approve new memories"),
-            AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
-            AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),
-            AreaPage("Webhooks", "agent_webhooks", "identity.manage_webhook"),
-            AreaPage("Import and export", "agent_imports", "memory.import_memory", words="files upload download"),
         ),
         of_agent=True,
         page=AreaPage("Agents", "agents", "identity.view_agent"),
@@ -138,23 +130,31 @@ AREAS: tuple[Area, ...] = (
         of_agent=True,
     ),
     Area(
-        "Activity",
+        "Settings",
         (
-            AreaPage("Audit trail", "audit", VIEW_AUDIT, words="log history who"),
-            AreaPage("Background work", "lifecycle", "memory.view_job", words="jobs schedules lifecycle worker"),
+            AreaPage("General", "agent_settings", "identity.change_agent", words="name kind slug"),
+            AreaPage("Prompt", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"),
+            AreaPage("Consent", "agent_consent", "identity.change_agent", words="pending approve new memories"),
+            AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
+            AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),
+            AreaPage("Webhooks", "agent_webhooks", "identity.manage_webhook"),
+            AreaPage("Import and export", "agent_imports", "memory.import_memory", words="files upload download"),
+        ),
+        of_agent=True,
+    ),
+    Area(
+        "Audit",
+        (
+            AreaPage("Audit trail", "audit", VIEW_AUDIT, words="activity log history who"),
             AreaPage("Integrity", "integrity", VIEW_AUDIT, words="seals verify"),
         ),
     ),
     Area(
-        "People",
+        "Administration",
         (
             AreaPage("People", "people", OWNERS, words="users roles invitations"),
             AreaPage("Log-in", "second_factor_requirements", OWNERS, words="second factor two provider"),
-        ),
-    ),
-    Area(
-        "System",
-        (
+            AreaPage("Background work", "lifecycle", "memory.view_job", words="jobs schedules lifecycle worker"),
             AreaPage("Profiles", "context_profiles", "context.view_contextprofile", words="context"),
             AreaPage("Clients", "oauth_clients", "identity.view_apitoken", words="oauth applications"),
             AreaPage("API", "api-1:openapi-view", words="reference documentation"),

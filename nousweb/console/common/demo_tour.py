@@ -104,7 +104,7 @@ TOUR_STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """A step for one person: whether it is done, may be done by them, and, for the next one, where."""
+    """A step for one person: whether it is done, with all before it that they may do, and whether they may do it."""
 
     number: int
     step: TourStep
@@ -133,9 +133,11 @@ def tour_panel(by: Principal, agents: list[Agent]) -> TourPanel | None:
     if tour is None or agent is None:
         return None
     done = tour_actions(tour, [action for step in TOUR_STEPS for action in step.done_by])
-    states = tuple(
-        StepState(number, step, not done.isdisjoint(step.done_by), by.may(step.right))
-        for number, step in enumerate(TOUR_STEPS, 1)
-    )
-    following = next((state for state in states if state.allowed and not state.done), None)
-    return TourPanel(states, following, following.step.place(by, agent) if following else "")
+    states, following = [], None
+    for number, step in enumerate(TOUR_STEPS, 1):
+        is_done, allowed = not done.isdisjoint(step.done_by), by.may(step.right)
+        state = StepState(number, step, is_done and following is None, allowed)
+        states.append(state)
+        if allowed and not is_done:
+            following = following or state
+    return TourPanel(tuple(states), following, following.step.place(by, agent) if following else "")

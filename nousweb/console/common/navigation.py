@@ -94,27 +94,25 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
     rail, tabs, places, parts = [], [], [], []
     for area in AREAS:
         pages = [page for page in area.pages if may(page.right)] if chosen or not area.of_agent else []
-        first = area.page if area.page and may(area.page.right) else next(iter(pages), None)
+        first = next(iter(pages), area.page if area.page and may(area.page.right) else None)
         if first is None:
             continue
-        is_here = here is not None and here[0] is area
+        is_here = here is not None and here[0] is area and (here[1] is not area.page or not chosen)
         found: list[dict[str, Any]] = [
             {
                 "label": page.label,
-                "group": page.group,
                 "url": address(area, page, chosen),
                 "active": is_here and here is not None and here[1] is page,
                 "count": waiting.get(address(area, page, chosen)),
                 "words": page.words,
-                "is_rare": page.is_rare and not (is_here and here is not None and here[1] is page),
+                "is_rare": page.is_rare,
             }
             for page in pages
         ]
         url = address(area, first, chosen)
         numbers = [waiting.get(url) or 0, *(tab["count"] or 0 for tab in found if tab["url"] != url)]
-        rail.append(
-            {"label": area.label, "url": url, "active": is_here, "count": sum(numbers), "of_agent": area.of_agent}
-        )
+        label = first.label if first is area.page else area.label
+        rail.append({"label": label, "url": url, "active": is_here, "count": sum(numbers), "of_agent": area.of_agent})
         of = chosen.name if chosen and area.of_agent else ""
         places += [[tab["label"], of or area.label, tab["url"], f"{area.label} {tab['words']}"] for tab in found]
         for page in pages:
@@ -139,6 +137,7 @@ def _frame(request: HttpRequest, agents: Sequence[Agent], waiting: dict[str, int
             }
             for agent in agents
         ],
+        "all_agents": {"url": _address(prefix, "agents"), "active": url_name == "agents"},
         "rail": rail,
         "tabs": tabs,
         "views": [

@@ -28,16 +28,25 @@ def panel(client: Client, address: str = "/") -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", found[0]).split()) if found else ""
 
 
-def test_step_that_is_done_before_the_others_is_ticked(ada: Agent, actor: Principal, bob: User) -> None:
+def test_step_that_is_done_before_the_others_is_passed_over_when_its_turn_comes(
+    ada: Agent, actor: Principal, bob: User
+) -> None:
     review = make_review(ada, actor, "Tim never swims in the sea.", "Tim sometimes swims in the sea.")
+    proposal = make_proposal(ada, actor, "preferences")
+    make_fact(ada, "The carts of the checkout are kept in Redis.", actor)
+    run = make_run(ada, actor, "Checkout is slow. Where are the carts?")
     guided(ada, bob)
     bobs = browser(bob)
     bobs.post(reverse("memory_review_detail", args=[review.pk]), {"answer": "both"})
     bobs.post(reverse("item_change", args=["memoryreview", review.pk, "undo"]))
     shown = panel(bobs)
     assert "1 of 4. Approve a proposed change" in shown
-    assert "✓ Resolve a contradiction between two facts, done ✓ Undo a decision, done" in shown
-    assert shown.count("✓") == 2
+    assert "✓" not in shown
+    bobs.post(reverse("proposal", args=[proposal.pk]), {"action": "approve", "base_version": "0"})
+    assert panel(bobs).count("✓") == 1
+    bobs.get(f"{reverse('agent_context_run', args=['ada', run.pk])}?q=redis")
+    assert "All four steps are done" in panel(bobs)
+    assert panel(bobs).count("✓ ") == 4
 
 
 def test_steps_are_done_by_what_the_person_did(ada: Agent, actor: Principal, bob: User, charlie: User) -> None:
