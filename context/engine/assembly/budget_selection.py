@@ -340,14 +340,18 @@ def _left_out(entry: Verdict, lines: Mapping[Key, str], part: str = "") -> LeftO
     return LeftOut.of(Item(*entry.candidate.key, lines[entry.candidate.key]), part)
 
 
+_REASONS = {
+    "pinned": "Pinned by a person.",
+    "head": "Among the best: kept first.",
+    "tail": "Among the most recent: kept although it ranks low.",
+    "": "Relevant, and within the budget.",
+}
+USUAL_REASONS = (_REASONS["head"], _REASONS[""])
+"""How the reason of a memory begins that is included for its relevance alone."""
+
+
 def _why(place: str, compressed: bool) -> str:
-    reason = {
-        "pinned": "Pinned by a person.",
-        "head": "Among the best: kept first.",
-        "tail": "Among the most recent: kept although it ranks low.",
-        "": "Relevant, and within the budget.",
-    }[place]
-    return reason + (" Shortened to fit." if compressed else "")
+    return _REASONS[place] + (" Shortened to fit." if compressed else "")
 
 
 def _contested(entry: Verdict) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from context.engine.assembly.budget_selection import USUAL_REASONS
 from context.engine.assembly.prompt_section import SECTION_BREAK, SEPARATORS
 from context.engine.context_record import ContextRecord
 from context.engine.prompt_blocks import REQUEST
@@ -24,7 +25,7 @@ from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.models import MemoryReview
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import kind_title, stacked_bar, uuid_of
+from nousweb.console.common import PROMPT_SECTIONS, kind_title, stacked_bar, uuid_of
 from nousweb.console.context.labels import (
     SCOPES,
     VERDICTS,
@@ -102,6 +103,10 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
 
 _QUOTED = re.compile(r'<data from="(?P<origin>[^"\n]*)">\n(?P<text>.*)\n</data>', re.DOTALL)
 """How a prompt quotes what does not come from people or the agent (`nousweb.lib.prompt_escaping`)."""
+_LINE = re.compile(
+    r"(?:- )?(?:\((?P<mark>[^()\n]{1,160})\) )?(?:\[(?P<about>[^][\n]{1,160})\] )?\s*(?P<text>.*)", re.DOTALL
+)
+"""A memory as a prompt lists it (`context.engine.assembly.prompt_section.list_item`)."""
 SEARCHED_TIER = 3
 GONE = ("superseded", "retired", "expired", "not_yet_valid")
 SORTS: Mapping[str, str] = {
@@ -125,9 +130,14 @@ TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "
 """The parts of a result, of which the page shows one at a time."""
 OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 """What an address says of the list of what was left out."""
+ORDERS = ("relevance", "tokens")
+"""What the memories in a prompt can be ordered by, beside their order in it."""
 A_PAGE = 12
-COLOURS = 7
-"""How many sections of a prompt have a colour of their own."""
+COLOURS: Mapping[str, str] = {
+    key: f"seg-{colour}"
+    for key, colour in zip(PROMPT_SECTIONS, (1, 2, 3, 4, 14, 12, 15, 8, 11, 5, 10, 6, 13, 9, 7), strict=True)
+}
+"""The class of the colour of each section of a prompt, the same on all pages."""
 LEFT_OUT, ALL = "left_out", "all"
 """What the candidates are filtered by beside a verdict."""
 VERDICT_FILTERS = {LEFT_OUT: "left out", ALL: "all", **{code: word for code, (_, word) in VERDICTS.items()}}
@@ -167,22 +177,15 @@ class PromptView:
         return round(100 * self.record.tokens / self.record.budget_tokens) if self.record.budget_tokens else 0
 
     @cached_property
-    def colours(self) -> list[str]:
-        """The CSS class of each section: no colour stands for two; the smallest beyond COLOURS are grey."""
-        sections = self.record.sections
-        largest = sorted(range(len(sections)), key=lambda place: -sections[place]["tokens"])[:COLOURS]
-        return [
-            f"seg-{sorted(largest).index(place) + 1}" if place in largest else "seg-8" for place in range(len(sections))
-        ]
-
-    @cached_property
     def segments(self) -> list[Any]:
         """The bar of all sections, of the whole budget."""
-        values = [
-            (str(section["label"]), section["tokens"], colour)
-            for section, colour in zip(self.record.sections, self.colours, strict=True)
-        ]
-        return stacked_bar(values, width=100, height=12, capacity=max(self.record.tokens, 1))
+        values = [(row["label"], row["tokens"], row["css_class"]) for row in self.rows]
+        return stacked_bar(values, width=100, height=12, capacity=self.record.budget_tokens)
+
+    @property
+    def free(self) -> int:
+        """The tokens of the budget that are not used."""
+        return max(self.record.budget_tokens - self.record.tokens, 0)
 
     def tabs(self, memories: int) -> list[tuple[str, str, str]]:
         """The key, the label and the number of each part of the result."""
@@ -214,7 +217,7 @@ class PromptView:
                     }
                     for item in section["items"]
                 ],
-                "css_class": self.colours[place],
+                "css_class": COLOURS.get(section.get("key", ""), "seg-8"),
                 "separator": SEPARATORS.get(section.get("key", ""), "\n"),
                 "lead": SECTION_BREAK if place else "",
             }
@@ -224,23 +227,35 @@ class PromptView:
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
         """The memories in the prompt, those that were searched before those that are always included, each in the
-        prompt's order: its text, without the marks around a quoted one, whose source is `origin`; its section (label),
-        and why it came, if it was searched (else `always`)."""
-        reasons = {(one["type"], one["id"]): one["reason"] for one in self.record.candidates}
+        prompt's order: its text, its date or subject (`about`) and its `mark`, without the marks around a quoted one,
+        whose source is `origin`; its section (label); if it was searched (else `always`) why it came, with a `note`
+        where that is not its relevance alone, and its relevance, 0 to 1."""
+        searched = {(one["type"], one["id"]): one for one in self.record.candidates}
         found = [
             {
                 **piece,
+                **line_parts(piece["text"]),
                 "label": row["label"],
-                "text": _QUOTED.sub(r"\g<text>", piece["text"]).removeprefix("- "),
-                "origin": quoted["origin"] if (quoted := _QUOTED.fullmatch(piece["text"])) else "",
-                "reason": reasons.get((piece["type"], piece["id"]), ""),
-                "always": (piece["type"], piece["id"]) not in reasons,
+                "css_class": row["css_class"],
+                **_cause(searched.get((piece["type"], piece["id"]))),
             }
             for row in self.rows
             for piece in row["pieces"]
             if piece["type"] in MEMORY_TYPES
         ]
         return sorted(found, key=lambda one: one["always"])
+
+    @property
+    def other_parts(self) -> list[dict[str, Any]]:
+        """What else the tokens of the prompt are: the sections that contain no memories, with the number of their
+        pieces, and last the headings and line breaks of all others."""
+        parts = [
+            {**row, "pieces": len(row["pieces"])}
+            for row in self.rows
+            if not any(piece["type"] in MEMORY_TYPES for piece in row["pieces"])
+        ]
+        told = sum(one["tokens"] for one in (*self.memories, *parts))
+        return [*parts, {"label": "Headings and line breaks", "tokens": max(self.record.tokens - told, 0)}]
 
     @property
     def left_out(self) -> int:
@@ -351,6 +366,29 @@ class PromptView:
             for code, (kind, word) in VERDICTS.items()
             if counts[code]
         ]
+
+
+def line_parts(line: str) -> dict[str, str]:
+    """A memory as its line in a prompt says it: its `text`, its date or subject (`about`), its `mark`, and the source
+    that a quoted one names (`origin`)."""
+    quoted = _QUOTED.fullmatch(line)
+    parts = _LINE.fullmatch(quoted["text"] if quoted else line)
+    said = {name: value or "" for name, value in parts.groupdict().items()} if parts else {"text": line}
+    return {**said, "origin": quoted["origin"] if quoted else ""}
+
+
+def in_order(memories: Sequence[dict[str, Any]], order: str) -> Sequence[dict[str, Any]]:
+    """The memories by a number of theirs, the greatest first, or as they are."""
+    return sorted(memories, key=lambda one: -(one.get(order) or 0)) if order in ORDERS else memories
+
+
+def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Why a memory is in the prompt; None: it always is."""
+    if candidate is None:
+        return {"reason": "", "note": "", "relevance": None, "always": True}
+    reason = str(candidate["reason"])
+    note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
+    return {"reason": reason, "note": note, "relevance": candidate.get("relevance"), "always": False}
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:

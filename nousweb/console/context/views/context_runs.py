@@ -61,6 +61,8 @@ from nousweb.console.context.presentation import (
     VERDICT_FILTERS,
     PromptView,
     contested_links,
+    in_order,
+    line_parts,
     prefix_words,
     tab_of,
 )
@@ -177,10 +179,9 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
     known = {(one["type"], one["id"]): one for one in shown.memories}
     for label, item in memories_shown(run):
         key = item["type"], item["id"]
-        one = {"type": key[0], "id": key[1], "text": item["text"].removeprefix("- "), "label": label}
-        known.setdefault(
-            key, {**one, "url": shown.memory_url(*key), "reason": "looked up in the turn", "always": False}
-        )
+        one = {"type": key[0], "id": key[1], **line_parts(item["text"]), "label": label}
+        told = {"reason": "looked up in the turn", "note": "Looked up in the turn.", "always": False}
+        known.setdefault(key, {**one, **told, "url": shown.memory_url(*key)})
     ranked = [
         {**known.pop(key), "use": use, "number": number if use.referenced and run.response else None}
         for number, use in enumerate(uses, 1)
@@ -299,6 +300,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     uses = sorted(run.usages.all(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
     memories = run_memories(run, shown, uses)
     what_became(memories, run, by)
+    order = request.GET.get("order", "")
     candidates = shown.table(sort=sort, verdict=verdict, words=words)
     if words and candidates:
         demo_tour_look(agent=agent, target=run, label="why memories were in a prompt", by=by)
@@ -316,6 +318,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "table": {
                 "tab": tab_of(request.GET),
                 "tabs": shown.tabs(len(memories)),
+                "order": order,
                 "sort": sort,
                 "sorts": SORTS,
                 "verdict": verdict,
@@ -329,7 +332,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "answer": answer_pieces(run, [use for use in uses if use.referenced]) if run.response else [],
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
-                "memories": memories,
+                "memories": in_order(memories, order),
                 "used": f"the answer refers to {sum(use.referenced for use in uses)}" if run.responded_at else "",
                 "recalls": recall_rows(agent.slug, run),
                 "run": run,

@@ -41,7 +41,7 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, tab_of
+from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, in_order, tab_of
 from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
@@ -74,6 +74,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "table": {
             "live": True,
             "tab": tab_of(fields),
+            "order": fields.get("order", ""),
             "sort": fields.get("sort") or "verdict",
             "sort_field": form["sort"],
             "verdict": fields.get("verdict") or LEFT_OUT,
@@ -84,7 +85,9 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "may_see_runs": by.may(VIEW_RUN),
     }
     if context["shown"]:
-        context["table"]["tabs"] = context["shown"].tabs(len(context["shown"].memories))
+        memories = context["shown"].memories
+        context["table"]["tabs"] = context["shown"].tabs(len(memories))
+        context["table"]["turn"] = {"memories": in_order(memories, context["table"]["order"])}
         found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
@@ -144,7 +147,7 @@ def _preview(form: InspectorForm, agent: Agent, request: HttpRequest, back: str 
 
 def _query(fields: QueryDict) -> str:
     """The state as a query string; "" when it is too long for an address."""
-    values = [(name, str(fields.get(name, ""))) for name in (*InspectorForm.base_fields, "page", "tab")]
+    values = [(name, str(fields.get(name, ""))) for name in (*InspectorForm.base_fields, "page", "tab", "order")]
     query = urlencode([pair for pair in values if pair[1] and pair not in USUAL])
     return query if len(query) <= MAX_ADDRESS_CHARACTERS else ""
 
