@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nousweb.console.common import bars, stacked_bar
+from nousweb.console.common.charts import round_top
 
 amounts = st.lists(st.integers(0, 10**9), min_size=1, max_size=90)
 
@@ -52,3 +53,10 @@ def test_stacked_bar_is_filled_without_gaps(values: list[int]) -> None:
         assert left.x + left.width == pytest.approx(right.x, abs=0.002)
     if sum(values):
         assert segments[-1].x + segments[-1].width == pytest.approx(1000, abs=0.002)
+
+
+@given(st.floats(0, 10**9))
+def test_upper_edge_is_a_round_number_that_holds_the_value(value: float) -> None:
+    top = round_top(value)
+    assert value <= top <= max(2, 2 * value)
+    assert top % 2 == 0, "so is its half"

@@ -2,10 +2,12 @@
 
 from nousweb.console.common.charts import (
     Bar,
-    ChartColumn,
+    Chart,
+    ChartPoint,
     Segment,
     SpanBar,
     bars,
+    chart,
     span_bars,
     stacked_bar,
 )
@@ -67,7 +69,8 @@ __all__ = [
     "Action",
     "Bar",
     "BoundedPaginator",
-    "ChartColumn",
+    "Chart",
+    "ChartPoint",
     "Column",
     "ExportRows",
     "ListExport",
@@ -85,6 +88,7 @@ __all__ = [
     "bars",
     "change_details",
     "change_links",
+    "chart",
     "export_format",
     "form_page",
     "form_refuse",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +96,120 @@ class Bar:
     width: float
     height: float
 
+    @property
+    def middle(self) -> float:
+        return round(self.x + self.width / 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """A value of a chart and that of the period before, each also as it is told; None where nothing was measured."""
+
+    name: str
+    tick: str
+    value: float | None
+    told: str
+    before: float | None = None
+    told_before: str = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
     """A column of a chart over time: what it says when it is pointed at, where, its label below, and its bar, above
-    which `value` stands; `is_last`: it is under way."""
+    which `value` stands; `is_key`: also where there is little space; `is_last`: it is under way. `before` is the
+    height of the period before, in the chart's own units from the top."""
 
     title: str
     place: Bar
+    bar: Bar
     tick: str = ""
-    bar: Bar | None = None
     value: str = ""
+    before: float | None = None
+    is_key: bool = False
     is_last: bool = False
 
     @property
     def middle(self) -> float:
-        return round(self.place.x + self.place.width / 2, 3)
+        return self.place.middle
 
     @property
-    def anchor(self) -> str:
-        """The end of a text at the middle of its column, chosen so that none leaves the chart."""
-        return "start" if self.middle < 5 else "end" if self.middle > 95 else "middle"
+    def label_at(self) -> tuple[float, str]:
+        """Where the label stands, and which end of it, chosen so that none leaves the chart."""
+        first, end = self.place.x, self.place.x + self.place.width
+        return (first, "start") if first == 0 else (end, "end") if self.is_last else (self.middle, "middle")
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Columns from zero to `top`. `axis` are the labels of the upper edge, its half and zero; `before`, `now` and
+    `every` are the words of the legend for the period before, the last column and the others; `note` tells of columns
+    without a value."""
+
+    columns: list[ChartColumn]
+    axis: tuple[str, str, str]
+    every: str
+    now: str
+    before: str
+    note: str
+
+    @property
+    def compares(self) -> bool:
+        return any(column.before is not None for column in self.columns)
+
+
+CHART_HEIGHT = 120.0
+TICKS = 5
+"""Labels below a chart, after the first."""
+VALUES_SHOWN = 14
+"""Up to so many columns, each has its number above it; else only the greatest and the last one."""
+
+
+def round_top(value: float) -> int:
+    """The least of 2, 4, 6, 8, 10, 20, 40 … that is not exceeded by `value`: its half is a round number too."""
+    return next(
+        step * 10**power
+        for power in count()
+        for step in (2, 4, 6, 8, 10)
+        if step * 10**power >= value
+    )  # fmt: skip
+
+
+def chart(points: Sequence[ChartPoint], *, step: str, before: str, ago: str, unit: str) -> Chart:
+    """Lay values over time. `step` is "day" or "hour", `before` the name of the period before, and `ago` how long ago
+    it was; `unit` is what a column without a value lacks."""
+    values = [point.value or 0 for point in points]
+    earlier = [point.before for point in points]
+    compares = any(earlier)
+    top = round_top(max(*values, *((one or 0) for one in earlier), 1))
+    last = len(points) - 1
+    greatest = values.index(max(values))
+    ticks = {round(number * last / TICKS) for number in range(TICKS + 1)} if last > 6 else {*range(last + 1)}
+    empty = sum(not value for value in values)
+    columns = []
+    for number, (point, bar, place) in enumerate(
+        zip(points, bars(values, CHART_HEIGHT, top=top, gap=0.4), bars([1] * len(points), 1, top=1, gap=0), strict=True)
+    ):
+        is_key = number in (greatest, last)
+        columns.append(
+            ChartColumn(
+                title=f"{point.name}: {point.told}" + (f". {ago} earlier: {point.told_before}" if compares else ""),
+                place=place,
+                bar=bar,
+                tick=point.tick if number in ticks else "",
+                value=f"{point.value:,.0f}" if point.value and (is_key or len(points) <= VALUES_SHOWN) else "",
+                before=None if not compares else round(CHART_HEIGHT * (1 - (point.before or 0) / top), 3),
+                is_key=is_key,
+                is_last=number == last,
+            )
+        )
+    return Chart(
+        columns=columns,
+        axis=(f"{top:,}", f"{top // 2:,}", "0"),
+        every=f"Whole {step}",
+        now="Today so far" if step == "day" else "This hour so far",
+        before=before[:1].upper() + before[1:],
+        note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",
+    )
 
 
 def bars(

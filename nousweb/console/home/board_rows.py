@@ -11,12 +11,13 @@ from identity.models import AgentLimit, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from memory.judge.model_judge import today_start
+from nousweb.console.home.period import DEFAULT_DAYS, Period
 from nousweb.lib import clock
 from nousweb.lib.distribution import is_distributed
 from nousweb.lib.prepared_statements import CachedQuery, Rows, fetch_combined
 
 _PERSON = -1
-_MOMENTS = ("since", "now", "day", "week", "fortnight", "today", "judge_since")
+_MOMENTS = ("since", "now", "day", "week", "fortnight", "today", "judge_since", "first", "first_before", "last_before")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def board_query(build: Any, *moments: str, author: bool = False) -> CachedQuery:
 def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principal) -> dict[str, Rows]:
     """The rows of each query that `by` sees, by its name. Moments may come as text, which `moment_read` reads."""
     now, today = clock.now(), today_start()
+    drawn = Period(DEFAULT_DAYS, now)
     values = {
         "person": int(by.id),
         "author": by.id,
@@ -71,6 +73,9 @@ def board_rows(queries: Mapping[str, CachedQuery], since: datetime, by: Principa
         "fortnight": now - timedelta(days=14),
         "today": today,
         "judge_since": min(today, now - timedelta(days=14)),
+        "first": drawn.start,
+        "first_before": drawn.earlier,
+        "last_before": drawn.end - drawn.length,
     }
     sight = Sight(by.may(VIEW_SUBCONSCIOUS), by.agents is not None)
     if is_distributed():

@@ -1,8 +1,7 @@
 """Context calls of agents: numbers, sizes, durations and outcomes."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -14,8 +13,8 @@ from django.db.models.functions import TruncDate
 from context.feedback.figure_snapshots import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import ChartColumn, bars
-from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, STAND_IN_END, Period, Trend
+from nousweb.console.common import Chart, ChartPoint, chart
+from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, STAND_IN_END, Figure, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
 
@@ -25,13 +24,14 @@ _SUMS = {"included": Sum("tokens"), "referenced": Sum("tokens", filter=Q(referen
 
 def reference_shares(
     personas: tuple[str, ...], agent: Agent | None, period: Period, snapshot: FigureSnapshot | None
-) -> dict[str, Trend]:
-    """Shares in percent by section; "" is all of them. One query.
+) -> tuple[dict[str, Trend], list[float | None]]:
+    """Shares in percent by section, of which "" is all of them, and of each hour or day. One query.
 
     `snapshot` has the sums of whole days that `usage_refresh` stored; only other times are summed here.
     """
     included: Counter[tuple[str, bool]] = Counter()
     referenced: Counter[tuple[str, bool]] = Counter()
+    by_step: dict[datetime, Counter[str]] = {moment: Counter() for moment in period.moments}
     since, since_before = period.start, period.earlier
     if snapshot and period.step == DAY:
         counted = _midnight(date.fromisoformat(snapshot.value["until"]))
@@ -42,13 +42,17 @@ def reference_shares(
             if period.start <= moment < since or period.earlier <= moment < since_before:
                 included[section, moment < period.start] += included_tokens
                 referenced[section, moment < period.start] += referenced_tokens
+                if moment in by_step:
+                    by_step[moment].update(included=included_tokens, referenced=referenced_tokens)
     live: Any = _of(personas, agent).filter(
         Q(at__gte=since, at__lt=period.end) | Q(at__gte=since_before, at__lt=period.end - period.length)
     )
     is_before = ExpressionWrapper(Q(at__lt=period.start), output_field=BooleanField())
-    for row in live.values("section", before=is_before).annotate(**_SUMS):
+    for row in live.values("section", before=is_before, step=period.bucket("at")).annotate(**_SUMS):
         included[row["section"], row["before"]] += row["included"]
         referenced[row["section"], row["before"]] += row["referenced"] or 0
+        if not row["before"] and row["step"] in by_step:
+            by_step[row["step"]].update(included=row["included"], referenced=row["referenced"] or 0)
     for sums in (included, referenced):
         for before in (False, True):
             sums["", before] = sum(number for (_, which), number in sums.items() if which == before)
@@ -57,9 +61,10 @@ def reference_shares(
         return percent(referenced[section, before], included[section, before])
 
     sections = {section for section, _ in included}
-    return {
+    trends = {
         section: Trend(share(section, before=False), share(section, before=True), points=True) for section in sections
     }
+    return trends, [percent(sums["referenced"], sums["included"]) for sums in by_step.values()]
 
 
 def usage_refresh(agent: Agent | None, *, both: bool) -> None:
@@ -87,13 +92,9 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
-CHART_HEIGHT = 76.0
 SECTION_WIDTH = 100.0
 RUNS_READ = 200
 """The latest calls of a period whose sections are read: they lie in documents, which are costly to open."""
-TICKS = 6
-VALUES_SHOWN = 7
-"""Up to so many columns, each has its number above it; else only the greatest and the last one."""
 
 
 class P95(Aggregate):
@@ -106,13 +107,17 @@ class P95(Aggregate):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One hour or day: calls now and before, and the mean size of a prompt."""
+    """One hour or day: calls now and before, and the mean size of a prompt; of now also the time that 95 % did not
+    exceed, and the shares in percent with a reported answer, and of successes among the reported outcomes."""
 
     label: str
     calls: int
     calls_before: int
     tokens: float | None
     tokens_before: float | None
+    p95: float | None
+    answered: float | None
+    success: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +156,9 @@ class Calls:
     referenced: Trend
     success: Trend
     columns: list[Column]
-    call_columns: list[ChartColumn]
-    token_columns: list[ChartColumn]
+    figures: list[Figure]
+    call_chart: Chart
+    token_chart: Chart
     when: str
     sections: list[SectionUse]
     runs_read: int
@@ -167,16 +173,13 @@ class Calls:
         """Whether there are points enough for a chart; else `when` tells of them."""
         return sum(column.calls > 0 for column in self.columns) >= LEAST_POINTS
 
-    @property
-    def trends(self) -> dict[str, Trend]:
-        """The trends of the figures by name, where both periods have calls enough for one."""
-        names = ("calls", "tokens", "p95", "answered", "referenced", "success")
-        return {name: getattr(self, name) for name in names} if self.compares else {}
+    call_words: str
+    token_words: str
 
     @property
     def compares(self) -> bool:
         """Whether both periods have so many calls that their means can be compared."""
-        return min(self.calls.now or 0, self.calls.before or 0) >= ENOUGH
+        return _compares(self.calls)
 
     @property
     def tokens_range(self) -> tuple[float, float] | None:
@@ -196,10 +199,9 @@ def context_calls(
     if agent:
         runs = runs.filter(agent=agent)
     totals = _totals(personas, agent, period)
-    shares = reference_shares(personas, agent, period, snapshot)
+    shares, shares_by_step = reference_shares(personas, agent, period, snapshot)
     sections, runs_read, failed = _sections(personas, agent, period, shares)
     columns = _columns(runs, period)
-    call_columns, token_columns = _chart_columns(columns, period)
 
     def trend(name: str) -> Trend:
         return Trend(totals[name], totals[f"{name}_before"])
@@ -211,21 +213,60 @@ def context_calls(
             points=True,
         )
 
+    trends = {
+        "calls": trend("calls"),
+        "tokens": trend("mean_tokens"),
+        "p95": trend("p95"),
+        "answered": share_trend("answered", "calls"),
+        "referenced": shares.get("", Trend(None, None)),
+        "success": share_trend("success", "ended"),
+    }
+    call_chart, token_chart = _charts(columns, period, compares=_compares(trends["calls"]))
     return Calls(
-        calls=trend("calls"),
-        tokens=trend("mean_tokens"),
-        p95=trend("p95"),
-        answered=share_trend("answered", "calls"),
-        referenced=shares.get("", Trend(None, None)),
-        success=share_trend("success", "ended"),
+        **trends,
         columns=columns,
-        call_columns=call_columns,
-        token_columns=token_columns,
+        figures=_figures(trends, columns, shares_by_step, period),
+        call_words=_said(f"{totals['calls']:,} in total", trends["calls"].sentence(period.before_label, less="fewer")),
+        token_words=_said(
+            f"≈ {totals['mean_tokens'] or 0:,.0f} on average",
+            trends["tokens"].sentence(period.before_label) if _compares(trends["calls"]) else "",
+        ),
+        call_chart=call_chart,
+        token_chart=token_chart,
         when=period.words([column.calls for column in columns]),
         sections=sections,
         runs_read=runs_read,
         failed_sections=failed,
     )
+
+
+def _said(what: str, change: str) -> str:
+    return f"{what}, {change}" if change else what
+
+
+def _compares(calls: Trend) -> bool:
+    return min(calls.now or 0, calls.before or 0) >= ENOUGH
+
+
+def _figures(
+    trends: dict[str, Trend], columns: list[Column], referenced: list[float | None], period: Period
+) -> list[Figure]:
+    """The figures of a period; with trends only where both periods have calls enough for them."""
+    names = [period.short(moment) for moment in period.moments]
+
+    def figure(label: str, name: str, unit: str, values: list[Any], of: str, about: str = "") -> Figure:
+        now, trend = trends[name].now, trends[name] if _compares(trends["calls"]) else None
+        value = "–" if now is None else f"{about}{now:,.0f}{' %' if of == '%' else ''}"
+        return Figure(label, value, unit, [*zip(names, values, strict=True)], of, trend)
+
+    return [
+        figure("Prompts", "calls", "", [column.calls for column in columns], ""),
+        figure("Mean prompt", "tokens", "tokens", [column.tokens for column in columns], "tokens", "≈ "),
+        figure("95th percentile of time", "p95", "ms", [column.p95 for column in columns], "ms"),
+        figure("Answers reported", "answered", "of prompts", [column.answered for column in columns], "%"),
+        figure("Referenced in answers", "referenced", "of tokens", referenced, "%"),
+        figure("Reported success", "success", "of reported", [column.success for column in columns], "%"),
+    ]
 
 
 _STAND_IN = Period(7, STAND_IN_END)
@@ -268,8 +309,20 @@ def _totals(personas: tuple[str, ...], agent: Agent | None, period: Period) -> d
 
 def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
     rows = list(
-        runs.annotate(bucket=period.bucket("created_at")).values("bucket").annotate(n=Count("*"), tokens=Sum("tokens"))
+        runs.annotate(bucket=period.bucket("created_at"))
+        .values("bucket")
+        .annotate(
+            n=Count("*"),
+            tokens=Sum("tokens"),
+            p95=P95("duration_ms"),
+            answered=Count("created_at", filter=Q(responded_at__isnull=False)),
+            ended=Count("created_at", filter=~Q(outcome="")),
+            success=Count("created_at", filter=Q(outcome=ContextRun.Outcome.SUCCESS)),
+        )
     )
+    found = {row["bucket"]: row for row in rows}
+    nothing = {"p95": None, "answered": 0, "n": 0, "success": 0, "ended": 0}
+    days = [found.get(moment, nothing) for moment in period.moments]
     counts = [(row["bucket"], row["n"]) for row in rows]
     sums = [(row["bucket"], row["tokens"]) for row in rows]
     calls, calls_before = period.spread(counts), period.spread_before(counts)
@@ -282,51 +335,39 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
             calls_before=int(calls_before[number]),
             tokens=means[number],
             tokens_before=means_before[number],
+            p95=day["p95"],
+            answered=percent(day["answered"], day["n"]),
+            success=percent(day["success"], day["ended"]),
         )
-        for number, moment in enumerate(period.moments)
+        for number, (moment, day) in enumerate(zip(period.moments, days, strict=True))
     ]
 
 
-def _chart_columns(columns: list[Column], period: Period) -> tuple[list[ChartColumn], list[ChartColumn]]:
-    """The columns of the chart of calls, and of that of tokens."""
+def _charts(columns: list[Column], period: Period, *, compares: bool) -> tuple[Chart, Chart]:
+    """The chart of calls, and that of tokens."""
+    if not compares:
+        columns = [replace(column, calls_before=0, tokens_before=None) for column in columns]
+    named = list(zip(columns, map(period.short, period.moments), strict=True))
     calls = [
-        (column.calls, f"{column.calls:,}", f"{column.calls:,} call{'' if column.calls == 1 else 's'}")
-        for column in columns
-    ]
-    tokens = [(column.tokens or 0, f"{column.tokens or 0:,.0f}", _mean_words(column.tokens)) for column in columns]
-    before = (
-        [f"{column.calls_before:,}" for column in columns],
-        [_mean_words(column.tokens_before) for column in columns],
-    )
-    return _drawn(calls, before[0], columns, period), _drawn(tokens, before[1], columns, period)
+        ChartPoint(
+            column.label, tick, column.calls, f"{column.calls:,} prompt{'' if column.calls == 1 else 's'}",
+            column.calls_before, f"{column.calls_before:,}",
+        )
+        for column, tick in named
+    ]  # fmt: skip
+    tokens = [
+        ChartPoint(
+            column.label, tick, column.tokens, _mean_words(column.tokens), column.tokens_before,
+            _mean_words(column.tokens_before),
+        )
+        for column, tick in named
+    ]  # fmt: skip
+    words = {"step": period.step_label, "before": period.before_label, "ago": CHOICES[period.days], "unit": "prompts"}
+    return chart(calls, **words), chart(tokens, **words)
 
 
 def _mean_words(tokens: float | None) -> str:
     return "none" if tokens is None else f"≈ {tokens:,.0f} tokens"
-
-
-def _drawn(
-    values: Sequence[tuple[float, str, str]], before: Sequence[str], columns: list[Column], period: Period
-) -> list[ChartColumn]:
-    """One column of a chart for each value: the number, as it stands above it, and in words."""
-    every, last = max(1, round(len(values) / TICKS)), len(values) - 1
-    numbers = [number for number, _, _ in values]
-    greatest = numbers.index(max(numbers))
-    shapes = bars(numbers, CHART_HEIGHT, top=max(numbers), gap=0.55)
-    places = bars([1] * len(values), CHART_HEIGHT, top=1, gap=0)
-    return [
-        ChartColumn(
-            title=f"{column.label}: {words}. {CHOICES[period.days]} earlier: {earlier}",
-            place=place,
-            tick=period.short(moment) if (last - number) % every == 0 else "",
-            bar=bar,
-            value=value if len(values) <= VALUES_SHOWN or number in (greatest, last) else "",
-            is_last=number == last,
-        )
-        for number, (column, moment, (_, value, words), earlier, bar, place) in enumerate(
-            zip(columns, period.moments, values, before, shapes, places, strict=True)
-        )
-    ]
 
 
 def _means(sums: list[float], counts: list[float]) -> list[float | None]:

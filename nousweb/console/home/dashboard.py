@@ -33,12 +33,15 @@ from nousweb.console.home.attention import (
 )
 from nousweb.console.home.board_rows import board_rows
 from nousweb.console.home.changes_since import NEWS, NewsGroup, changes_since
+from nousweb.console.home.period import Figure
 from nousweb.console.home.recent_prompts import (
     BY_DAY,
+    FAILED,
     RECENT,
-    DailyFigure,
+    FailedPrompt,
     RecentPrompts,
     daily_figures,
+    failed_prompts,
     recent_prompts,
 )
 from nousweb.console.home.system_health import (
@@ -76,7 +79,8 @@ class Dashboard:
     checks: list[HealthCheck] = field(default_factory=list)
     news: list[NewsGroup] | None = None
     prompts: RecentPrompts | None = None
-    figures: list[DailyFigure] = field(default_factory=list)
+    failed_prompts: list[FailedPrompt] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
     is_new: bool = False
     """Whether there are neither memories nor prompts yet; then `first` is the agent to go on with, if there is one."""
     first: Agent | None = None
@@ -117,23 +121,26 @@ class Dashboard:
         return words[self.kind]
 
     @property
-    def _fine(self) -> str:
-        """How many checks are fine, as a sentence; "" for none."""
-        number = len(self.fine)
-        return f"{number} check{' is' if number == 1 else 's are'} fine." if number else ""
+    def checks_fine(self) -> str:
+        """How many checks of the system are fine, as a sentence; "" for none."""
+        number, total = len(self.fine), len(self.checks)
+        if not number:
+            return ""
+        checks = f"system check{'' if total == 1 else 's'}"
+        return f"{f'All {total}' if number == total else f'{number} of {total}'} {checks} are fine."
 
     @property
     def state(self) -> str:
         """Whether all is well, in one sentence; else what is not."""
         one = self.waiting == 1
-        whom = "you" if self.decides else "a reviewer"
+        whom = "your review" if self.decides else "a reviewer"
         waits = [f"{self.waiting:,} item{' waits' if one else 's wait'} for {whom}"] if self.waiting else []
         wrong = [failure.brief for failure in self.failures] + [check.brief for check in self.troubles]
         if wrong or waits:
             said = f"{capfirst(get_text_list([*waits, *wrong], 'and'))}."
-            return said if wrong else f"{said} {self._fine}"
+            return said if wrong else f"{said} {self.checks_fine}".strip()
         if not self.is_well:
-            return f"Nothing needs you. {self._fine}".strip()
+            return f"Nothing waits for you. {self.checks_fine}".strip()
         return "All is well: nothing waits, nothing failed, the log is as it was sealed, and all expectations are met."
 
 
@@ -143,6 +150,7 @@ QUERIES: dict[str, tuple[str, CachedQuery]] = {
     "judge": (VIEW_INDEX, JUDGE_CALLS),
     "recent": (VIEW_RUN, RECENT),
     "days": (VIEW_RUN, BY_DAY),
+    "failed": (VIEW_RUN, FAILED),
     "log": (VIEW_AUDIT, LAST_VERIFICATION),
     "news": (VIEW_AUDIT, NEWS),
     "broken": (VIEW_EXPECTATION, BROKEN),
@@ -196,6 +204,7 @@ def dashboard(by: Principal, since: datetime) -> Dashboard:
         checks=checks,
         news=changes_since(since, rows["news"], broken) if "news" in rows else None,
         prompts=prompts,
+        failed_prompts=failed_prompts(rows.get("failed", [])),
         figures=daily_figures(rows.get("days", [])),
         is_new=is_new,
         first=Agent.objects.visible_to(by).first() if is_new else None,

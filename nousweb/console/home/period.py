@@ -11,9 +11,9 @@ from django.utils.text import get_text_list
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
-CHOICES = {1: "24 hours", 7: "7 days", 30: "30 days", 90: "90 days"}
-DEFAULT_DAYS = 7
-ENOUGH = 10
+CHOICES = {1: "24 hours", 7: "7 days", 14: "14 days", 30: "30 days", 90: "90 days"}
+DEFAULT_DAYS = 14
+ENOUGH = 5
 """Prompts of a period from which it is compared with another."""
 LEAST_POINTS = 3
 """Of fewer values than this no chart is drawn."""
@@ -72,6 +72,8 @@ class Period:
 
     def short(self, moment: datetime) -> str:
         """A short label for an axis."""
+        if moment == self.moments[-1]:
+            return "Now" if self.days == 1 else "Today"
         if self.days == 1:
             return f"{moment:%H:%M}"
         return f"{moment:%a}" if self.days == 7 else f"{moment.day} {moment:%b}"
@@ -132,6 +134,11 @@ class Trend:
     points: bool = field(default=False, compare=False)
 
     @property
+    def tells(self) -> bool:
+        """Whether the period before has so much that a change says something."""
+        return (self.before or 0) >= ENOUGH
+
+    @property
     def _move(self) -> int | None:
         """The change in percent or in points; None if there is nothing to compare with."""
         if self.now is None or self.before is None or (not self.before and not self.points):
@@ -158,5 +165,26 @@ class Trend:
         if self.points:
             return f"{move} point{'' if move == 1 else 's'} from {before} %"
         # A percentage of thousands says nothing, nor does one of a few.
-        tells = move is not None and move < 1_000 and self.before >= 10
+        tells = move is not None and move < 1_000 and self.before >= ENOUGH
         return f"{move} % from {before}" if tells else f"from {before}"
+
+    def sentence(self, than: str, *, less: str = "less") -> str:
+        """The change as the rest of a sentence: "12 % more than the 14 days before"; "" where nothing is told."""
+        if self._move is None or not self.tells or self._move >= 1_000:
+            return ""
+        if not self.arrow:
+            return f"about as {'many' if less == 'fewer' else 'much'} as in {than}"
+        return f"{self._move} % {'more' if self.arrow == '↑' else less} than in {than}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a period: its `value` and `unit`, its trend, and its value of each hour or day, the last under way;
+    None where nothing was measured. `of` is the unit of the values."""
+
+    label: str
+    value: str
+    unit: str
+    points: list[tuple[str, float | None]]
+    of: str = ""
+    trend: Trend | None = None

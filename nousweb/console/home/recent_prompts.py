@@ -1,21 +1,20 @@
-"""How many prompts the last week had, those that lack a section, and the figures of each of the last 14 days."""
+"""How many prompts the last week had, those that failed, and the figures of each of the last 14 days."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum, Value
-from django.db.models.functions import TruncDate
+from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models.functions import Left, TruncDate
+from django.urls import reverse
 
 from context.models import ContextRun
-from nousweb.console.home.board_rows import Sight, board_query
-from nousweb.console.home.period import ENOUGH, Trend
+from nousweb.console.home.board_rows import Sight, board_query, moment_read
+from nousweb.console.home.period import DEFAULT_DAYS, ENOUGH, Figure, Period, Trend
 from nousweb.console.home.system_health import HealthCheck
 from nousweb.lib import clock
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.prepared_statements import Rows
-
-DAYS_DRAWN = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,12 @@ def recent_prompts(rows: Rows) -> RecentPrompts:
     return RecentPrompts(*(int(value or 0) for value in (rows[0] if rows else (0, 0, 0))))
 
 
-def _by_day(sight: Sight, now: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
-    runs = ContextRun.objects.filter(created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
+def _by_day(
+    sight: Sight, now: datetime, first: datetime, first_before: datetime, last_before: datetime
+) -> QuerySet[Any, Any]:
+    drawn = Q(created_at__gte=first, created_at__lte=now)
+    before = Q(created_at__gte=first_before, created_at__lt=last_before)
+    runs = ContextRun.objects.filter(drawn | before, created_at__gte=first_before, persona__in=sight.personas)
     return (
         for_visible_agents(runs, sight)
         .order_by()
@@ -81,37 +84,87 @@ def _by_day(sight: Sight, now: datetime, fortnight: datetime) -> QuerySet[Any, A
     )
 
 
-BY_DAY = board_query(_by_day, "now", "fortnight")
+BY_DAY = board_query(_by_day, "now", "first", "first_before", "last_before")
+
+
+def daily_figures(rows: Rows) -> list[Figure]:
+    """Prompts, their tokens and their reported success in 14 days, from the rows of BY_DAY; none without prompts."""
+    period = Period(DEFAULT_DAYS, clock.now())
+    found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
+
+    def days(moments: list[datetime]) -> list[list[int]]:
+        return [found.get(moment.date().isoformat(), [0, 0, 0, 0]) for moment in moments]
+
+    now, before = days(period.moments), days([moment - period.length for moment in period.moments])
+    (prompts, tokens, ended, succeeded), earlier = (
+        [sum(column) for column in zip(*one, strict=True)] for one in (now, before)
+    )
+    if not prompts:
+        return []
+    names = [period.short(moment) for moment in period.moments]
+    compares = min(prompts, earlier[0]) >= ENOUGH
+
+    def mean(part: float, whole: float) -> float | None:
+        return part / whole if whole else None
+
+    def share(part: float, whole: float) -> float | None:
+        return round(100 * part / whole, 1) if whole else None
+
+    def figure(label: str, value: str, unit: str, points: list[float | None], of: str, trend: Trend) -> Figure:
+        return Figure(label, value, unit, [*zip(names, points, strict=True)], of, trend if compares else None)
+
+    return [
+        figure("Prompts", f"{prompts:,}", "", [float(day[0]) for day in now], "", Trend(prompts, earlier[0])),
+        figure(
+            "Mean prompt", f"≈ {tokens / prompts:,.0f}", "tokens", [mean(day[1], day[0]) for day in now], "tokens",
+            Trend(tokens / prompts, mean(earlier[1], earlier[0])),
+        ),
+        figure(
+            "Reported success", f"{share(succeeded, ended):.0f} %" if ended else "–", f"of {ended:,} reported",
+            [share(day[3], day[2]) for day in now], "%",
+            Trend(share(succeeded, ended), share(earlier[3], earlier[2]), points=True),
+        ),
+    ]  # fmt: skip
+
+
+FAILED_SHOWN = 5
+INPUT_READ = 200
+
+
+def _failed(sight: Sight, now: datetime, fortnight: datetime) -> QuerySet[Any, Any]:
+    failed = Q(outcome=ContextRun.Outcome.FAILURE) | ~Q(failed_sections=[])
+    runs = ContextRun.objects.filter(failed, created_at__gte=fortnight, created_at__lte=now, persona__in=sight.personas)
+    return (
+        for_visible_agents(runs, sight)
+        .order_by("-created_at", "-id")
+        .annotate(slug=F("agent__slug"), name=F("agent__name"), question=Left("input", INPUT_READ))
+        .values_list("id", "slug", "name", "question", "outcome", "created_at")[:FAILED_SHOWN]
+    )
+
+
+FAILED = board_query(_failed, "now", "fortnight")
 
 
 @dataclass(frozen=True, slots=True)
-class DailyFigure:
-    """A figure of the last 14 days with its value of each day, today's last; None where nothing was reported."""
+class FailedPrompt:
+    """A prompt whose task failed, as was reported, or that lacked a section (`why`)."""
 
-    label: str
-    value: str
-    points: list[tuple[str, float | None]]
-    unit: str = ""
+    question: str
+    agent: str
+    why: str
+    at: datetime
+    url: str
 
 
-def daily_figures(rows: Rows) -> list[DailyFigure]:
-    """Prompts, their tokens and their reported success, from the rows of BY_DAY; none without prompts."""
-    found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
-    today = clock.now().date()
-    dates = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
-    days = [found.get(date.isoformat(), [0, 0, 0, 0]) for date in dates]
-    names = [*(f"{date.day} {date:%b}" for date in dates[:-1]), "today"]
-    prompts, tokens, ended, succeeded = (sum(column) for column in zip(*days, strict=True))
-    if not prompts:
-        return []
-    shares = [100 * day[3] / day[2] if day[2] else None for day in days]
+def failed_prompts(rows: Rows) -> list[FailedPrompt]:
+    """The latest of 14 days, from the rows of FAILED."""
     return [
-        DailyFigure("Prompts, 14 days", f"{prompts:,}", [*zip(names, (float(day[0]) for day in days), strict=True)]),
-        DailyFigure(
-            "Tokens a day", f"≈ {tokens / DAYS_DRAWN:,.0f}", [*zip(names, (float(day[1]) for day in days), strict=True)]
-        ),
-        DailyFigure(
-            "Reported success", f"{100 * succeeded / ended:.0f} %" if ended else "None reported",
-            [*zip(names, shares, strict=True)] if ended else [], "%",
-        ),
-    ]  # fmt: skip
+        FailedPrompt(
+            question,
+            name,
+            "Task failed" if outcome == ContextRun.Outcome.FAILURE else "Section missing",
+            moment_read(at),
+            reverse("agent_context_run", args=[slug, key]),
+        )
+        for key, slug, name, question, outcome, at in rows
+    ]

@@ -1,7 +1,8 @@
 """The small parts that pages repeat most: times, badges, buttons, and the head of a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from django import template
@@ -9,10 +10,10 @@ from django.forms import BoundField
 from django.forms.utils import flatatt
 from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import ChartColumn, bars
+from nousweb.console.common import Chart, bars
 from nousweb.console.templatetags.console import ago, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -174,57 +175,66 @@ def _url(page: Any, address: tuple[Any, ...], query: str) -> str:
     return f"{page if page[:1] in ('', '/', '#', '?') else reverse(page, args=address)}{query}"
 
 
-_VALUE = '<text class="chart-value" x="{}%" y="{}" text-anchor="{}">{}</text>'
-_SPARK = '<svg class="spark" width="{}" height="24" role="img" aria-label="{}">{}</svg>'
-_SPARK_BAR = '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}: {}</title></rect>'
-SPARK_HEIGHT, SPARK_STEP = 23.0, 10
-"""Pixels: the height of the greatest value, and the width of a column where there are few."""
+_SPARK = '<svg class="spark" width="100%" height="32" role="img" aria-label="{}">{}</svg>'
+_SPARK_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"><title>{}: {}</title></rect>'
+_SPARK_NONE = '<circle class="spark-none" cx="{}%" cy="30.5" r="1.5"><title>{}: {}</title></circle>'
+SPARK_HEIGHT = 31.0
+"""Pixels of the greatest value."""
 
 
 @register.simple_tag
 def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str = "") -> SafeString:
-    """A series as small columns that fit into a line of text, the last one, which is now, in the accent.
+    """A series as small columns over the width of its place, the last one, which is now, in the accent; a dot for none.
 
     `points` are the names of hours or days with their values, None where nothing was measured; `label` says what they
     are, for those who do not see them, with `unit`. Beside it the page must say its last or its whole value.
     """
     values = [value or 0 for _, value in points]
     unit = f" {unit}" if unit else ""
-    if not any(values):
-        return format_html('<span class="faint">{}</span>', f"no{unit}" if unit else "–")
-    step = max(2, min(SPARK_STEP, 120 // len(points)))
-    shapes = []
-    for place, ((name, value), bar) in enumerate(zip(points, bars(values, SPARK_HEIGHT, top=max(values)), strict=True)):
-        look = "spark-none" if not value else "spark-now" if place == len(points) - 1 else "spark-bar"
+    drawn = SafeString("")
+    shapes = bars(values, SPARK_HEIGHT, top=max(values, default=0), gap=0.3, min_height=2.0)
+    for (name, value), bar in zip(points, shapes, strict=True):
         told = "not measured" if value is None else f"{value:,.0f}{unit}"
-        tall = bar.height or 1
-        shapes.append((look, place * step, plain(24 - tall), step - (step + 4) // 5, plain(tall), name, told))
-    greatest, last = max(values), points[-1][1]
-    words = f"{label}: at most {greatest:,.0f}{unit}, {points[-1][0]} {last or 0:,.0f}"
-    return format_html(_SPARK, len(points) * step, words, format_html_join("", _SPARK_BAR, shapes))
+        if not bar.height:
+            drawn += format_html(_SPARK_NONE, plain(bar.middle), name, told)
+            continue
+        look = "spark-now" if name == points[-1][0] else "spark-bar"
+        sizes = plain(bar.x), plain(bar.y + 1), plain(bar.width), plain(bar.height)
+        drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
+    words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
+    return format_html(_SPARK, words, drawn)
 
 
-_COLUMN = """<g class="chart-col"><title>{}</title>
-<rect class="chart-hit" x="{}%" y="0" width="{}%" height="92" />{}</g>"""
+_COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{}%" height="144" />{}
+<text class="chart-told" x="0" y="12">{}</text></g>"""
 _BAR = '<rect class="chart-bar{}" x="{}%" y="{}" width="{}%" height="{}" />'
-_TICK = '<text class="chart-tick" x="{}%" y="108" text-anchor="{}">{}</text>'
-CHART_TOP = 16
-"""Pixels above the greatest column, where its value stands."""
+_NONE = '<circle class="chart-none" cx="{}%" cy="141" r="2" />'
+_VALUE = '<text class="chart-value{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
+_TICK = '<text class="chart-tick" x="{}%" y="161" text-anchor="{}">{}</text>'
+_BEFORE = '<line class="chart-before" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
+CHART_TOP = 24
+"""Pixels above the upper edge, where values stand and what is pointed at is told."""
 
 
 @register.simple_tag
-def chart_columns(columns: Iterable[ChartColumn]) -> SafeString:
-    """The columns of a chart with their values above and labels below them, the last one in the accent."""
+def chart_columns(chart: Chart) -> SafeString:
+    """The columns of a chart with their values above and labels below them, and the period before as a line."""
     drawn = SafeString("")
-    for column in columns:
-        inside = SafeString("")
-        if column.bar and column.bar.height:
-            bar, top = column.bar, column.bar.y + CHART_TOP
-            look = " is-last" if column.is_last else ""
-            inside += format_html(_BAR, look, plain(bar.x), plain(top), plain(bar.width), plain(bar.height))
+    for column in chart.columns:
+        bar, middle = column.bar, plain(column.middle)
+        if bar.height:
+            look, top = " is-last" if column.is_last else "", bar.y + CHART_TOP
+            inside = format_html(_BAR, look, plain(bar.x), plain(top), plain(bar.width), plain(bar.height))
             if column.value:
-                inside += format_html(_VALUE, plain(column.middle), plain(top - 4), column.anchor, column.value)
-        drawn += format_html(_COLUMN, column.title, plain(column.place.x), plain(column.place.width), inside)
+                look = " is-key" if column.is_key else ""
+                inside += format_html(_VALUE, look, middle, plain(top - 5), column.value)
+        else:
+            inside = format_html(_NONE, middle)
+        drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)
         if column.tick:
-            drawn += format_html(_TICK, plain(column.middle), column.anchor, column.tick)
+            drawn += format_html(_TICK, plain(column.label_at[0]), column.label_at[1], column.tick)
+    if chart.compares:
+        places = [(column.middle, (column.before or 0) + CHART_TOP) for column in chart.columns]
+        for (left, high), (right, low) in pairwise(places):
+            drawn += format_html(_BEFORE, plain(left), plain(high), plain(right), plain(low))
     return drawn

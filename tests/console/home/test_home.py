@@ -87,7 +87,7 @@ def test_items_are_titled_by_what_they_change(ada: Agent, bruno: Agent, actor: P
     assert shown.waiting == 2
     client = browser(bob)
     page = text_of(client)
-    assert "2 items wait for you" in page
+    assert "2 items wait for your review" in page
     for item in shown.items:
         assert f'href="{item.url}"' in page
         assert client.get(item.url).status_code == 200
@@ -111,22 +111,22 @@ def ask(agent: Agent, kind: str, at: datetime, persona: str = "actor", **fields:
     )  # fmt: skip
 
 
-def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_six_are_listed(
+def test_reviews_are_titled_by_the_fact_at_stake_and_no_more_than_eight_are_listed(
     ada: Agent, system: Principal, alice: User, bob: User, charlie: User
 ) -> None:
     tea = fact_learn(agent=ada, content="Likes tea.", by=system).fact
     ask(ada, "contradiction", ago(days=3), new=tea)
-    for number in range(7):
+    for number in range(9):
         ask(ada, "compaction", ago(days=1, hours=number), subject=f"subject {number}", facts=[tea.pk])
     ask(ada, "escalation", ago(days=2), persona="subconscious", subject="a secret", facts=[tea.pk])
     shown = board(bob)
-    assert (len(shown.items), shown.waiting) == (6, 8)
+    assert (len(shown.items), shown.waiting) == (8, 10)
     assert (str(shown.items[0].title), shown.items[0].kind) == ("Likes tea.", "Possible contradiction")
-    assert "1 fact about subject 6" in [str(item.title) for item in shown.items]
-    assert board(charlie).waiting == 9
+    assert "1 fact about subject 8" in [str(item.title) for item in shown.items]
+    assert board(charlie).waiting == 11
     assert shown.items_left == 2
-    assert "2 more in the inbox" in text_of(browser(bob))
-    assert "8 items wait for a reviewer" in text_of(browser(alice))
+    assert "All 10 in the Inbox" in text_of(browser(bob))
+    assert "10 items wait for a reviewer" in text_of(browser(alice))
 
 
 def test_failed_jobs_are_told_with_their_remedy(ada: Agent, bruno: Agent, bob: User) -> None:
@@ -274,7 +274,7 @@ def test_a_visit_that_was_written_by_others_is_ignored_or_harmless(ada: Agent, b
 
 
 def test_prompts_are_compared_with_the_week_before_where_both_have_enough(ada: Agent, bruno: Agent, bob: User) -> None:
-    for number in range(9):
+    for number in range(4):
         run(ada, ago(hours=number + 1))
         run(ada, ago(days=8))
     run(bruno, ago(days=1))
@@ -282,9 +282,9 @@ def test_prompts_are_compared_with_the_week_before_where_both_have_enough(ada: A
     run(ada, ago(days=20))
     shown = board(bob).prompts
     assert shown is not None
-    assert (shown.now, shown.before, shown.check.trend) == (10, 9, None)
+    assert (shown.now, shown.before, shown.check.trend) == (5, 4, None)
     run(ada, ago(days=9))
-    assert check(board(bob), "Assembly of prompts").trend == Trend(10, 10)
+    assert check(board(bob), "Assembly of prompts").trend == Trend(5, 5)
 
 
 def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Agent, bob: User) -> None:
@@ -293,15 +293,28 @@ def test_prompts_of_fourteen_days_are_drawn_with_their_reported_success(ada: Age
         run(ada, ago(days=2), tokens=300, outcome=outcome)
     shown = board(bob).figures
     assert [(figure.label, figure.value) for figure in shown] == [
-        ("Prompts, 14 days", "3"), ("Tokens a day", "≈ 64"), ("Reported success", "50 %")
+        ("Prompts", "3"), ("Mean prompt", "≈ 300"), ("Reported success", "50 %")
     ]  # fmt: skip
-    assert [figure.points[-3][1] for figure in shown] == [3, 900, 50]
-    assert [figure.points[-1] for figure in shown] == [("today", 0), ("today", 0), ("today", None)]
+    assert [figure.points[-3][1] for figure in shown] == [3, 300, 50]
+    assert [figure.points[-1] for figure in shown] == [("Today", 0), ("Today", None), ("Today", None)]
     run(ada, clock.now() - HOUR, outcome="success")
     page = text_of(browser(bob))
     assert "Reported success: at most 100 %" in page
-    assert page.count(f"{shown[0].points[0][0]} to today") == 3 or clock.now().date() != NOON.date()
+    assert page.count("<span>Today</span>") == 3
     assert f'href="{reverse("usage")}">Usage</a>' in page
+
+
+def test_prompts_that_failed_are_listed_with_what_failed(ada: Agent, bob: User, charlie: User) -> None:
+    run(ada, ago(days=20), outcome="failure")
+    run(ada, ago(days=1), outcome="success")
+    run(ada, ago(days=3), input="Which queue?", outcome="failure")
+    run(ada, ago(days=2), input="Which database?", failed_sections=[["episodes", "timeout"]])
+    run(ada, ago(hours=1), input="A secret", outcome="failure", persona="subconscious")
+    assert [(one.question, one.why) for one in board(bob).failed_prompts] == [
+        ("Which database?", "Section missing"), ("Which queue?", "Task failed")
+    ]  # fmt: skip
+    assert len(board(charlie).failed_prompts) == 3
+    assert browser(bob).get(board(bob).failed_prompts[0].url).status_code == 200
 
 
 # Health
@@ -315,7 +328,7 @@ def test_all_is_well_only_when_it_is(
     assert (shown.word, shown.kind, shown.troubles, shown.failures) == ("all well", "ok", [], [])
     assert shown.state.startswith("All is well")
     # Who may not see webhooks cannot say so.
-    assert (board(bob).word, board(bob).state) == ("", "Nothing needs you. 8 checks are fine.")
+    assert (board(bob).word, board(bob).state) == ("", "Nothing waits for you. All 8 system checks are fine.")
     Job.objects.create(key="k", handler="webhook", agent=ada, status="dead", finished_at=ago(hours=1))
     assert (board(charlie).word, board(charlie).state) == ("problems", "1 job failed.")
     Job.objects.all().delete()
@@ -324,7 +337,7 @@ def test_all_is_well_only_when_it_is(
     LogVerification.objects.update(problems=0, finished_at=ago(days=9))
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is verified too long ago.")
     LogVerification.objects.all().delete()
-    assert (board(charlie).word, board(charlie).state) == ("", "Nothing needs you. 8 checks are fine.")
+    assert (board(charlie).word, board(charlie).state) == ("", "Nothing waits for you. 8 of 9 system checks are fine.")
     seal = {
         "format": 1,
         "kind": "audit",
@@ -339,17 +352,20 @@ def test_all_is_well_only_when_it_is(
     assert (board(charlie).word, board(charlie).state) == ("needs a look", "The log is not verified.")
     LogVerification.objects.create(status="done", asked_by="schedule", finished_at=ago(hours=2))
     identity_propose(agent=ada, section="values", content="Truth first.", by=actor)
-    assert (board(charlie).word, board(charlie).state) == ("", "1 item waits for you. 9 checks are fine.")
-    assert board(alice).state == "1 item waits for a reviewer. 8 checks are fine."
+    assert (board(charlie).word, board(charlie).state) == (
+        "",
+        "1 item waits for your review. All 9 system checks are fine.",
+    )
+    assert board(alice).state == "1 item waits for a reviewer. All 8 system checks are fine."
     run(ada, ago(hours=1), failed_sections=[["episodes", "timeout"]])
-    assert board(charlie).state == "1 item waits for you and the assembly of prompts is incomplete."
+    assert board(charlie).state == "1 item waits for your review and the assembly of prompts is incomplete."
 
 
 def test_fine_checks_are_counted_and_folded(well: None, ada: Agent, bob: User) -> None:
     run(ada, clock.now() - DAY)
     LogVerification.objects.update(finished_at=clock.now())
     assert len(board(bob).fine) == 8
-    assert "8 checks are fine" in text_of(browser(bob))
+    assert "All 8 system checks are fine" in text_of(browser(bob))
 
 
 def test_health_names_a_silent_worker(ada: Agent, bob: User, charlie: User) -> None:

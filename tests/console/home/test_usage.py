@@ -27,9 +27,9 @@ from tests.http import browser
 
 
 def board(user: User, **query: str) -> Usage:
-    """What this person sees at noon."""
+    """What this person sees at noon, of seven days."""
     asked = QueryDict(mutable=True)
-    asked.update(query)
+    asked.update({"days": "7"} | query)
     with noon():
         return usage(Principal.of_user(user), asked)
 
@@ -170,10 +170,11 @@ def test_context_calls_are_counted_timed_and_compared(ada: Agent, bruno: Agent, 
     assert (by_day["Tue 10 Mar"].calls, by_day["Mon 9 Mar"].calls, by_day["Mon 9 Mar"].calls_before) == (1, 2, 1)
     assert (by_day["Mon 9 Mar"].tokens, by_day["Sun 8 Mar"].tokens) == (150, None)
     assert calls.busiest.label == "Mon 9 Mar"
-    chart = {column.title: column for column in calls.call_columns}
-    monday = chart["Mon 9 Mar: 2 calls. 7 days earlier: 1"]
-    assert monday.bar is not None
-    assert (monday.bar.height, monday.value) == (76, "2")
+    chart = {column.title: column for column in calls.call_chart.columns}
+    monday = chart["Mon 9 Mar: 2 prompts"]
+    assert (monday.bar.height, monday.value, calls.call_chart.axis) == (120, "2", ("2", "1", "0"))
+    assert calls.call_chart.note == "Dots: 5 of 7 days without prompts."
+    assert not calls.call_chart.compares, "with one prompt of the period before"
     alone = board(bob, agent="ada").calls
     assert alone.calls == Trend(2, 1)
     in_a_day = board(bob, days="1").calls
@@ -243,23 +244,27 @@ def test_few_points_are_told_and_more_are_drawn(ada: Agent, bob: User) -> None:
         Fact.objects.create(agent=ada, content=f"Likes {days}.", recorded_at=now - days * DAY)
     shown = page()
     assert f"on {day}." not in shown
-    values = re.findall(r'<text class="chart-value"[^>]*>([^<]*)</text>', shown)
-    assert values[:3] == ["1", "2", "1"]
-    assert len(values) == 6, "and the mean of each of these days"
+    values = re.findall(r'<text class="chart-value[^>]*>([^<]*)</text>', shown)
+    assert [int(value) for value in values] == [1, 2, 1, 100, 100, 100], "and the mean of each of these days"
     small = re.search(r'<svg class="spark"[^>]*aria-label="New facts by day: at most 2, [^"]* 1">(.*?)</svg>', shown)
     assert small
-    assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0", "0", "0", "0", "1", "2", "1"]
+    assert re.findall(r"<title>[^<]*: ([^<]*)</title>", small[1]) == ["0"] * 11 + ["1", "2", "1"]
     assert 'id="calls-chart-title"' in shown
 
 
 def test_means_are_compared_only_where_both_periods_have_prompts_enough(ada: Agent, bob: User) -> None:
-    for _ in range(9):
+    for _ in range(4):
         run(ada, ago(hours=1), tokens=200)
         run(ada, ago(days=8), tokens=100)
     run(ada, ago(hours=1), tokens=200)
-    assert board(bob).calls.trends == {}
+    assert {figure.trend for figure in board(bob).calls.figures} == {None}
     run(ada, ago(days=8), tokens=100)
-    assert board(bob).calls.trends["tokens"] == Trend(200, 100)
+    calls = board(bob).calls
+    assert next(figure for figure in calls.figures if figure.label == "Mean prompt").trend == Trend(200, 100)
+    assert calls.token_words == "≈ 200 on average, 100 % more than in the 7 days before"
+    assert calls.call_words == "5 in total, about as many as in the 7 days before"
+    titles = [column.title for column in calls.call_chart.columns]
+    assert "Mon 9 Mar: 0 prompts. 7 days earlier: 5" in titles
 
 
 def test_context_calls_over_the_limit_use_the_latest(ada: Agent, bob: User) -> None:
@@ -307,7 +312,7 @@ def test_usage_shows_the_figures_with_links(ada: Agent, bob: User) -> None:
 
 def test_usage_ignores_an_unknown_period_and_refuses_an_unknown_agent(ada: Agent, bob: User) -> None:
     for days in ("", "0", "-1", "8", "seven", "٧"):
-        assert board(bob, days=days).period.days == 7
+        assert board(bob, days=days).period.days == 14
     client = browser(bob)
     assert client.get(reverse("usage"), {"agent": "nobody"}).status_code == 404
     assert client.get(reverse("usage"), {"agent": "a\x00"}).status_code == 400
