@@ -29,12 +29,12 @@ def test_a_conversation_beside_its_memory(
     with JudgeServer(provider) as model, model.configured(CHAT_MODEL="claude-of-the-tests"):
         model.queue(Reply(content=[{"type": "text", "text": "<i>The replica</i> lagged."}], stop_reason="end_turn"))
         page.goto("/agents/ada/context/playground/")
-        message = page.get_by_label("Message")
+        message = page.get_by_role("textbox", name="Message")
         message.fill(EXPORT)
         page.get_by_role("button", name="Send").click()
         talk = page.get_by_role("region", name="Conversation")
         expect(talk).to_contain_text("<i>The replica</i> lagged.")
-        expect(page.locator(".talk-memory")).to_contain_text(REPLICA)
+        expect(page.get_by_role("complementary", name="In the prompt")).to_contain_text(REPLICA)
         expect(message).to_have_value("")
         expect(message).to_be_focused()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -67,11 +67,11 @@ def test_a_proposal_is_tried_from_its_page(
         model.always(Reply(content=[{"type": "text", "text": "Lag."}], stop_reason="end_turn"))
         page.goto(reverse("proposal", args=[proposal.pk]))
         page.get_by_role("link", name="Try it").click()
-        page.get_by_label("Message").fill(EXPORT)
-        page.get_by_label("Message").press("Control+Enter")
-        for name in ("As it is now", "Values, proposed on"):
+        page.get_by_role("textbox", name="Message").fill(EXPORT)
+        page.get_by_role("textbox", name="Message").press("Control+Enter")
+        for name in ("Left: As it is now", "Right: Values, proposal by"):
             expect(page.get_by_role("region", name=name)).to_contain_text("Lag.")
         expect(page.get_by_role("group", name="From left to right")).to_contain_text("Answer in one word.")
-        expect(page.get_by_label("Message")).to_have_value("")
+        expect(page.get_by_role("textbox", name="Message")).to_have_value("")
         assert_accessible(page)
     assert not ContextRun.objects.exists()

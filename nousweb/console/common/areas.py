@@ -50,6 +50,11 @@ def _memory_page(one: TypePages) -> AreaPage:
 VIEW_INDEX, VIEW_FACT = "memory.view_searchitem", "memory.view_fact"
 VIEW_RUN, VIEW_AUDIT = "context.view_contextrun", "identity.view_auditevent"
 VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memoryreview"
+TALK = "context.talk_to_agent"
+PLAYGROUND_MODES = (
+    ("Conversation", "agent_playground", TALK),
+    ("Side by side", "agent_playground_compare", "identity.view_identityversion"),
+)
 INBOX_PARTS = (
     ("Start reviewing", "start=1", VIEW_PROPOSAL),
     ("Identity", "view=identity", VIEW_PROPOSAL),
@@ -87,7 +92,7 @@ AREAS: tuple[Area, ...] = (
         (
             AreaPage("Runs", "agent_context_runs", VIEW_RUN, words="log context runs prompts sent"),
             AreaPage("Inspector", "agent_context", "context.assemble_context", words="try context"),
-            AreaPage("Playground", "agent_playground", "context.talk_to_agent", words="chat talk"),
+            AreaPage("Playground", "agent_playground", TALK, views=PLAYGROUND_MODES, words="chat talk"),
             AreaPage("Compare", "agent_context_compare", VIEW_RUN, words="difference of two prompts"),
             AreaPage("Similar tasks", "agent_context_fingerprints", VIEW_RUN, words="fingerprints"),
             AreaPage("Pins", "agent_context_pins", "context.assemble_context", words="always never"),
@@ -197,7 +202,6 @@ PARENT_PAGES = {
     "agent_context_run": "agent_context_runs",
     "agent_expectation": "agent_expectations",
     "agent_context_bisect": "agent_context_runs",
-    "agent_playground_compare": "agent_playground",
     "agent_context_session": "agent_context_runs",
     "agent_context_blast": "agent_context",
     "agent_health_list": "agent_health",

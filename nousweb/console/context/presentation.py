@@ -258,6 +258,16 @@ class PromptView:
         return [*parts, {"label": "Headings and line breaks", "tokens": max(self.record.tokens - told, 0)}]
 
     @property
+    def always(self) -> list[dict[str, Any]]:
+        """The sections with what is in them whatever the message: label, tokens, css_class and pieces."""
+        searched = {(one["type"], one["id"]) for one in self.record.candidates}
+        parts = [
+            {**row, "pieces": [piece for piece in row["pieces"] if (piece["type"], piece["id"]) not in searched]}
+            for row in self.rows
+        ]
+        return [{**part, "tokens": sum(one["tokens"] for one in part["pieces"])} for part in parts if part["pieces"]]
+
+    @property
     def left_out(self) -> int:
         """The number of considered memories that are not in the prompt."""
         return sum(candidate["verdict"] != "included" for candidate in self.record.candidates)

@@ -1,5 +1,6 @@
 """The playground: what is asked of the model, what is shown beside the answer, and that nothing is left behind."""
 
+import re
 from collections.abc import Iterator
 from html import unescape
 from typing import Any
@@ -87,7 +88,7 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
     assert record.after["tokens_in"] == 400
 
     assert "&lt;b&gt;It lagged.&lt;/b&gt; [more](https://example.org)" in page
-    assert REPLICA in page.split("Memories in the prompt", 1)[1].split("Left out", 1)[0]
+    assert REPLICA in page.split("Found for your last message", 1)[1].split("In every prompt", 1)[0]
     assert "400 tokens in, 20 out" in page
     assert "0.0015 dollars" in page
     assert "/agents/ada/context/?input=Why+did+the+ledger" in page
@@ -105,13 +106,28 @@ def test_a_turn_leaves_no_trace_but_that_it_was_asked(ledger: Agent, bob: User, 
 
 def test_the_first_page_offers_what_the_agent_was_asked_last(ledger: Agent, bob: User, model: JudgeServer) -> None:
     client = browser(bob)
-    assert "<li>" not in client.get(URL).content.decode().partition('id="talk-log"')[2].partition("</section>")[0]
+    assert "Questions that it was asked lately" not in client.get(URL).content.decode()
     for asked in (ASKED, "x" * 200, "Is <b>it</b> late?", ASKED):
         make_run(ledger, Principal.of_user(bob), asked)
     page = client.get(URL)
     assert page.context["talk"]["questions"] == [ASKED, "Is <b>it</b> late?"]
     assert "Is &lt;b&gt;it&lt;/b&gt; late?</a>" in page.content.decode()
     assert f"{ASKED}</textarea>" in client.get(URL, {"input": ASKED}).content.decode()
+
+
+def test_what_is_typed_shows_its_prompt_and_asks_nobody(ledger: Agent, bob: User, model: JudgeServer) -> None:
+    client = browser(bob)
+    first = client.get(URL).content.decode()
+    assert "In every prompt" in first
+    assert REPLICA not in first
+    before = rows()
+    given = {"session": "tried", "preview": "1"}
+    typed = client.post(URL, {**given, "input": ASKED})
+    assert REPLICA in typed.content.decode().split("Found for this message", 1)[1]
+    assert client.post(URL, {**given, "input": " "}).status_code == 204
+    assert REPLICA in client.get(URL, {"input": ASKED}).content.decode()
+    assert model.requests == []
+    assert rows() == before
 
 
 def test_a_kept_turn_is_what_the_agents_client_logs(ledger: Agent, bob: User, model: JudgeServer) -> None:
@@ -242,7 +258,11 @@ def test_a_proposal_is_tried_beside_what_is_in_force_and_leaves_no_trace(
     assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk))
     assert client.get(COMPARE, {"b": str(ledger.pk)}).status_code == 404
     form = client.get(COMPARE).context["form"]
-    assert (form["a"].value(), form["b"].value()) == ("now", str(proposal.pk)), "it begins with two different sides"
+    assert form["b"].value() == "now", "no proposal is chosen unasked"
+    label = dict(form["b"].field.choices)["Values"][0][1]
+    assert re.fullmatch(r"Values, proposal by ada · actor, \d+ \w+ \d\d:\d\d: \+ Answer in one word\.", label), label
+    page = client.get(COMPARE, {"b": str(proposal.pk)})
+    assert [(name, diff.added) for name, diff in page.context["differences"]] == [("Values", 1)]
 
     model.always(says("Lag."))
     before = rows()

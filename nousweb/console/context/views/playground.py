@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
 from context.models import VIEW_RUN, ContextProfile, ContextRun
+from context.services.context import context_assemble
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
 from identity.models import Agent, Persona
 from identity.principal import Principal
@@ -30,6 +31,8 @@ MAX_TALK_CHARACTERS = 200_000
 ROLES = ("user", "assistant")
 GIVEN = ("input", "profile", "project", "user", "session")
 """The fields that an address may fill."""
+PREVIEW = "preview"
+"""The session of a prompt that no message asks for."""
 RUNS_READ = 50
 QUESTIONS_SHOWN = 3
 MAX_QUESTION_CHARACTERS = 120
@@ -107,17 +110,28 @@ LEFT_OUT_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TurnView:
-    """A turn with the other values of its page."""
+class PromptPane:
+    """A prompt with the memories in it and the nearest that are not, as it stands beside a conversation."""
 
-    turn: PlaygroundTurn
     shown: PromptView
     inspector_url: str
+
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """The memories in the prompt that were searched for the message."""
+        return [one for one in self.shown.memories if not one["always"]]
 
     @property
     def nearest(self) -> list[dict[str, Any]]:
         """The considered memories that are not in the prompt, the nearest to it first."""
         return self.shown.table(verdict=LEFT_OUT)[:LEFT_OUT_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView(PromptPane):
+    """A turn with the other values of its page."""
+
+    turn: PlaygroundTurn
 
     @property
     def answer_check(self) -> dict[str, Any] | None:
@@ -127,23 +141,28 @@ class TurnView:
 
 @agent_page(TALK, methods=FORM, fresh=True)
 def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
-    """The conversation so far and the next message; the conversation travels with the form, so that none is stored."""
+    """The conversation so far and the next message; the conversation travels with the form, so that none is stored.
+
+    With `preview`, only the prompt that the message would get, while it is typed: nothing is sent.
+    """
+    if "preview" in request.POST:
+        return _previewed(request, agent, by)
     said: tuple[Message, ...] = ()
     last: TurnView | None = None
+    given = {name: request.GET[name][:MAX_MESSAGE_CHARACTERS] for name in GIVEN if request.GET.get(name)}
     if request.method == "POST":
         form = PlaygroundForm(request.POST)
         if form.is_valid():
             said = form.cleaned_data["conversation"]
             last = _turn(form, agent, by)
-            if last is not None and last.turn.answer is not None and not last.turn.blocked:
-                form = _next(form, last.turn.answer.text)
+            if last is not None and not (last.turn.blocked or last.turn.failure):
+                form = _next(form, last.turn)
         elif "conversation" in form.errors:
             # An invalid value would be refused with each later message too.
             form.data = {**request.POST.dict(), "conversation": ""}
         else:
             said = form.cleaned_data["conversation"]
     else:
-        given = {name: request.GET[name] for name in GIVEN if request.GET.get(name)}
         form = PlaygroundForm(initial={"session": f"playground-{secrets.token_hex(4)}", **given})
     if request.htmx:  # type: ignore[attr-defined]
         # The next message is typed where this one was.
@@ -151,6 +170,8 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     context = {
         "agent": agent,
         "form": form,
+        "pane": last
+        or _pane(ContextRequest(PREVIEW, request.GET.get("input", "")[:MAX_MESSAGE_CHARACTERS]), agent, by),
         "talk": {
             "said": said,
             "last": last,
@@ -163,6 +184,24 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
     part = "context/_playground.html"
     template = part if request.htmx else whole  # type: ignore[attr-defined]
     return render(request, template, context, status=422 if form.errors else 200)
+
+
+def _previewed(request: HttpRequest, agent: Agent, by: Principal) -> HttpResponse:
+    form = PlaygroundForm(request.POST)
+    if not form.is_valid():
+        return HttpResponse(status=204)
+    try:
+        pane = _pane(form.as_request(), agent, by)
+    except Invalid:
+        return HttpResponse(status=204)
+    return render(request, "context/_playground_pane.html", {"agent": agent, "pane": pane})
+
+
+def _pane(wanted: ContextRequest, agent: Agent, by: Principal) -> PromptPane:
+    """The prompt of a request that is not sent. Leaves no trace. Raises Invalid."""
+    record = context_assemble(agent=agent, request=replace(wanted, dry_run=True), by=by)
+    shown = PromptView(agent.slug, record, contested_links(record, agent, by))
+    return PromptPane(shown, f"{reverse('agent_context', args=[agent.slug])}?{urlencode({'input': wanted.input})}")
 
 
 def _questions(agent: Agent, by: Principal) -> list[str]:
@@ -190,18 +229,19 @@ def turn_view(form: PlaygroundForm, turn: PlaygroundTurn, agent: Agent, by: Prin
     """The view of a turn of a valid form."""
     shown = PromptView(agent.slug, turn.record, contested_links(turn.record, agent, by))
     query = form.inspector_query(MAX_ADDRESS_CHARACTERS)
-    return TurnView(turn, shown, f"{reverse('agent_context', args=[agent.slug])}?{query}")
+    return TurnView(shown, f"{reverse('agent_context', args=[agent.slug])}?{query}", turn)
 
 
-def _next(form: PlaygroundForm, answer: str) -> PlaygroundForm:
-    """The form for the next message, with this one and its answer in the conversation."""
+def _next(form: PlaygroundForm, turn: PlaygroundTurn) -> PlaygroundForm:
+    """The form for the next message, with this one and its answer, if there is one, in the conversation."""
     given = form.cleaned_data
     kept = {name: given[name] for name in ("profile", "project", "user", "session", "keep")}
+    answer = turn.answer.text if turn.answer else ""
     conversation = conversation_with(given["conversation"], given["input"], answer)
     return PlaygroundForm(initial={**kept, "conversation": conversation})
 
 
 def conversation_with(said: tuple[Message, ...], asked: str, answer: str) -> str:
-    """A conversation and its next two messages, as the form carries it."""
-    messages = (*said, Message("user", asked), Message("assistant", answer))
+    """A conversation and its next two messages, as the form carries it; without them where nobody answered."""
+    messages = (*said, Message("user", asked), Message("assistant", answer)) if answer else said
     return json.dumps([{"role": message.role, "content": message.content} for message in messages])

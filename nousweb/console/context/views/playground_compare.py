@@ -1,13 +1,15 @@
 """The playground with two identities side by side: a proposal is tried before it is approved. Nothing is kept."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
+from django.utils.text import Truncator
 
 from context.engine.analysis.request import Message
 from context.services.playground import TALK, playground_compare, playground_model, playground_place
@@ -22,10 +24,12 @@ from nousweb.console.context.views.playground import (
     turn_view,
 )
 from nousweb.lib.errors import Invalid, NotFound
-from nousweb.lib.textdiff import diff_texts
+from nousweb.lib.textdiff import TextDiff, diff_texts
 
 NOW, AS_IT_IS = "now", "As it is now"
 MAX_CHOICES = 50
+WORDS = 60
+"""Characters of what an identity changes, in its name."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
 Identities = Mapping[str, ChangeProposal | IdentityVersion]
@@ -36,15 +40,35 @@ def _identities(agent: Agent, by: Principal) -> Identities:
     proposals = ChangeProposal.objects.visible_to(by).pending().filter(agent=agent).order_by("-created_at")
     versions = IdentityVersion.objects.filter(agent=agent, is_current=False).order_by("-created_at")
     return {
-        **{str(proposal.pk): proposal for proposal in proposals.defer("content")[:MAX_CHOICES]},
-        **{str(version.pk): version for version in versions.defer("content")[:MAX_CHOICES]},
+        **{str(one.pk): one for one in proposals[:MAX_CHOICES]},
+        **{str(one.pk): one for one in versions[:MAX_CHOICES]},
     }
 
 
-def _label(one: ChangeProposal | IdentityVersion) -> str:
-    if isinstance(one, ChangeProposal):
-        return f"{one.get_section_display()}, proposed on {one.created_at:%Y-%m-%d} by {one.author_name}"
-    return f"{one}, {one.created_at:%Y-%m-%d}"
+def _current(agent: Agent) -> dict[str, str]:
+    """The texts of the sections in force."""
+    return dict(IdentityVersion.objects.filter(agent=agent, is_current=True).values_list("section", "content"))
+
+
+def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
+    """How one differs from what is in force, in its first words, and whose it is."""
+    kind = "proposal" if isinstance(one, ChangeProposal) else f"version {one.version}"
+    of = f"{one.get_section_display()}, {kind} by {one.author_name}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
+    old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
+    for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
+        if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
+            return f"{of}: {sign} {Truncator(words.lstrip('-*#> ')).chars(WORDS)}"
+    return of
+
+
+def _differences(
+    sides: Sequence[ChangeProposal | IdentityVersion | None], current: Mapping[str, str]
+) -> list[tuple[str, TextDiff]]:
+    """The sections of which the two identities have different texts."""
+    texts = [{one.section: one.content} if one else {} for one in sides]
+    names = {one.section: one.get_section_display() for one in sides if one}
+    pairs = [(name, *({**current, **own}.get(section, "") for own in texts)) for section, name in names.items()]
+    return [(name, diff_texts(old, new)) for name, old, new in pairs if old != new]
 
 
 class CompareForm(PlaygroundForm):
@@ -54,12 +78,12 @@ class CompareForm(PlaygroundForm):
     b = forms.ChoiceField(label="Right")
     conversation_b = forms.CharField(required=False, max_length=2 * MAX_TALK_CHARACTERS, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, identities: Identities, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, identities: Identities, labels: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         del self.fields["keep"]
         groups: dict[str, list[tuple[str, str]]] = {}
         for key, one in identities.items():
-            groups.setdefault(one.get_section_display(), []).append((key, _label(one)))
+            groups.setdefault(one.get_section_display(), []).append((key, labels[key]))
         choices = [(NOW, AS_IT_IS), *groups.items()]
         for name, _ in SIDES:
             self.fields[name].choices = choices  # type: ignore[attr-defined]
@@ -71,35 +95,38 @@ class CompareForm(PlaygroundForm):
 @agent_page(TALK, "identity.view_identityversion", methods=FORM, fresh=True)
 def agent_playground_compare(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The same messages to the identities that ?a= and ?b= name, with the difference of their prompts."""
-    identities = _identities(agent, by)
+    identities, current = _identities(agent, by), _current(agent)
+    labels = {NOW: AS_IT_IS, **{key: _label(one, current) for key, one in identities.items()}}
+    known: dict[str, Any] = {"identities": identities, "labels": labels}
     last: list[TurnView] = []
     said: list[tuple[Message, ...]] = [(), ()]
     if request.method == "POST":
-        form = CompareForm(request.POST, identities=identities)
+        form = CompareForm(request.POST, **known)
         if form.is_valid():
             said = [form.cleaned_data[conversation] for _, conversation in SIDES]
             last = _turns(form, identities, agent, by)
-            if last and all(one.turn.answer is not None and not one.turn.blocked for one in last):
-                form = _next(form, last, identities)
+            if last and not any(one.turn.blocked or one.turn.failure for one in last):
+                form = _next(form, last, known)
     else:
         given = {name: request.GET.get(name, "") for name, _ in SIDES}
         if any(key not in ("", NOW, *identities) for key in given.values()):
             raise NotFound("This identity cannot be tried: it is decided, in force, or gone.")
-        # Two different sides to begin with, where there is another identity.
-        other = next(iter(identities), NOW)
-        initial = {"a": given["a"] or NOW, "b": given["b"] or (other if given["a"] in ("", NOW) else NOW)}
+        # It begins with what was before, beside what is in force.
+        before = next((key for key, one in identities.items() if isinstance(one, IdentityVersion)), NOW)
+        initial = {"a": given["a"] or (NOW if given["b"] else before), "b": given["b"] or NOW}
         session = f"playground-{secrets.token_hex(4)}"
-        form = CompareForm(initial={**initial, "session": session}, identities=identities)
-    names = {NOW: AS_IT_IS, **{key: _label(one) for key, one in identities.items()}}
+        form = CompareForm(initial={**initial, "session": session}, **known)
+    chosen = [str(form[name].value()) for name, _ in SIDES]
     sides = [
-        {"label": names.get(form[name].value(), ""), "said": said[place], "last": last[place] if last else None}
-        for place, (name, _) in enumerate(SIDES)
+        {"label": labels.get(key, ""), "said": said[place], "last": last[place] if last else None}
+        for place, key in enumerate(chosen)
     ]
     prompts = [one.turn.record.system_prompt for one in last]
     context = {
         "agent": agent,
         "form": form,
         "sides": sides,
+        "differences": _differences([identities.get(key) for key in chosen], current),
         "model": playground_model(),
         "place": playground_place(),
         "diff": diff_texts(*prompts) if prompts else None,
@@ -124,11 +151,11 @@ def _turns(form: CompareForm, identities: Identities, agent: Agent, by: Principa
     return [turn_view(form, turn, agent, by) for turn in turns]
 
 
-def _next(form: CompareForm, last: list[TurnView], identities: Identities) -> CompareForm:
+def _next(form: CompareForm, last: list[TurnView], known: Mapping[str, Any]) -> CompareForm:
     """The form for the next message, with this one and its answers in the conversations."""
     given = form.cleaned_data
     kept = {name: given[name] for name in ("a", "b", "profile", "project", "user", "session")}
     for view, (_, conversation) in zip(last, SIDES, strict=True):
         answer = view.turn.answer.text if view.turn.answer else ""
         kept[conversation] = conversation_with(given[conversation], given["input"], answer)
-    return CompareForm(initial=kept, identities=identities)
+    return CompareForm(initial=kept, **known)
