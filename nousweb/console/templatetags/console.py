@@ -174,7 +174,20 @@ def is_optional(field: BoundField) -> bool:
     return not field.field.required and not is_check(field)
 
 
-FIRST_FILTERS = ("q", "state", "status", "category", "agent", "kind", "subject", "since", "until", "sort")
+FIRST_FILTERS = (
+    "q",
+    "state",
+    "status",
+    "category",
+    "agent",
+    "kind",
+    "subject",
+    "period",
+    "outcome",
+    "since",
+    "until",
+    "sort",
+)
 FILTERS_SHOWN = 5
 
 
@@ -183,6 +196,8 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     """The fields of a filter that are shown, those of FIRST_FILTERS before others, and those behind "More". A field
     with a value is shown. Texts say in their fields what they are."""
     places = {name: place for place, name in enumerate(FIRST_FILTERS)}
+    if "period" in form.fields:
+        places |= dict.fromkeys(("since", "until"), len(places))
     for field in form.visible_fields():
         if isinstance(field.field.widget, TextInput) and field.widget_type in ("text", "search"):
             field.field.widget.attrs.setdefault("placeholder", field.label)

@@ -56,6 +56,9 @@ def test_runs_page_is_filtered_by_its_address(ada, actor, alice):
         assert shown(client, **query) == [EXPORT], query
     assert shown(client, outcome="none") == ["hello"]
     assert len(shown(client, profile="squire_default", since=today)) == 2
+    assert len(shown(client, period="1")) == 2
+    ContextRun.objects.filter(pk=run.pk).update(created_at=clock.now() - timedelta(days=2))
+    assert (shown(client, period="1"), len(shown(client, period="7"))) == (["hello"], 2)
     assert shown(client, since=tomorrow) == []
     assert shown(client, frame="x") == []
     assert client.get(LOG, {"after": "x"}).status_code == 422
@@ -142,6 +145,9 @@ def test_run_outcome_is_set_by_people(ada, actor, alice, bob):
     assert browser(bob).post(url, {"outcome": "success", "note": "Good."}).status_code == 302
     run.refresh_from_db()
     assert (run.outcome, run.outcome_note) == ("success", "Good.")
+    told = re.sub(r"\s+", " ", markup(browser(alice).get(run.get_absolute_url())))
+    assert 'Success</span> <span class="muted"> reported by bob' in told
+    assert "Note on the outcome" not in told
     page = text(browser(bob).post(url, {"outcome": "maybe"}, follow=True))
     assert "outcome must be success or failure" in page
 

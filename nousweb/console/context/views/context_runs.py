@@ -28,7 +28,7 @@ from context.feedback.reference_detector import references_of
 from context.models import ASSEMBLE, REPORT, VIEW_RUN, ContextProfile, ContextRecall, ContextRun, MemoryUsage
 from context.selectors import prompt_prefix, prompt_step, run_get, runs_with_memory, session_place
 from context.services.context import context_outcome, memories_shown
-from identity.models import Agent, Persona
+from identity.models import Agent, AuditEvent, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors import agent_get
@@ -236,6 +236,12 @@ class RunFilter(ListFilter):
     min_tokens = django_filters.NumberFilter(
         field_name="tokens", lookup_expr="gte", min_value=0, max_value=10**6, label="Minimum tokens"
     )
+    period = django_filters.ChoiceFilter(
+        choices=[("1", "Last 24 hours"), ("7", "Last 7 days"), ("30", "Last 30 days")],
+        method="filter_period",
+        empty_label="Any time",
+        label="Period",
+    )
     fingerprint = django_filters.CharFilter(field_name="fingerprint_id", widget=forms.HiddenInput)
     memory = django_filters.CharFilter(method="filter_memory", widget=forms.HiddenInput)
 
@@ -247,6 +253,9 @@ class RunFilter(ListFilter):
         """Those whose prompt had the memory that `value` names as type and id."""
         item_type, _, item_id = value.partition(":")
         return queryset.filter(pk__in=runs_with_memory(self.agent, item_type, item_id, self.by).values("pk"))
+
+    def filter_period(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
+        return queryset.filter(created_at__gte=clock.now() - timedelta(days=int(value)))
 
     def filter_outcome(self, queryset: QuerySet[ContextRun], name: str, value: str) -> Any:
         return queryset.filter(outcome="" if value == "none" else value)
@@ -280,7 +289,24 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     context = {"agent": agent, **LIST.context(request, page, found.form, found.is_filtered)}
     # Where all are the same, a column would say nothing.
     context["shows_by"] = len({(run.principal_name, run.persona) for run in context["rows"]}) > 1
+    # One run cannot be compared with itself.
+    context["sides"] = "ab" if len(context["rows"]) > 1 else ""
+    heads = [f"{side.upper()}:pick" for side in context["sides"]] + ["Outcome:hidden", "Question", "Answer", "Session"]
+    heads += ["Frame", *["By"] * context["shows_by"], "Tokens:num", "Took:num", "When:num"]
+    context["run_heads"] = "|".join(heads)
     return render(request, "context/context_runs.html", context)
+
+
+TITLE_CHARACTERS = 90
+"""Of a question that is the title of its page; a longer one stands below it too."""
+
+
+def outcome_told(run: ContextRun, by: Principal) -> AuditEvent | None:
+    """The record of who reported the outcome of a run last, and when."""
+    if not run.outcome:
+        return None
+    records = AuditEvent.objects.visible_to(by).of_object("contextrun", run.pk).filter(action="context.outcome")
+    return records.order_by("-id").first()
 
 
 @agent_page(VIEW_RUN)
@@ -338,6 +364,9 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "run": run,
                 "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             },
+            "is_long": len(run.input) > TITLE_CHARACTERS or "\n" in run.input.strip(),
+            "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
+            "told": outcome_told(run, by),
             "may_report": by.may(REPORT),
             "may_assemble": by.may("context.assemble_context"),
         },
