@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from identity.models import Agent, ApiToken
 
 
+BETWEEN_NAMES = " · "
+"""Stands in the name of a token's principal between its agent's slug and its own name."""
+
+
 class Keyed(Protocol):
     """What carries the keys of a project and a user."""
 
@@ -60,7 +64,7 @@ class Principal:
 
     @classmethod
     def of_token(cls, token: ApiToken, *, request_id: str = "", channel: str = "api") -> Principal:
-        name = f"{token.agent.slug} · {token.name}"
+        name = f"{token.agent.slug}{BETWEEN_NAMES}{token.name}"
         return cls("token", str(token.pk), name, request_id, token=token, channel=channel)
 
     @classmethod

@@ -1,5 +1,6 @@
 """The filters of lists, read from the address."""
 
+from datetime import timedelta
 from typing import Any
 
 import django_filters
@@ -10,6 +11,7 @@ from django.db.models import Q, QuerySet
 from identity.models import Agent, AuditEvent, AuthorFields, Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
+from nousweb.lib import clock
 from nousweb.lib.transactions import sql_rows
 
 
@@ -75,6 +77,12 @@ class AuditFilter(ListFilter):
     )
     author = django_filters.CharFilter(field_name="author_name", lookup_expr="icontains", label="Name")
     q = django_filters.CharFilter(method="filter_words", label="Words or id")
+    period = django_filters.ChoiceFilter(
+        choices=[("1", "Last 24 hours"), ("7", "Last 7 days"), ("30", "Last 30 days"), ("90", "Last 90 days")],
+        method="filter_period",
+        empty_label="Any time",
+        label="Period",
+    )
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
     # Chosen from a row: nobody knows an id by heart. One that a log has goes into the field of words.
@@ -92,6 +100,9 @@ class AuditFilter(ListFilter):
 
     def filter_channel(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         return queryset.filter(channel="" if value == "itself" else value)
+
+    def filter_period(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
+        return queryset.filter(at__gte=clock.now() - timedelta(days=int(value)))
 
     def filter_words(self, queryset: QuerySet[AuditEvent], name: str, value: str) -> Any:
         """A part of the label or the message; or the whole id of the object or of the request, as logs have it."""

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from identity.models import Agent, ChangeProposal
 from identity.policy.sections import Section
-from identity.principal import Principal
+from identity.principal import BETWEEN_NAMES, Principal
 from identity.selectors import agent_get
 from nousweb.console.common.past import AS_OF, moment_named
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
@@ -257,3 +257,9 @@ def refusals_summary(refused: Sequence[tuple[str, str]], *, undoing: bool = Fals
     number = f"{len(refused)} were" if len(refused) > 1 else "1 was"
     stay = "stay" if len(refused) > 1 else "stays"
     return f"{number} not {'undone' if undoing else f'decided and {stay} pending'}. {' '.join(parts)}"
+
+
+def author_words(name: str) -> str:
+    """The name of an author as people say it: of a token, its agent."""
+    slug, found, _ = name.partition(BETWEEN_NAMES)
+    return f"{slug.replace('-', ' ').capitalize()} (agent)" if found else name

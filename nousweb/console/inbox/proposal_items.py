@@ -15,6 +15,7 @@ from context.what_if.identity_delivery import IdentityDelivery, IdentityShortfal
 from identity.models import ChangeProposal, IdentityVersion
 from identity.policy.sections import Risk, Section, assemble_prompt
 from identity.principal import Principal
+from nousweb.console.common import author_words
 from nousweb.console.inbox.filter import InboxRow
 from nousweb.console.inbox.item_titles import ItemTitle, change_title
 from nousweb.console.inbox.query import InboxEntry
@@ -242,7 +243,7 @@ def proposal_row(entry: InboxEntry, item: ProposalItem) -> InboxRow:
         reason=proposal.reason,
         outcome="" if proposal.status in ChangeProposal.WAITING else proposal.get_status_display(),
         meta=[
-            f"{proposal.author_name} ({proposal.get_author_kind_display().lower()})",
+            author_words(proposal.author_name),
             f"+{item.row_diff.added} −{item.row_diff.removed} lines",
         ],
         badges=badges,

@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from identity.policy.changes import audit_phrase
 from memory.models import Event, Fact
-from nousweb.console.common import SHORTCUTS, Column, Title, section_label
+from nousweb.console.common import SHORTCUTS, Column, Title, author_words, section_label
 from nousweb.lib.word_overlap import share_within, words_of
 
 AROUND = 160
@@ -56,6 +56,7 @@ def source_quote(fact: Fact | None) -> SourceQuote | None:
 register = template.Library()
 register.filter(section_label)
 register.filter("phrase", audit_phrase)
+register.filter("author", author_words)
 register.filter("source_quote", source_quote)
 
 _AGES = (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60))
@@ -184,6 +185,7 @@ FIRST_FILTERS = (
     "subject",
     "period",
     "outcome",
+    "action",
     "since",
     "until",
     "sort",

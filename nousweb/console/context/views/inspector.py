@@ -33,6 +33,7 @@ from nousweb.console.common import (
     Title,
     act,
     agent_page,
+    author_words,
     form_refuse,
     memory_url,
     page_of,
@@ -180,7 +181,11 @@ PINS = ListPage(
     is_exported=False,
     template="context/pins.html",
     row=Title(lambda pin: Truncator(pin.text).chars(200), url="url"),
-    columns=(Column("Type", "item_type"), Column("Pinned by", "author_name"), Column("When", "created_at", "time")),
+    columns=(
+        Column("Type", "item_type"),
+        Column("Pinned by", lambda row: author_words(row.author_name)),
+        Column("When", "created_at", "time"),
+    ),
 )
 
 

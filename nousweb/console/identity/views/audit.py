@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
@@ -56,7 +55,7 @@ AUDIT = ListExport(
     ),
 )
 """Without the states before and after, which the list does not show either."""
-SYSTEM = "system"
+PERSON, SYSTEM = "person", "system"
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
 """What an address asks for that the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
@@ -102,20 +101,62 @@ def _label(rows: Sequence[Any], by: Principal) -> None:
 
 
 def _joined(rows: Sequence[Any]) -> list[Any]:
-    """The records, of which the first of several alike by one author on one day, one after another, has the others as
-    `more`. Each has the name of its `day`, and `follows` where the one before is by the same author on that day."""
+    """The records, of which the first of several alike on one day, one after another, stands for all, with the others
+    as `more`. Alike are those of one author that did the same, or that are about the same object, and those of several
+    people who did the same to the same object.
+
+    Each has the name of its `day`; `who` did it and what, as a `verb`; and `follows` where the one before is by the
+    same author on that day.
+    """
     joined: list[Any] = []
     today = clock.now().date()
     for row in rows:
         date = row.at.date()
         names = {today: "Today", today - DAY: "Yesterday"}
-        row.day = names.get(date, f"{date:%A}, {date.day} {date:%B %Y}")
-    for _, alike in groupby(rows, key=lambda row: (row.day, *_author(row), row.action, row.agent_slug)):
-        first, *others = alike
-        first.more = others
-        first.follows = bool(joined) and (joined[-1].day, *_author(joined[-1])) == (first.day, *_author(first))
-        joined.append(first)
+        row.day = names.get(date, f"{date:%A} {date.day} {date:%B}{f' {date:%Y}' * (date.year != today.year)}")
+        alike = _likeness(row)
+        if joined and (shared := joined[-1].alike & alike):
+            joined[-1].alike = shared
+            joined[-1].more.append(row)
+        else:
+            row.alike, row.more = alike, []
+            joined.append(row)
+    before = None
+    for row in joined:
+        every = [row, *row.more]
+        people = {each.author_name for each in every}
+        row.who = row.author_name if len(people) == 1 else f"{len(people)} people"
+        row.verb = _verbs([each.action for each in reversed(every)], one=len({each.object_id for each in every}) == 1)
+        row.follows, before = before == (row.day, row.who), (row.day, row.who)
     return joined
+
+
+def _likeness(row: Any) -> set[tuple[str, ...]]:
+    """What a record must have one of in common with another to be shown as one with it."""
+    author, about, place = _author(row), (row.object_type, row.object_id), (row.day, row.agent_slug)
+    alike: set[tuple[str, ...]] = {("did", *place, *author, row.action)}
+    if row.object_id:
+        alike.add(("about", *place, *author, *about))
+        if row.author_kind == PERSON:
+            alike.add(("all", *place, row.action, row.object_type, row.object_label))
+    return alike
+
+
+def _verbs(actions: Sequence[str], *, one: bool) -> str:
+    """Actions as one phrase, in their order: "added, used twice and reported on the procedure". The number of times is
+    told where they are about `one` object."""
+    counts = {audit_phrase(action): actions.count(action) if one else 1 for action in actions}
+    words = [phrase.split() for phrase in counts]
+    shared = 0
+    while len(words) > 1 and len({tuple(each[-shared - 1 :]) for each in words}) == 1:
+        shared += 1
+    parts = [
+        " ".join(each[: len(each) - shared]) + (f" {number} times" if number > 2 else " twice" * (number == 2))
+        for each, number in zip(words, counts.values(), strict=True)
+    ]
+    if len(words) == 1:
+        return next(iter(counts))
+    return " ".join([f"{', '.join(parts[:-1])} and {parts[-1]}", *words[0][len(words[0]) - shared :]])
 
 
 def _author(row: AuditEvent) -> tuple[str, str]:
@@ -129,10 +170,10 @@ def _switch(events: QuerySet[AuditEvent], query: QueryDict, *, shown: bool) -> d
         changed.pop(name, None)
     if shown:
         hides = query.get("system") and not any(query.get(name) for name in SEEKS if name != "system")
-        return {"label": "Hide what the system did itself", "url": f"?{changed.urlencode()}"} if hides else None
+        return {"label": "Hide system records", "url": f"?{changed.urlencode()}"} if hides else None
     number = events.filter(author_kind=SYSTEM).order_by()[: MANY + 1].count()
     changed["system"] = "1"
-    label = f"Show {f'over {MANY:,}' if number > MANY else number} more by the system itself"
+    label = f"Show {f'over {MANY:,}' if number > MANY else number} system records"
     return {"label": label, "url": f"?{changed.urlencode()}"} if number else None
 
 

@@ -14,7 +14,18 @@ from memory.censoring.censor_matching import default_threshold, highlight_matche
 from memory.models import Censor, CensorQuerySet
 from memory.selectors.filters import CensorFilter
 from memory.services.censors import censor_check, censor_create, censor_false_positive, censor_update
-from nousweb.console.common import FORM, POST, Action, Column, Title, act, agent_page, form_page, form_refuse
+from nousweb.console.common import (
+    FORM,
+    POST,
+    Action,
+    Column,
+    Title,
+    act,
+    agent_page,
+    author_words,
+    form_page,
+    form_refuse,
+)
 from nousweb.console.memory.forms import BenchForm, CensorEditForm, CensorForm, RemarkForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -68,7 +79,7 @@ agent_censors = memory_list(
                 "count",
                 is_usual=lambda censor: not censor.false_positive_count,
             ),
-            Column("By", "author_name"),
+            Column("By", lambda row: author_words(row.author_name)),
             Column("State", lambda censor: "retired", is_usual=lambda censor: censor.active),
             Column("Last triggered", "last_activated_at", "time", is_last=True),
         ),

@@ -11,7 +11,7 @@ from memory.models import Document
 from memory.selectors.filters import DocumentFilter
 from memory.services.documents import document_release, document_restore, document_retire
 from memory.services.expiry import document_expiry_set
-from nousweb.console.common import FORM, POST, Column, Title
+from nousweb.console.common import FORM, POST, Column, Title, author_words
 from nousweb.console.memory.forms import ExpiryForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -59,7 +59,7 @@ agent_documents = memory_list(
         columns=(
             Column("Namespace", lambda document: " / ".join(document.namespace)),
             Column("Version", "version", "count"),
-            Column("Written by", "author_name"),
+            Column("Written by", lambda row: author_words(row.author_name)),
             Column("Written", "created_at", "time", is_last=True),
         ),
     )

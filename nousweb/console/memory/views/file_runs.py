@@ -32,7 +32,18 @@ from memory.transfer.file_runs import (
     run_stop,
 )
 from memory.transfer.readers import FORMATS
-from nousweb.console.common import FORM, POST, Column, ListPage, Title, act, agent_page, memory_url, refused_on
+from nousweb.console.common import (
+    FORM,
+    POST,
+    Column,
+    ListPage,
+    Title,
+    act,
+    agent_page,
+    author_words,
+    memory_url,
+    refused_on,
+)
 from nousweb.lib.errors import Conflict, DomainError, Invalid, NotFound
 
 LATEST_MEMORIES = 8
@@ -54,7 +65,7 @@ LIST = ListPage(
     columns=(
         Column("State", FileRun.get_status_display),
         Column("Size", lambda run: filesizeformat(run.file_bytes)),
-        Column("By", "author_name"),
+        Column("By", lambda row: author_words(row.author_name)),
         Column("Uploaded", "created_at", "time"),
     ),
 )
