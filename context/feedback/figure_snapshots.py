@@ -1,4 +1,5 @@
-"""Snapshots of figures about large memories, computed by the worker and stored with their time."""
+"""Snapshots of figures about large memories, computed by the worker and stored with their time; and each day's health
+score of every memory."""
 
 from collections.abc import Collection
 from typing import Any
@@ -10,6 +11,7 @@ from identity.models import Agent, Persona
 from memory.models import SearchStatistics
 from nousweb.lib import clock
 
+HEALTH_BY_DAY = "health by day"
 LARGE_MEMORY = 20_000
 """Memories of an agent, as the worker counts them for searches, from which its figures are kept."""
 
@@ -33,12 +35,14 @@ def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> Non
 
 
 def large_memories() -> list[Agent]:
-    """The agents with snapshots, those with the oldest figures first. Snapshots of other agents are deleted."""
+    """The agents with snapshots, those with the oldest figures first. Figures of other agents are deleted."""
     sums = SearchStatistics.objects.order_by().values("agent").annotate(size=Sum("items"))
     large = sums.filter(size__gte=LARGE_MEMORY).values("agent")
-    found = Agent.objects.filter(pk__in=large).annotate(counted=Min("figures__at"))
+    found = Agent.objects.filter(pk__in=large).annotate(
+        counted=Min("figures__at", filter=~Q(figures__name=HEALTH_BY_DAY))
+    )
     agents: list[Agent] = list(found.order_by(F("counted").asc(nulls_first=True), "pk"))
-    kept = Q(agent__in=agents) | (Q(agent=None) if agents else Q(pk__in=()))
+    kept = Q(name=HEALTH_BY_DAY) | Q(agent__in=agents) | (Q(agent=None) if agents else Q(pk__in=()))
     FigureSnapshot.objects.exclude(kept).delete()
     return agents
 

@@ -4,14 +4,15 @@ tokens that a fact costs."""
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from math import floor
 from typing import Any
 
 from django.db.models import Count, F, FloatField, Max, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
 
-from context.feedback.figure_snapshots import snapshot_of, snapshot_put
+from context.feedback.figure_snapshots import HEALTH_BY_DAY, snapshot_of, snapshot_put
 from context.feedback.health_findings import EACH, FINDINGS, PARTS, UNUSED_AFTER, HealthFinding
 from context.models import MemoryUsage
 from memory.lifecycle.handler import NEVER_STALE, STALE_AFTER
@@ -109,6 +110,8 @@ def ledger_rows(view: PersonaMemory, counted: Iterable[Mapping[str, Any]]) -> li
 
 
 HEALTH = "health"
+DAYS_KEPT = 90
+"""Scores of past days that are kept, for a chart."""
 LISTED = 2_000
 """Facts of a list that are kept of a large memory."""
 
@@ -141,14 +144,14 @@ class MemoryHealth:
     """When a large memory was counted; None for now."""
 
     @property
-    def score(self) -> int | None:
-        """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down; None without facts.
+    def score(self) -> float | None:
+        """0 to 100: 100 × max(0, 1 − Σ weight × listed / facts), rounded down to a tenth; None without facts.
 
         A fact in two lists counts in both. `health_weights` has the weights.
         """
         if not self.facts:
             return None
-        return int(max(0.0, 100 - sum(count.points for count in self.counts)))
+        return floor(round(10 * max(0.0, 100 - sum(count.points for count in self.counts)), 6)) / 10
 
 
 def memory_health(view: PersonaMemory, now: datetime) -> MemoryHealth:
@@ -174,6 +177,25 @@ def health_refresh(view: PersonaMemory) -> None:
     for key, finding in FINDINGS.items():
         latest = _found(view, finding, now).order_by("-recorded_at", "-id").values_list("pk", flat=True)[:LISTED]
         snapshot_put(f"{HEALTH}: {key}", view.agent.pk, [str(pk) for pk in latest], both=both)
+
+
+def scores_by_day(view: PersonaMemory) -> dict[date, float]:
+    """The scores of past days that were kept, as they were when the worker counted them."""
+    kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=len(view.personas) > 1)
+    return {date.fromisoformat(day): score for day, score in kept.value.items()} if kept else {}
+
+
+def score_keep(view: PersonaMemory) -> bool:
+    """Keep today's score, once a day and for DAYS_KEPT days; returns whether it was not kept before."""
+    now, both = clock.now(), len(view.personas) > 1
+    today = now.date().isoformat()
+    kept = snapshot_of(HEALTH_BY_DAY, view.agent.pk, both=both)
+    days = kept.value if kept else {}
+    if today in days or (score := memory_health(view, now).score) is None:
+        return False
+    latest = sorted({**days, today: score}.items())[-DAYS_KEPT:]
+    snapshot_put(HEALTH_BY_DAY, view.agent.pk, dict(latest), both=both)
+    return True
 
 
 def _health(counted: dict[str, int], at: datetime | None = None) -> MemoryHealth:

@@ -7,7 +7,8 @@ from identity.policy.sections import Risk
 
 
 class FigureSnapshot(models.Model):
-    """Figures of a large memory at one moment. Figures of small memories are counted when they are read.
+    """Figures of a large memory at one moment. Those of small memories are counted when they are read, but for the
+    health scores of past days.
 
     `agent` is None for the figures of all agents. `persona` is the persona whose view is counted: the subconscious sees
     both.

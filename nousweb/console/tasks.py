@@ -3,8 +3,8 @@
 import time
 
 from context.feedback.figure_snapshots import large_memories
-from context.feedback.health_score import health_refresh
-from identity.models import Persona
+from context.feedback.health_score import health_refresh, score_keep
+from identity.models import Agent, Persona
 from memory.persona import VIEWS
 from nousweb.console.home.context_calls import usage_refresh
 from nousweb.console.home.memory_growth import growth_refresh
@@ -20,6 +20,17 @@ ROUND_SECONDS = 60
 def keep_inbox_ranks() -> int:
     """Rank items of long inboxes."""
     return inbox_ranks_refresh()
+
+
+@task(minutes=60)
+def keep_health_scores() -> int:
+    """Keep each day's health score of every memory."""
+    begun, kept = time.monotonic(), 0
+    for agent in Agent.objects.order_by("pk").iterator():
+        kept += sum(score_keep(view(agent, include_quarantined=True)) for view in VIEWS.values())
+        if time.monotonic() - begun > ROUND_SECONDS:
+            break
+    return kept
 
 
 @task(minutes=15)

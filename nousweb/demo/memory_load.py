@@ -9,8 +9,10 @@ from typing import Any
 from django.test import Client
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
+from context.feedback.health_score import score_keep
 from identity.models import Agent
 from identity.principal import Principal
+from memory.persona import VIEWS
 from memory.services.censors import censor_create
 from memory.services.loops import loops_close_idle
 from memory.services.search_index.row_embedding import embed_pending_rows
@@ -18,6 +20,7 @@ from nousweb.demo import memory_story as story
 from nousweb.lib import clock
 
 Step = tuple[float, Callable[[], Any]]
+DAYS_OF_HEALTH = 30
 
 
 class DemoRefused(RuntimeError):
@@ -65,6 +68,7 @@ def memory_steps(start: datetime, actor: Caller, dreamer: Caller, admin: Princip
         body = {"content": content, "subject": subject, "confidence": 0.6}
         steps.append((days_ago, partial(dreamer, "POST", "/facts", body)))
     steps.append((1.3, partial(_working, actor)))
+    steps += [(days_ago, partial(_health_keep, agent)) for days_ago in range(DAYS_OF_HEALTH, 0, -1)]
     for days_ago, session, asked, said, outcome in story.QUESTIONS:
         steps.append((days_ago, partial(_ask, session, asked, said, outcome, actor)))
     return steps
@@ -146,6 +150,11 @@ def _working(actor: Caller) -> None:
         actor("POST", f"/working/{session}/items", {"type": kind, "text": text, "relevance": relevance})
     for text in story.WORKING["threads"]:
         actor("POST", f"/working/{session}/threads", {"text": text})
+
+
+def _health_keep(agent: Agent) -> None:
+    for view in VIEWS.values():
+        score_keep(view(agent, include_quarantined=True))
 
 
 def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> None:

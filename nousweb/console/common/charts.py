@@ -9,7 +9,7 @@ from itertools import count
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One part of a stacked bar. ``x``, ``width`` and ``height`` are in the bar's own units;
-    ``percent`` is the rounded share of the whole bar."""
+    ``percent`` is the rounded share of the whole bar; `said` are words in place of the value, and `url` is its page."""
 
     label: str
     value: float
@@ -18,6 +18,8 @@ class Segment:
     width: float
     height: float
     percent: int
+    said: str = ""
+    url: str = ""
 
 
 def stacked_bar(
@@ -142,8 +144,8 @@ class ChartColumn:
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Columns from zero to `top`. `axis` are the labels of the upper edge, its half and zero; `before`, `now` and
-    `every` are the words of the legend for the period before, the last column and the others; `note` tells of columns
-    without a value."""
+    `every` are the words of the legend for the period before, the last column and the others, none to leave it out;
+    `note` tells of columns without a value."""
 
     columns: list[ChartColumn]
     axis: tuple[str, str, str]
@@ -174,9 +176,12 @@ def round_top(value: float) -> int:
     )  # fmt: skip
 
 
-def chart(points: Sequence[ChartPoint], *, step: str, before: str, ago: str, unit: str) -> Chart:
+def chart(
+    points: Sequence[ChartPoint], *, step: str, unit: str, before: str = "", ago: str = "", digits: int = 0
+) -> Chart:
     """Lay values over time. `step` is "day" or "hour", `before` the name of the period before, and `ago` how long ago
-    it was; `unit` is what a column without a value lacks."""
+    it was; `unit` is what a column without a value lacks. Values are told with so many `digits`, where they are not 0.
+    """
     values = [point.value or 0 for point in points]
     earlier = [point.before for point in points]
     compares = any(earlier)
@@ -196,8 +201,8 @@ def chart(points: Sequence[ChartPoint], *, step: str, before: str, ago: str, uni
                 place=place,
                 bar=bar,
                 tick=point.tick if number in ticks else "",
-                value=f"{point.value:,.0f}" if point.value and (is_key or len(points) <= VALUES_SHOWN) else "",
-                before=None if not compares else round(CHART_HEIGHT * (1 - (point.before or 0) / top), 3),
+                value=_rounded(point.value, digits) if point.value and (is_key or len(points) <= VALUES_SHOWN) else "",
+                before=round(CHART_HEIGHT * (1 - point.before / top), 3) if point.before else None,
                 is_key=is_key,
                 is_last=number == last,
             )
@@ -210,6 +215,11 @@ def chart(points: Sequence[ChartPoint], *, step: str, before: str, ago: str, uni
         before=before[:1].upper() + before[1:],
         note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",
     )
+
+
+def _rounded(value: float, digits: int) -> str:
+    told = f"{value:,.{digits}f}"
+    return told.rstrip("0").rstrip(".") if digits else told
 
 
 def bars(

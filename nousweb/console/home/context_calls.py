@@ -362,7 +362,12 @@ def _charts(columns: list[Column], period: Period, *, compares: bool) -> tuple[C
         )
         for column, tick in named
     ]  # fmt: skip
-    words = {"step": period.step_label, "before": period.before_label, "ago": CHOICES[period.days], "unit": "prompts"}
+    words: dict[str, Any] = {
+        "step": period.step_label,
+        "before": period.before_label,
+        "ago": CHOICES[period.days],
+        "unit": "prompts",
+    }
     return chart(calls, **words), chart(tokens, **words)
 
 

@@ -136,7 +136,7 @@ class Trend:
     @property
     def tells(self) -> bool:
         """Whether the period before has so much that a change says something."""
-        return (self.before or 0) >= ENOUGH
+        return self.before is not None and (self.points or self.before >= ENOUGH)
 
     @property
     def _move(self) -> int | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from django import template
@@ -218,7 +217,7 @@ CHART_TOP = 24
 
 @register.simple_tag
 def chart_columns(chart: Chart) -> SafeString:
-    """The columns of a chart with their values above and labels below them, and the period before as a line."""
+    """The columns of a chart with their values above and labels below them, and the period before as lines."""
     drawn = SafeString("")
     for column in chart.columns:
         bar, middle = column.bar, plain(column.middle)
@@ -233,8 +232,7 @@ def chart_columns(chart: Chart) -> SafeString:
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)
         if column.tick:
             drawn += format_html(_TICK, plain(column.label_at[0]), column.label_at[1], column.tick)
-    if chart.compares:
-        places = [(column.middle, (column.before or 0) + CHART_TOP) for column in chart.columns]
-        for (left, high), (right, low) in pairwise(places):
-            drawn += format_html(_BEFORE, plain(left), plain(high), plain(right), plain(low))
+        if column.before is not None:
+            height, place = plain(column.before + CHART_TOP), column.place
+            drawn += format_html(_BEFORE, plain(place.x), height, plain(place.x + place.width), height)
     return drawn

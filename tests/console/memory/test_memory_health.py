@@ -10,6 +10,7 @@ from context.feedback.health_findings import FINDINGS
 from context.models import MemoryUsage
 from identity.models import AuditEvent
 from memory.models import Episode, EpisodeEvent, Fact
+from nousweb.console.tasks import keep_figures, keep_health_scores
 from nousweb.lib import clock
 from tests.factories import make_events, make_facts, make_principal, make_review, make_run
 from tests.http import browser
@@ -72,8 +73,11 @@ def test_each_finding_lists_its_facts(ada, actor, system, bob):
     assert found == {key: len(facts) for key, facts in expected.items()}
     total = Fact.objects.current().filter(agent=ada).count()
     lost = sum(FINDINGS[key].weight * number for key, number in found.items())
-    assert (health.facts, health.score) == (total, int(100 - 100 * lost / total))
-    assert sum(segment.value for segment in person.get(PAGE).context["segments"]) == 100
+    assert (health.facts, health.score) == (total, int(10 * (100 - 100 * lost / total)) / 10)
+    segments = person.get(PAGE).context["segments"]
+    assert sum(segment.value for segment in segments) == pytest.approx(100)
+    assert all(person.get(segment.url).status_code == 200 for segment in segments if segment.label != "Sound")
+    assert "Review 2 facts" in person.get(PAGE).content.decode()
     points = [one.points for one in person.get(PAGE).context["problems"]]
     assert points == sorted(points, reverse=True), "what costs most first"
     assert {one.finding.key for one in person.get(PAGE).context["sound"]} == FINDINGS.keys() - found.keys()
@@ -111,6 +115,24 @@ def test_many_facts_are_changed_at_once_and_taken_back(ada, actor, system, alice
     assert listed(person, "stale") == ["The lamp is out."]
     assert "Nothing was selected." in person.post(bulk, {"action": "confirm"}, follow=True).content.decode()
     assert person.post(bulk, chosen | {"action": "forget"}).status_code == 404
+
+
+def test_scores_of_past_days_are_kept_and_drawn_from_the_second_on(ada, system, bob):
+    person, now = browser(bob), clock.now()
+    make_facts(ada, ["Tea is at four.", "Rope is sold by the metre."], system, recorded_at=now - LONG_AGO)
+    assert "drawn here from the second day on" in person.get(PAGE).content.decode()
+    with clock.at(now - timedelta(days=1)):
+        assert keep_health_scores() == 2, "for those who see the actor's memory, and for those who see both"
+        assert keep_health_scores() == 0, "once a day"
+    make_facts(ada, ["tea is at four"], system)
+    trend = person.get(PAGE).context["trend"]
+    scores = [column.bar.value for column in trend["chart"].columns]
+    before, today = scores[-2:]
+    assert (scores[:-2], today) == ([0] * 28, person.get(PAGE).context["health"].score)
+    assert before > today
+    assert f"{today:g} today, {round(before - today, 1):g} points lower than on" in trend["said"]
+    assert keep_figures() == 0
+    assert person.get(PAGE).context["trend"] == trend, "they are not deleted with the figures of large memories"
 
 
 def test_near_repetition_of_what_the_session_was_told_is_a_loop(ada, actor, system, bob):

@@ -1,7 +1,7 @@
 """The health of an agent's memory: the score, the facts behind each number, and the cost of memories in prompts."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate, pairwise
 from math import ceil
@@ -15,16 +15,27 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.text import Truncator
 
-from context.feedback.health_findings import FINDINGS
-from context.feedback.health_score import LISTED, SORTS, USES_READ, facts_found, ledger, ledger_rows, memory_health
+from context.feedback.health_findings import FINDINGS, HealthFinding
+from context.feedback.health_score import (
+    LISTED,
+    SORTS,
+    USES_READ,
+    facts_found,
+    ledger,
+    ledger_rows,
+    memory_health,
+    scores_by_day,
+)
 from context.models import VIEW_RUN
 from memory.models import Fact, MemoryReview
 from nousweb.console.common import (
     TYPE_PAGES,
     BoundedPaginator,
+    ChartPoint,
     Column,
     ListPage,
     Title,
+    chart,
     memory_url,
     query_without,
     stacked_bar,
@@ -38,21 +49,58 @@ VIEW_FACT = "memory.view_fact"
 PAGE_SIZE = 50
 PERIODS = {"7": "7 days", "30": "30 days", "90": "90 days"}
 DEFAULT_DAYS = "30"
-COLOURS = ("seg-3", "seg-6", "seg-4", "seg-5", "seg-7", "seg-1", "seg-8")
-"""Of the points that findings take, the most first."""
+DAYS_DRAWN = 30
+LEAST_POINTS = 2
+"""Of fewer days no chart is drawn."""
+
+
+def _colour(weight: float) -> str:
+    """The colour of a finding: the more of a fact it takes, the more it asks for attention."""
+    return "seg-6" if weight >= 1 else "seg-3" if weight >= 0.5 else "seg-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding that lists facts: their number, the points that they take, and the page that lists them."""
+
+    finding: HealthFinding
+    number: int
+    points: float
+    url: str
+
+    @property
+    def facts(self) -> str:
+        return f"{self.number:,} fact{'' if self.number == 1 else 's'}"
 
 
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The score, and how many facts each finding lists."""
     health = memory_health(scope.memory, clock.now())
-    problems = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
+    counted = sorted((one for one in health.counts if one.number), key=lambda one: -one.points)
     sound = [one for one in health.counts if not one.number]
     # Ends are rounded up, as the score is rounded down, so that the bar's numbers add up to 100.
-    ends = [0, *(ceil(round(end, 6)) for end in accumulate(one.points for one in problems))]
-    lost = [
-        (one.finding.label, end - begin, colour)
-        for one, (begin, end), colour in zip(problems, pairwise(ends), COLOURS, strict=False)
+    ends = [0.0, *(ceil(round(10 * end, 6)) / 10 for end in accumulate(one.points for one in counted))]
+    problems = [
+        Problem(
+            one.finding, one.number, round(end - begin, 1),
+            reverse("agent_health_list", args=[scope.agent.slug, one.finding.key]) + scope.suffix,
+        )
+        for one, (begin, end) in zip(counted, pairwise(ends), strict=True)
+    ]  # fmt: skip
+    bar = stacked_bar(
+        [
+            ("Sound", health.score or 0, "seg-2"),
+            *((one.finding.label, one.points, _colour(one.finding.weight)) for one in problems),
+        ],
+        width=1000,
+        height=12,
+        capacity=100,
+    )
+    sound_part = replace(bar[0], said=f"{health.score or 0:g} points")
+    parts = [
+        replace(part, said=f"−{one.points:g} points · {one.facts}", url=one.url)
+        for part, one in zip(bar[1:], problems, strict=True)
     ]
     context = base_context(
         request,
@@ -61,9 +109,36 @@ def agent_health(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
         problems=problems,
         sound=sound,
         sound_labels=", ".join(one.finding.label.lower() for one in sound),
-        segments=stacked_bar([("Sound", health.score or 0, "seg-2"), *lost], width=1000, height=12, capacity=100),
+        lost=f"{sum(one.points for one in problems):g}",
+        segments=[sound_part, *parts],
+        trend=_trend(scope, health.score),
     )
     return render(request, "memory/memory_health.html", context)
+
+
+def _trend(scope: PersonaScope, score: float | None) -> dict[str, Any] | None:
+    """The chart of the scores of the last days, of which today's is as now; None before there are two."""
+    today = clock.now().date()
+    known = {**scores_by_day(scope.memory), **({today: score} if score is not None else {})}
+    days = [today - timedelta(days=back) for back in reversed(range(DAYS_DRAWN))]
+    scores = [(day, known[day]) for day in days if day in known]
+    if len(scores) < LEAST_POINTS:
+        return None
+    points = [
+        ChartPoint(
+            f"{day:%a} {day.day} {day:%b}",
+            "Today" if day == today else f"{day.day} {day:%b}",
+            known.get(day),
+            f"{known[day]:g} of 100" if day in known else "not counted",
+        )
+        for day in days
+    ]
+    (first, begin), least = scores[0], min(scores, key=lambda one: one[1])
+    moved = round((score or 0) - begin, 1)
+    change = f"{abs(moved):g} points {'higher' if moved > 0 else 'lower'} than" if moved else "as"
+    said = f"{score or 0:g} today, {change} on {first.day} {first:%b}"
+    drawn = replace(chart(points, step="day", unit="a score", digits=1), every="")
+    return {"chart": drawn, "said": said, "least": f"{least[1]:g} on {least[0].day} {least[0]:%b}"}
 
 
 LIST = ListPage(
