@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from nousweb.console.common import Chart, bars
+from nousweb.console.common.charts import VALUES_SHOWN
 from nousweb.console.templatetags.console import ago, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -208,7 +209,7 @@ _COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{
 <text class="chart-told" x="0" y="12">{}</text></g>"""
 _BAR = '<rect class="chart-bar{}" x="{}%" y="{}" width="{}%" height="{}" />'
 _NONE = '<circle class="chart-none" cx="{}%" cy="141" r="2" />'
-_VALUE = '<text class="chart-value{}" x="{}%" y="{}" text-anchor="middle">{}</text>'
+_VALUE = '<text class="chart-value{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _TICK = '<text class="chart-tick" x="{}%" y="161" text-anchor="{}">{}</text>'
 _BEFORE = '<line class="chart-before" x1="{}%" y1="{}" x2="{}%" y2="{}" />'
 CHART_TOP = 24
@@ -226,7 +227,9 @@ def chart_columns(chart: Chart) -> SafeString:
             inside = format_html(_BAR, look, plain(bar.x), plain(top), plain(bar.width), plain(bar.height))
             if column.value:
                 look = " is-key" if column.is_key else ""
-                inside += format_html(_VALUE, look, middle, plain(top - 5), column.value)
+                # A number is wider than one of many columns.
+                at, anchor = (column.middle, "middle") if len(chart.columns) <= VALUES_SHOWN else column.label_at
+                inside += format_html(_VALUE, look, plain(at), plain(top - 5), anchor, column.value)
         else:
             inside = format_html(_NONE, middle)
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)

@@ -34,9 +34,17 @@ def test_failed_jobs_come_first_and_done_ones_have_a_tab(jobs, bob):
 def test_page_says_that_nothing_failed_and_that_the_judge_was_not_asked(ada, bob):
     Job.objects.all().delete()
     page = markup(browser(bob).get(URL))
-    assert "Nothing runs and nothing failed" in page
+    assert "No open jobs" in page
     assert "The judge used no tokens in the last 14 days." in page
     assert '<svg class="spark"' not in page
+
+
+def test_latest_done_jobs_are_shown_where_none_is_open(jobs, bob):
+    Job.objects.exclude(status="done").delete()
+    client = browser(bob)
+    assert shown(client) == ["done"]
+    assert "No open jobs" in markup(client.get(URL))
+    assert shown(client, status="dead") == []
 
 
 def test_schedule_is_paused_and_resumed_in_its_row(bob):

@@ -104,12 +104,15 @@ SCHEDULE_ACTIONS: Mapping[str, tuple[Callable[..., Any], str]] = {
     "run": (schedule_run, "started."),
 }
 DAYS = 14
+LATEST = 8
+"""Done jobs that are shown where none is open."""
 DUE = "Stored memories have not been screened with the current rules."
 
 
 @page(VIEW)
 def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
-    """The open jobs, failures first, with the screening and the judge's spending; the done ones; or the schedules."""
+    """The open jobs, failures first, or without them the latest done ones, with the screening and the judge's spending;
+    all done ones; or the schedules."""
     status, tab = request.GET.get("status", ""), request.GET.get("tab", "")
     status = status if status in Job.Status.values else ""
     runs = _runs_of(by).select_related("agent")
@@ -120,8 +123,9 @@ def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
     spend = _spend(by)
     context: dict[str, Any] = {
         "tabs": _tabs(counts, schedules.count(), status, tab),
-        "done_url": f"?status={Job.Status.DONE}" if counts[Job.Status.DONE] else "",
         "is_done": status == Job.Status.DONE,
+        "shows_state": tab != SCHEDULES and status != Job.Status.DONE,
+        "latest": None,
         "query": query_without(request),
         # All agents and personas share the queue, so its length tells of each of them.
         "messages_queued": _messages() if by.may(VIEW_SUBCONSCIOUS) and by.agents is None else "",
@@ -136,10 +140,15 @@ def lifecycle(request: HttpRequest, by: Principal) -> HttpResponse:
     if tab == SCHEDULES:
         context["schedules"] = [(each, each.repeats == PAUSED, _period(each.minutes)) for each in schedules]
     else:
-        context["page"] = page = page_of(request, shown)
+        found: Any = page_of(request, shown)
+        if status or sum(counts.values()) > counts[Job.Status.DONE]:
+            context["page"] = found
+        elif counts[Job.Status.DONE]:
+            found = JobFilter.narrow(runs, status=Job.Status.DONE)[:LATEST]
+            context |= {"is_done": True, "latest": f"All {counts[Job.Status.DONE]:,}"}
         context["runs"] = [
             (run, RUN_BADGES.get(run.status, "neutral"), handler_label(run.handler), result_text(run.result))
-            for run in page
+            for run in found
         ]
         context["schedules"] = None
     return render(request, "memory/background_jobs.html", context)
