@@ -283,3 +283,30 @@ window.addEventListener("beforeunload", (event) => {
   for (const form of dirty) if (!form.isConnected) dirty.delete(form);
   if (dirty.size) event.preventDefault();
 });
+
+// Settings: what saves them shows once something differs from what is saved, and a field that differs from its default,
+// which its placeholder says, can go back to it.
+const differs = (field) => {
+  if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+  if (field.matches("select")) return [...field.options].some((option) => option.selected !== option.defaultSelected);
+  return field.matches("input, textarea") && field.value !== field.defaultValue;
+};
+for (const type of ["input", "change"]) {
+  document.addEventListener(type, ({ target }) => {
+    if (target.form?.matches("[data-settings]")) target.form.toggleAttribute("data-changed", [...target.form.elements].some(differs));
+  });
+}
+for (const field of $$("[data-settings] :is([type=number], [type=text])[placeholder]")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "btn btn-quiet btn-sm set-back";
+  button.textContent = "Reset";
+  button.title = `Default: ${field.placeholder}`;
+  button.setAttribute("aria-label", `Reset: ${field.labels[0]?.textContent.trim()}`);
+  button.addEventListener("click", () => {
+    field.value = "";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.focus();
+  });
+  field.after(button);
+}

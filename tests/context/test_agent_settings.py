@@ -239,11 +239,11 @@ def test_settings_page_shows_what_each_section_had_in_the_last_prompts(api, ada,
         assert api.as_token(actor_token).post("/context", ASK).status_code == 200
     page = admin.get(url)
     assert "the most in one of the last 2 prompts" in markup(page)
-    assert "over its budget" not in markup(page)
+    assert "Over its budget" not in markup(page)
     assert admin.post(url, {"base_version": "0", "budget_user_profile": "1"}).status_code == 302
     page = admin.get(url)
     assert [row["field"].name for row in page.context["budgets"] if row["is_over"]] == ["budget_user_profile"]
-    assert markup(page).count("over its budget") == 1
+    assert markup(page).count("Over its budget") == 1
     used = {row["field"].name: row["use"] for row in page.context["budgets"]}
     last = ContextRun.objects.latest("created_at")
     assert used["budget_total"].tokens == last.tokens

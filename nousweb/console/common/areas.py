@@ -138,7 +138,9 @@ AREAS: tuple[Area, ...] = (
         "Settings",
         (
             AreaPage("General", "agent_settings", "identity.change_agent", words="name kind slug"),
-            AreaPage("Prompt", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"),
+            AreaPage(
+                "Prompt settings", "agent_context_settings", "identity.change_agent", words="budgets tokens profile"
+            ),
             AreaPage("Consent", "agent_consent", "identity.change_agent", words="pending approve new memories"),
             AreaPage("Connect", "agent_connect", "identity.view_agent", words="snippets mcp client"),
             AreaPage("Tokens", "agent_tokens", "identity.view_apitoken", words="keys api"),

@@ -86,10 +86,10 @@ def agent_context_settings(request: HttpRequest, by: Principal, agent: Agent) ->
 
 
 def _budget_row(name: str, form: "AgentSettingsForm", current: AgentSettings, use: SectionUse | None) -> dict[str, Any]:
-    """A section's field, its use in the last prompts, and whether that was more than its budget."""
+    """A section's field, its budget and use in the last prompts in tokens, and whether that was more."""
     budget = current.budgets.get(name, SECTION_BUDGETS.get(name))
     is_over = use is not None and budget is not None and use.tokens > budget
-    return {"field": form[f"budget_{name}"], "use": use, "is_over": is_over}
+    return {"field": form[f"budget_{name}"], "budget": budget, "use": use, "is_over": is_over}
 
 
 @agent_page(CHANGE, methods=POST)
@@ -122,7 +122,7 @@ def _words(settings: AgentSettings) -> str:
         numbers = f"{attention.per_hundred_facts} reviews for 100 facts, {attention.per_day} a day"
         lines += [f"Attention budget: {'no limit' if attention.unlimited else numbers}"]
     if settings.autonomy.max_error != DEFAULT_AUTONOMY.max_error:
-        lines += [f"Highest error rate of automatic decisions: {settings.autonomy.max_error:g}"]
+        lines += [f"Highest error rate of automatic decisions: {100 * settings.autonomy.max_error:g} %"]
     lines += [f"People are asked about facts that are {ASKING_LABELS[one]}" for one in settings.autonomy.asking]
     lines += [rule_words(rule) for rule in settings.consent.rules]
     lines += [f"Short-term search, {name}: {value}" for name, value in sorted(settings.stm.items())]
@@ -156,7 +156,7 @@ ATTENTION_NUMBERS: Mapping[str, tuple[str, str]] = {
 ASKING_LABELS: Mapping[str, str] = {
     AutomaticDecision.SUPERSEDED: "replaced by a newer one",
     AutomaticDecision.CONFIRMED: "the same in other words",
-    AutomaticDecision.UNDECIDED: "kept beside each other, over the budget",
+    AutomaticDecision.UNDECIDED: "left undecided, beyond these numbers",
 }
 RECENT_LABELS: Mapping[str, str] = {
     RecentMode.ON_QUESTIONS: "For questions about a time or a recap",
@@ -164,6 +164,25 @@ RECENT_LABELS: Mapping[str, str] = {
     RecentMode.NEVER: "Never",
 }
 MAX_CATEGORIES_OFFERED = 30
+
+
+class PercentField(forms.FloatField):
+    """A share, 0 to 1, that people read and type in percent."""
+
+    default_error_messages = dict.fromkeys(("min_value", "max_value"), "Enter a percentage from 0 to 100.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(min_value=0, max_value=1, **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        return f"{100 * value:g}" if isinstance(value, int | float) else value
+
+    def to_python(self, value: Any) -> Any:
+        percent = super().to_python(value)
+        return None if percent is None else round(percent / 100, 6)
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return {**super().widget_attrs(widget), "max": 100}
 
 
 class AgentSettingsForm(forms.Form):
@@ -174,7 +193,7 @@ class AgentSettingsForm(forms.Form):
         required=False,
         max_length=MAX_REASON_CHARACTERS,
         label="Why",
-        widget=forms.TextInput(attrs={"placeholder": "For the history and the audit trail"}),
+        widget=forms.TextInput(attrs={"placeholder": "For the history and the audit trail", "form": "settings"}),
     )
 
     def __init__(
@@ -230,7 +249,7 @@ class AgentSettingsForm(forms.Form):
                 max_value=MAX_TOTAL,
                 label=SECTION_LABELS.get(name, name),
                 help_text=SECTION_NOTES.get(name, ""),
-                widget=forms.NumberInput(attrs={"placeholder": "automatic" if default is None else str(default)}),
+                widget=forms.NumberInput(attrs={"placeholder": "auto" if default is None else str(default)}),
             )
         made["contested_order"] = forms.ChoiceField(
             required=False,
@@ -261,13 +280,11 @@ class AgentSettingsForm(forms.Form):
                 help_text=help_text,
                 widget=forms.NumberInput(attrs={"placeholder": str(getattr(DEFAULT_BUDGET, name))}),
             )
-        made["autonomy_max_error"] = forms.FloatField(
+        made["autonomy_max_error"] = PercentField(
             required=False,
-            min_value=0,
-            max_value=1,
-            label="Highest error rate",
-            help_text="0 to 1. Automatic decisions of a kind that are wrong more often stop, and people are asked.",
-            widget=forms.NumberInput(attrs={"placeholder": f"{DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
+            label="Highest error rate, in %",
+            help_text="Automatic decisions of a kind that are wrong more often stop, and people are asked.",
+            widget=forms.NumberInput(attrs={"placeholder": f"{100 * DEFAULT_AUTONOMY.max_error:g}", "step": "any"}),
         )
         made["autonomy_asking"] = forms.MultipleChoiceField(
             required=False,

@@ -1,0 +1,43 @@
+"""The settings of prompts as a person changes them: what saves them, and the way back to a default."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from identity.models import Agent
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_settings_are_saved_once_something_differs_and_go_back_to_the_default(
+    ada: Agent, charlie: User, log_in: Callable[..., Page], width: int
+) -> None:
+    page = log_in(charlie, width=width, height=844)
+    page.goto(reverse("agent_context_settings", args=["ada"]))
+    save, budget = page.get_by_role("button", name="Save settings"), page.get_by_label("Identity", exact=True)
+    reset = page.get_by_role("button", name="Reset: Identity")
+    expect(save).to_be_hidden()
+    expect(reset).to_be_hidden()
+    budget.fill("400")
+    expect(save).to_be_in_viewport()
+    reset.click()
+    expect(budget).to_have_value("")
+    expect(save).to_be_hidden()
+    budget.fill("500")
+    page.get_by_role("spinbutton", name="Highest error rate, in %").fill("7")
+    page.get_by_label("Why").fill("Long values.")
+    save.click()
+    expect(page.get_by_text("The settings were saved.")).to_be_visible()
+    expect(save).to_be_hidden()
+    ada.refresh_from_db()
+    assert (ada.config["budgets"], ada.config["autonomy"]["max_error"]) == ({"identity": 500}, 0.07)
+    expect(page.get_by_role("spinbutton", name="Highest error rate, in %")).to_have_value("7")
+    reset.click()
+    save.click()
+    expect(page.locator(".timeline")).to_contain_text("Long values.")
+    ada.refresh_from_db()
+    assert "budgets" not in ada.config
