@@ -105,7 +105,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A value of a chart and that of the period before, each also as it is told; None where nothing was measured."""
+    """A value of a chart and that of the period before, each also as it is told; None where nothing was measured.
+
+    `parts` are the classes of what the value is made of, with their sizes, in any unit.
+    """
 
     name: str
     tick: str
@@ -113,13 +116,15 @@ class ChartPoint:
     told: str
     before: float | None = None
     told_before: str = "none"
+    parts: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
     """A column of a chart over time: what it says when it is pointed at, where, its label below, and its bar, above
     which `value` stands; `is_key`: also where there is little space; `is_last`: it is under way. `before` is the
-    height of the period before, in the chart's own units from the top."""
+    height of the period before, and `parts` are the classes, places and heights of what the bar is made of, in the
+    chart's own units from the top."""
 
     title: str
     place: Bar
@@ -127,6 +132,7 @@ class ChartColumn:
     tick: str = ""
     value: str = ""
     before: float | None = None
+    parts: tuple[tuple[str, float, float], ...] = ()
     is_key: bool = False
     is_last: bool = False
 
@@ -145,7 +151,7 @@ class ChartColumn:
 class Chart:
     """Columns from zero to `top`. `axis` are the labels of the upper edge, its half and zero; `before`, `now` and
     `every` are the words of the legend for the period before, the last column and the others, none to leave it out;
-    `note` tells of columns without a value."""
+    `note` tells of columns without a value. `parts` are the labels and classes of what the columns are made of."""
 
     columns: list[ChartColumn]
     axis: tuple[str, str, str]
@@ -153,6 +159,7 @@ class Chart:
     now: str
     before: str
     note: str
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def compares(self) -> bool:
@@ -203,6 +210,7 @@ def chart(
                 tick=point.tick if number in ticks else "",
                 value=_rounded(point.value, digits) if point.value and (is_key or len(points) <= VALUES_SHOWN) else "",
                 before=round(CHART_HEIGHT * (1 - point.before / top), 3) if point.before else None,
+                parts=_stacked(point.parts, bar),
                 is_key=is_key,
                 is_last=number == last,
             )
@@ -215,6 +223,16 @@ def chart(
         before=before[:1].upper() + before[1:],
         note=f"Dots: {empty} of {len(points)} {step}s without {unit}." if empty else "",
     )
+
+
+def _stacked(parts: Sequence[tuple[str, float]], bar: Bar) -> tuple[tuple[str, float, float], ...]:
+    """The parts of a bar, the first at the bottom."""
+    whole, end, placed = sum(size for _, size in parts), bar.y + bar.height, []
+    for look, size in parts:
+        height = bar.height * size / whole if whole else 0
+        end -= height
+        placed.append((look, round(end, 3), round(height, 3)))
+    return tuple(placed)
 
 
 def _rounded(value: float, digits: int) -> str:

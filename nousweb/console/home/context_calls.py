@@ -13,7 +13,8 @@ from django.db.models.functions import TruncDate
 from context.feedback.figure_snapshots import snapshot_put
 from context.models import ContextRun, FigureSnapshot, MemoryUsage
 from identity.models import Agent, Persona
-from nousweb.console.common import Chart, ChartPoint, chart
+from nousweb.console.common import Chart, ChartPoint, chart, section_label
+from nousweb.console.context.presentation import COLOURS
 from nousweb.console.home.period import CHOICES, DAY, ENOUGH, LEAST_POINTS, STAND_IN_END, Figure, Period, Trend
 from nousweb.lib import clock
 from nousweb.lib.prepared_statements import CachedQuery
@@ -200,7 +201,7 @@ def context_calls(
         runs = runs.filter(agent=agent)
     totals = _totals(personas, agent, period)
     shares, shares_by_step = reference_shares(personas, agent, period, snapshot)
-    sections, runs_read, failed = _sections(personas, agent, period, shares)
+    sections, runs_read, failed, by_step = _sections(personas, agent, period, shares)
     columns = _columns(runs, period)
 
     def trend(name: str) -> Trend:
@@ -221,7 +222,7 @@ def context_calls(
         "referenced": shares.get("", Trend(None, None)),
         "success": share_trend("success", "ended"),
     }
-    call_chart, token_chart = _charts(columns, period, compares=_compares(trends["calls"]))
+    call_chart, token_chart = _charts(columns, by_step, period, compares=_compares(trends["calls"]))
     return Calls(
         **trends,
         columns=columns,
@@ -343,8 +344,22 @@ def _columns(runs: QuerySet[ContextRun], period: Period) -> list[Column]:
     ]
 
 
-def _charts(columns: list[Column], period: Period, *, compares: bool) -> tuple[Chart, Chart]:
-    """The chart of calls, and that of tokens."""
+SECTIONS_DRAWN = 6
+"""More sections are drawn as one."""
+
+
+def _charts(
+    columns: list[Column], by_step: dict[datetime, Counter[str]], period: Period, *, compares: bool
+) -> tuple[Chart, Chart]:
+    """The chart of calls, and that of tokens, whose columns are made of the greatest sections."""
+    greatest = [label for label, _ in sum(by_step.values(), Counter()).most_common(SECTIONS_DRAWN)]
+    looks = {section_label(key): look for key, look in COLOURS.items()}
+
+    def parts(moment: datetime) -> tuple[tuple[str, float], ...]:
+        sizes = by_step.get(moment, Counter())
+        rest = sum(sizes.values()) - sum(sizes[label] for label in greatest)
+        return (*((looks.get(label, "seg-8"), sizes[label]) for label in greatest), ("seg-rest", rest)) if sizes else ()
+
     if not compares:
         columns = [replace(column, calls_before=0, tokens_before=None) for column in columns]
     named = list(zip(columns, map(period.short, period.moments), strict=True))
@@ -358,9 +373,9 @@ def _charts(columns: list[Column], period: Period, *, compares: bool) -> tuple[C
     tokens = [
         ChartPoint(
             column.label, tick, column.tokens, _mean_words(column.tokens), column.tokens_before,
-            _mean_words(column.tokens_before),
+            _mean_words(column.tokens_before), parts(moment),
         )
-        for column, tick in named
+        for (column, tick), moment in zip(named, period.moments, strict=True)
     ]  # fmt: skip
     words: dict[str, Any] = {
         "step": period.step_label,
@@ -368,7 +383,8 @@ def _charts(columns: list[Column], period: Period, *, compares: bool) -> tuple[C
         "ago": CHOICES[period.days],
         "unit": "prompts",
     }
-    return chart(calls, **words), chart(tokens, **words)
+    legend = (*((label, looks.get(label, "seg-8")) for label in greatest), ("Other sections", "seg-rest"))
+    return chart(calls, **words), replace(chart(tokens, **words), every="", parts=legend if greatest else ())
 
 
 def _mean_words(tokens: float | None) -> str:
@@ -380,7 +396,7 @@ def _means(sums: list[float], counts: list[float]) -> list[float | None]:
 
 
 _LATEST = """
-SELECT sections, failed_sections FROM context_contextrun
+SELECT sections, failed_sections, created_at FROM context_contextrun
 WHERE created_at >= %s AND created_at < %s AND persona = ANY(%s) AND (%s::bigint IS NULL OR agent_id = %s)
 ORDER BY created_at DESC LIMIT %s
 """
@@ -389,32 +405,47 @@ WITH latest AS ({_LATEST}), earlier AS ({_LATEST}), counts AS (
     SELECT (SELECT count(*) FROM latest) AS n, (SELECT count(*) FROM earlier) AS n_before,
            (SELECT count(*) FROM latest WHERE failed_sections <> '[]') AS failed
 )
-SELECT label, sum(tokens) FILTER (WHERE now), sum(tokens) FILTER (WHERE NOT now), n, n_before, failed, max(tier)
+SELECT n, n_before, failed, label, step, sum(tokens), max(tier)
 FROM counts LEFT JOIN (
-    SELECT true AS now, part->>'label' AS label, (part->>'tokens')::int AS tokens, (part->>'tier')::int AS tier
+    SELECT date_trunc(%s, created_at, 'UTC') AS step, part->>'label' AS label, (part->>'tokens')::int AS tokens,
+           (part->>'tier')::int AS tier
     FROM latest, jsonb_array_elements(sections) AS part
     UNION ALL
-    SELECT false, part->>'label', (part->>'tokens')::int, (part->>'tier')::int
+    SELECT NULL, part->>'label', (part->>'tokens')::int, (part->>'tier')::int
     FROM earlier, jsonb_array_elements(sections) AS part
 ) AS parts ON true
-GROUP BY label, n, n_before, failed ORDER BY max(tier), 2 DESC NULLS LAST, label
+GROUP BY n, n_before, failed, label, step
 """  # noqa: S608  (only the constant above)
 
 
 def _sections(
     personas: tuple[str, ...], agent: Agent | None, period: Period, shares: dict[str, Trend]
-) -> tuple[list[SectionUse], int, int]:
-    """Each section of the latest calls, how many calls were read, and in how many a section failed to load."""
+) -> tuple[list[SectionUse], int, int, dict[datetime, Counter[str]]]:
+    """Each section of the latest calls, how many calls were read, in how many a section failed to load, and the tokens
+    of sections by hour or day."""
     key = agent.pk if agent else None
     scope = [list(personas), key, key, RUNS_READ]
-    values = [period.start, period.end, *scope, period.earlier, period.end - period.length, *scope]
+    values = [period.start, period.end, *scope, period.earlier, period.end - period.length, *scope, period.step_label]
     with connection.cursor() as cursor:
         cursor.execute(_SECTIONS, values)
         rows = cursor.fetchall()
-    read, read_before, failed = rows[0][3:6]
-    found = [(label, tokens or 0, before) for label, tokens, before, *_ in rows if label]
+    read, read_before, failed = rows[0][:3]
+    now: Counter[str] = Counter()
+    earlier: Counter[str] = Counter()
+    tiers: dict[str, int] = {}
+    by_step: dict[datetime, Counter[str]] = {}
+    for *_, label, step, tokens, tier in rows:
+        if label is None:
+            continue
+        tiers[label] = max(tier, tiers.get(label, tier))
+        if step is None:
+            earlier[label] += tokens
+        else:
+            now[label] += tokens
+            by_step.setdefault(step, Counter())[label] += tokens
     # One that is long gone from the prompts is no news.
-    means = [(label, tokens / read if read else 0, before) for label, tokens, before in found if tokens]
+    found = sorted((label for label, tokens in now.items() if tokens), key=lambda one: (tiers[one], -now[one], one))
+    means = [(label, now[label] / read, earlier[label]) for label in found]
     longest = max((mean for _, mean, _ in means), default=0)
     sections = []
     for label, mean, before in means:
@@ -423,10 +454,10 @@ def _sections(
         sections.append(
             SectionUse(
                 label=label,
-                tokens=Trend(mean, (before or 0) / read_before if read_before else None),
+                tokens=Trend(mean, before / read_before if read_before else None),
                 share=share,
                 width=width,
                 referenced_width=round(width * (share.now or 0) / 100, 3),
             )
         )
-    return sections, read, failed
+    return sections, read, failed, by_step

@@ -207,7 +207,7 @@ def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str 
 
 _COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{}%" height="144" />{}
 <text class="chart-told" x="0" y="12">{}</text></g>"""
-_BAR = '<rect class="chart-bar{}" x="{}%" y="{}" width="{}%" height="{}" />'
+_BAR = '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}" />'
 _NONE = '<circle class="chart-none" cx="{}%" cy="141" r="2" />'
 _VALUE = '<text class="chart-value{}" x="{}%" y="{}" text-anchor="{}">{}</text>'
 _TICK = '<text class="chart-tick" x="{}%" y="161" text-anchor="{}">{}</text>'
@@ -221,21 +221,25 @@ def chart_columns(chart: Chart) -> SafeString:
     """The columns of a chart with their values above and labels below them, and the period before as lines."""
     drawn = SafeString("")
     for column in chart.columns:
-        bar, middle = column.bar, plain(column.middle)
+        bar, middle, before = column.bar, plain(column.middle), SafeString("")
+        if column.before is not None:
+            height, place = plain(column.before + CHART_TOP), column.place
+            before = format_html(_BEFORE, plain(place.x), height, plain(place.x + place.width), height)
         if bar.height:
-            look, top = " is-last" if column.is_last else "", bar.y + CHART_TOP
-            inside = format_html(_BAR, look, plain(bar.x), plain(top), plain(bar.width), plain(bar.height))
+            whole = (f"chart-bar{' is-last' if column.is_last else ''}", bar.y, bar.height)
+            inside = before
+            for look, y, tall in reversed(column.parts or (whole,)):
+                inside = (
+                    format_html(_BAR, look, plain(bar.x), plain(y + CHART_TOP), plain(bar.width), plain(tall)) + inside
+                )
             if column.value:
                 look = " is-key" if column.is_key else ""
                 # A number is wider than one of many columns.
                 at, anchor = (column.middle, "middle") if len(chart.columns) <= VALUES_SHOWN else column.label_at
-                inside += format_html(_VALUE, look, plain(at), plain(top - 5), anchor, column.value)
+                inside += format_html(_VALUE, look, plain(at), plain(bar.y + CHART_TOP - 5), anchor, column.value)
         else:
-            inside = format_html(_NONE, middle)
+            inside = format_html(_NONE, middle) + before
         drawn += format_html(_COLUMN, plain(column.place.x), plain(column.place.width), inside, column.title)
         if column.tick:
             drawn += format_html(_TICK, plain(column.label_at[0]), column.label_at[1], column.tick)
-        if column.before is not None:
-            height, place = plain(column.before + CHART_TOP), column.place
-            drawn += format_html(_BEFORE, plain(place.x), height, plain(place.x + place.width), height)
     return drawn
