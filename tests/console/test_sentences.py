@@ -112,7 +112,7 @@ def test_restored_fact_is_what_it_was_and_its_history_is_in_sentences(api, ada, 
         fact.refresh_from_db()
         assert {name: getattr(fact, name) for name in before} == before | {"endorsed": endorsed}
     page = browser(bob).get(f"/agents/ada/facts/{fact.pk}/").content.decode()
-    history = shown_text(page[page.index('id="origin"') : page.index("</section>", page.index('id="origin"'))])
+    history = shown_text(page[page.index('id="history"') : page.index("</section>", page.index('id="history"'))])
     assert "not verified by people" in history
     assert not faults(history)
 

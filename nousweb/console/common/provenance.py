@@ -78,6 +78,7 @@ class Link:
 
     label: str
     url: str
+    kind: str = "See"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,20 @@ class Provenance:
     def approved(self) -> Step | None:
         return next((step for step in reversed(self.steps[1:]) if step.is_person), None)
 
+    @property
+    def writer(self) -> Step | None:
+        """Its first step; None where that is not recorded, or is only in the audit trail."""
+        return self.steps[0] if self.steps and self.whole else None
+
+    @property
+    def approval(self) -> str:
+        """Who approved it, as a sentence."""
+        if self.approved:
+            return f"{self.approved.who.capitalize()} {self.approved.did} on {self.approved.at:%Y-%m-%d at %H:%M} UTC."
+        if self.writer and self.writer.is_person:
+            return "Nobody: a person's own change needs no approval."
+        return "Nobody yet." if self.steps else "No record says who wrote it."
+
     def account(self, link: str) -> str:
         """A plain text for a ticket: what it says, who did what and why, and the prompts that had it."""
         # Each text stands on one line, so that none can forge a line of its own.
@@ -138,7 +153,7 @@ class Provenance:
         if self.prompts:
             lines.append(f"In {self.prompts.total} prompts; {self.prompts.referred} answers refer to it.")
             lines += [f"- {run.created_at:%Y-%m-%d %H:%M:%S} UTC, run {run.pk}" for run in self.prompts.latest]
-        lines += [f"{one.label}: {urljoin(link, one.url)}" for one in self.links]
+        lines += [f"{one.kind}, {one.label.lower()}: {urljoin(link, one.url)}" for one in self.links]
         return "".join(f"{visible_plain(' '.join(line.split()))}\n" for line in [*lines, link])
 
 
@@ -181,7 +196,7 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
         about = Q(censor=memory.pk) if noun == "censor" else Q(old=memory.pk) | Q(new=memory.pk)
         for review in visible_reviews(by).filter(about, agent=memory.agent_id, created_at__lte=now)[:STEPS_SHOWN]:
             if review.status == MemoryReview.Status.PENDING:
-                links.append(Link(f"Open review: {review.get_kind_display().lower()}", review.get_absolute_url()))
+                links.append(Link(review.get_kind_display(), review.get_absolute_url(), "Open review"))
             elif review.resolved_at and review.resolver_name:
                 did = f"resolved a review of it: {(review.get_resolution_display() or 'closed').lower()}"
                 kind = "person" if review.status == MemoryReview.Status.RESOLVED else "system"
@@ -189,7 +204,7 @@ def memory_provenance(memory: Any, by: Principal) -> Provenance:
     if by.may(VIEW_EXPECTATION):
         about_it = expectations_of(memory.agent, by).active().filter(item_type=noun, item_id=str(memory.pk))
         links += [
-            Link(f"Expectation: {one.get_requirement_display().lower()}", one.get_absolute_url())
+            Link(one.get_requirement_display(), one.get_absolute_url(), "Expectation")
             for one in about_it.select_related("agent")[:RUNS_SHOWN]
         ]
     steps.sort(key=lambda step: step.at)
@@ -232,7 +247,7 @@ def change_words(change: FactChange) -> tuple[str, bool]:
         return f"{did} {joint if change.other_id else ''}".strip(), False
     if change.other_id:
         # The moment from which it replaced the other was set, or removed as the other holds again.
-        return ("let it hold beside" if change.before.get("valid_from") else "replaced with it"), True
+        return ("let it hold beside" if change.before.get("valid_from") else "put it in the place of"), True
     if set(change.before) == {"endorsed"}:
         return ("took back its verification" if change.before["endorsed"] else "verified it"), True
     return next((words for names, words in EDIT_WORDS if names & change.before.keys()), "edited it"), False

@@ -43,6 +43,16 @@ def _outlined(line: str) -> tuple[Any, Any]:
 
 
 @register.filter
+def coded(value: str) -> Any:
+    """As `shown`, with what stands between backticks as code."""
+    pieces = re.split(r"`([^`\n]+)`", value)
+    if len(pieces) == 1 or not is_plain(value):
+        return shown(value)
+    parts = (format_html("<code>{}</code>" if place % 2 else "{}", piece) for place, piece in enumerate(pieces))
+    return format_html_join("", "{}", ([part] for part in parts))
+
+
+@register.filter
 def marked(value: Any) -> Any:
     """As `shown`, for a piece of a line that is isolated as a whole, as a span of a difference is."""
     return shown(value, partial(visible_html, isolate=False))

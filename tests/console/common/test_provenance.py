@@ -36,7 +36,7 @@ def test_fact_names_its_writer_who_confirmed_it_and_its_prompts(
     answered = make_run(ada, actor, "When does the export run again?")
     context_respond(run=answered, response="The export runs at night only.", by=actor)
     page = reverse("agent_fact", args=["ada", fact.pk])
-    told = markup(browser(alice).get(page)).partition('id="origin"')[2].partition("</section>")[0]
+    told = markup(browser(alice).get(page)).partition('class="with-aside"')[2]
     assert "bob" in told
     assert "stored" in told
     assert "Seen in the log." in told
@@ -72,7 +72,7 @@ def test_version_names_its_proposal_its_approval_and_each_line_its_version(
     assert "Never promise a date." in history
     compare = reverse("section_compare", args=["ada", "values"])
     page = markup(browser(alice).get(compare, {"from": 1, "to": 2}))
-    assert "A date was missed." in page.partition('id="origin"')[2]
+    assert "A date was missed." in page.partition('id="history"')[2]
     text = browser(alice).get(compare, {"from": 1, "to": 2, "format": "text"}).content.decode()
     assert "A date was missed." in text
 
@@ -131,7 +131,7 @@ def test_steps_stand_in_their_order_and_say_what_was_done(ada: Agent, actor: Pri
     assert told_of(old, reviewer) == ["stored it", "replaced it by The export runs at 4."]
     assert [did.split(" Before")[0] for did in told_of(new, reviewer)] == [
         "stored it",
-        "replaced with it The export runs at 3.",
+        "put it in the place of The export runs at 3.",
         "confirmed it",
     ]
     fact_restore(fact=old, by=reviewer, endorse=True)

@@ -12,7 +12,7 @@ from identity.principal import Principal
 from memory.models import Fact, SearchItem
 from memory.services.events import events_record
 from memory.services.facts import fact_invalidate, fact_learn, fact_restore, fact_supersede
-from nousweb.console.memory.views.facts import bitemporal_spans, known_spans
+from nousweb.console.memory.timeline import known_spans, timeline_of
 from nousweb.lib import clock
 from tests.factories import make_copies
 from tests.http import browser, markup
@@ -58,11 +58,12 @@ def test_fact_page_chain_is_ordered_on_each_of_its_facts(ada: Agent, actor: Prin
         chain.append(new)
     alone = fact_learn(agent=ada, content="Tim reads.", by=actor).fact
     for link in chain:
-        assert [each.pk for each in page_of(bob, link).context["chain"]] == [each.pk for each in chain]
+        line = page_of(bob, link).context["line"]
+        assert [lane.fact.pk for lane in line.lanes] == [each.pk for each in chain]
     text = page_of(bob, chain[0]).content.decode()
     assert "Older now." in text
     assert "0.875" in text
-    assert page_of(bob, alone).context["chain"] == []
+    assert page_of(bob, alone).context["line"] is None
 
 
 @pytest.mark.parametrize("what", ["confirm", "supersede", "invalidate", "edit"])
@@ -168,11 +169,14 @@ def test_fact_bitemporal_chart_follows_what_happened(ada: Agent, actor: Principa
     changes = list(fact.changes.all())
     gone, back = changes[1].at, changes[0].at
     assert known_spans(fact, changes) == [(fact.recorded_at, gone), (back, None)]
-    drawn = bitemporal_spans(fact, changes)
-    assert [bar.end for bar in drawn.known] == [gone, None]
-    assert all(bar.x >= 0 and bar.x + bar.width <= 100.001 for bar in drawn.known + drawn.valid)
+    (lane,) = timeline_of([fact], changes).lanes
+    assert [bar.end is None or bar.end == gone for bar in lane.known] == [True, False]
+    assert [stroke.look for stroke in lane.strokes] == ["open", "known", "known"]
+    assert all(stroke.x >= 0 and stroke.x + stroke.width <= 100.001 for stroke in lane.strokes)
     fact.valid_from, fact.valid_until = clock.now().replace(year=1), clock.now().replace(year=9999)
-    assert bitemporal_spans(fact, changes).valid[0].width == pytest.approx(100, abs=5)
+    (lane,) = timeline_of([fact], changes).lanes
+    assert lane.valid.width == pytest.approx(100, abs=5)
+    assert [stroke.look for stroke in lane.strokes] == ["valid", "known", "known"]
 
 
 @pytest.mark.parametrize("query", [{}, {"state": "all"}, {"tag": "t"}])

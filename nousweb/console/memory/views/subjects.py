@@ -1,7 +1,6 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from identity.models import Persona
-from memory.models import Fact, Subject, SubjectAlias, SubjectChange
+from memory.models import Fact, FactChange, Subject, SubjectAlias, SubjectChange
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
 from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
@@ -26,54 +25,9 @@ from nousweb.console.memory.page_context import (
     memory_list,
     memory_page,
 )
+from nousweb.console.memory.timeline import timeline_of
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
-
-WIDTH = 1000.0
-ROW = 34.0
-TOP = 24.0
-
-
-def timeline_of(facts: Sequence[Fact], holding: Collection[object], now: datetime) -> dict[str, Any]:
-    """`facts` in their order from top to bottom; `holding` are the keys of those that hold now.
-
-    Of a bar, `valid_*` is the span in the world, `recorded_*` the one in which the agent held it, in units of WIDTH.
-    """
-    moments = [each for fact in facts for each in (fact.valid_from, fact.recorded_at, fact.retired_at) if each]
-    begins, ends = min([*moments, now]), now
-    # A beginning long before everything else would leave no room for the rest, and none at all no width.
-    if ends - begins < timedelta(minutes=1):
-        begins = ends - timedelta(minutes=1)
-    whole = (ends - begins).total_seconds()
-
-    def x(at: datetime | None, otherwise: datetime) -> float:
-        share = ((at or otherwise) - begins).total_seconds() / whole
-        return round(WIDTH * min(max(share, 0.0), 1.0), 1)
-
-    bars = []
-    for place, fact in enumerate(facts):
-        valid_x, true_end = x(fact.valid_from, fact.recorded_at), x(fact.valid_until, ends)
-        recorded_x, known_end = x(fact.recorded_at, begins), x(fact.retired_at, ends)
-        bars.append(
-            {
-                "fact": fact,
-                "y": TOP + place * ROW,
-                "valid_x": valid_x,
-                "valid_width": max(true_end - valid_x, 3.0),
-                "recorded_x": recorded_x,
-                "recorded_width": max(known_end - recorded_x, 3.0),
-                "css_class": "is-wrong" if fact.invalidated_at else "is-active" if fact.active else "is-past",
-                "holds": fact.pk in holding,
-            }
-        )
-    form = "%Y-%m-%d" if ends - begins > timedelta(days=4) else "%m-%d %H:%M"
-    places = (0.0, 0.25, 0.5, 0.75)
-    ticks = [
-        {"x": round(WIDTH * share, 1), "label": (begins + (ends - begins) * share).strftime(form)} for share in places
-    ]
-    height = TOP + len(bars) * ROW
-    return {"bars": bars, "ticks": ticks, "height": height, "ends": ends}
-
 
 MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
@@ -180,6 +134,10 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
     if not things or (scope.past and not found):
         raise NotFound("No facts were ever stored about this subject.")
     holding = set(facts.as_of(now).values_list("pk", flat=True))
+    for fact in found:
+        fact.agent = scope.agent
+    changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
+    moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -189,7 +147,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, holding, now),
+        line=timeline_of(found, moved, holding=holding),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         things=[_thing(thing, found, may_change) for thing in things],

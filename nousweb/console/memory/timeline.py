@@ -1,0 +1,129 @@
+"""Facts on one axis of time: of each, when it was true in the world, and when the agent held it."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from memory.models import Fact, FactChange
+from nousweb.console.common import SpanBar, span_bars
+from nousweb.lib import clock
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LONGEST_AHEAD = timedelta(days=30)
+MARGIN = 0.04
+"""Share of the axis left empty at its ends, for open intervals."""
+TICKS = 4
+Span = tuple[datetime | None, datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """A piece of a lane: `x` and `width` in percent of the axis; `look`: valid, open (no date says so), never, known."""
+
+    look: str
+    x: float
+    width: float
+
+    @property
+    def end(self) -> float:
+        return self.x + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One fact on the axis. `holds`: it is in use at the moment of the page; `word`: what it is to the fact of it."""
+
+    fact: Fact
+    valid: SpanBar
+    known: list[SpanBar]
+    now: float
+    holds: bool
+    word: str = ""
+
+    @property
+    def strokes(self) -> list[Stroke]:
+        """The time in which it was true, dashed where no date tells of it, and the time in which the agent held it."""
+        bar, end = self.valid, self.valid.x + self.valid.width
+        known = [Stroke("known", each.x, each.width) for each in self.known]
+        if self.fact.invalidated_at:
+            return [Stroke("never", bar.x, bar.width), *known]
+        dated = end if bar.end else max(self.now, bar.x)
+        solid = [Stroke("valid", bar.x, dated - bar.x)] if bar.start else []
+        from_x = dated if bar.start else bar.x
+        is_open = not bar.start or not bar.end
+        return [*solid, *([Stroke("open", from_x, end - from_x)] if is_open else []), *known]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The lanes of facts in their order, from top to bottom, with the days that their axis names."""
+
+    lanes: list[Lane]
+    ticks: list[tuple[float, datetime]]
+    now: float
+    begin: datetime
+    end: datetime
+
+    @property
+    def form(self) -> str:
+        """How days stand on the axis: with the year on a long one, with the time on a short one."""
+        long, short = self.end - self.begin > timedelta(days=300), self.end - self.begin < timedelta(days=4)
+        return "M Y" if long else "j M H:i" if short else "j M"
+
+
+def known_spans(fact: Fact, changes: Iterable[FactChange]) -> list[Span]:
+    """Since when and until when the agent held the fact to be true; restored facts have more than one span."""
+    spans: list[Span] = []
+    start: datetime | None = fact.recorded_at
+    for change in sorted(
+        (each for each in changes if each.action in FactChange.VALIDITY_TRANSITIONS), key=lambda each: each.pk
+    ):
+        if change.action == FactChange.Action.RESTORED:
+            start = start or change.at
+        elif start is not None:
+            spans.append((start, change.at))
+            start = None
+    if fact.active:
+        spans.append((start or fact.recorded_at, None))
+    elif start is not None:
+        # A fact that came without its history.
+        spans.append((start, fact.retired_at))
+    return spans
+
+
+def timeline_of(
+    facts: Sequence[Fact],
+    changes: Iterable[FactChange] = (),
+    *,
+    holding: Collection[object] = (),
+    words: dict[object, str] | None = None,
+) -> Timeline:
+    """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
+    `holding` the keys of those in use, `words` by key what a fact is to the fact of the page."""
+    now = clock.now()
+    of_fact: dict[object, list[FactChange]] = {}
+    for change in changes:
+        of_fact.setdefault(change.fact_id, []).append(change)
+    known = [known_spans(fact, of_fact.get(fact.pk, ())) for fact in facts]
+    valid: list[Span] = [(fact.valid_from, fact.valid_until) for fact in facts]
+    moments = [moment for span in (*(each for spans in known for each in spans), *valid) for moment in span if moment]
+    first = min([*moments, now])
+    # An end in a far future would squeeze everything else to nothing: it runs off the axis.
+    last = min(max([*moments, now]), now + max(now - first, LONGEST_AHEAD))
+    margin = max((last - first) * MARGIN, timedelta(minutes=1))
+    begin, end = (first - margin if first - EARLIEST > margin else first), last + margin
+    place = span_bars([(now, now)], begin, end)[0].x
+    lanes = [
+        Lane(
+            fact,
+            bar,
+            # Recorded time ends now; it has no future.
+            span_bars([(start, stop or now) for start, stop in spans], begin, end),
+            place,
+            fact.pk in holding,
+            (words or {}).get(fact.pk, ""),
+        )
+        for fact, bar, spans in zip(facts, span_bars(valid, begin, end), known, strict=True)
+    ]
+    ticks = [(100 * number / TICKS, begin + (end - begin) * number / TICKS) for number in range(TICKS)]
+    return Timeline(lanes, ticks, place, begin, end)
