@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import django_filters
 from django import forms
 from django.db.models import Exists, F, FloatField, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Cast, NullIf
+from django.db.models.functions import Cast, Lower, NullIf
 
 from identity.selectors.filters import DateInput, ListFilter
 from memory.models import (
@@ -222,9 +222,37 @@ class SupersessionFilter(MemoryFilter):
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
 
 
+SUBJECT_SORTS = {
+    "name": ("By name", (Lower("name"), "id")),
+    "facts": ("Most facts first", ("-facts", Lower("name"), "id")),
+    "newest": ("Newest fact first", (F("newest_at").desc(nulls_last=True), "id")),
+    "oldest": ("Oldest fact first", (F("newest_at").asc(nulls_last=True), "id")),
+}
+
+
+def _subjects_sorted(queryset: QuerySet[Subject], name: str, value: str) -> QuerySet[Subject]:
+    return queryset.order_by(*SUBJECT_SORTS[value][1])
+
+
 class SubjectFilter(MemoryFilter):
+    """The filter of subjects, which have the number of their facts and when the newest was learned (`newest_at`)."""
+
     q = django_filters.CharFilter(method=_subject_words, label="Words")
     kind = django_filters.ChoiceFilter(choices=Subject.Kind.choices, empty_label="Any kind", label="Kind")
+    sort = django_filters.ChoiceFilter(
+        method=_subjects_sorted,
+        choices=[(name, label) for name, (label, _) in SUBJECT_SORTS.items()],
+        empty_label=None,
+        label="Order",
+    )
+
+    def __init__(self, data: Any, **kwargs: Any) -> None:
+        super().__init__({**data.dict(), "sort": data.get("sort") or "name"}, **kwargs)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether anything is left out."""
+        return any(self.data.get(name) for name in ("q", "kind"))
 
 
 VISIBILITIES = (("public", "Public"), ("internal", "Internal"), ("private", "Private"))

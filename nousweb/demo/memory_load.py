@@ -10,12 +10,14 @@ from django.test import Client
 
 from context.expectations.services import expectation_create, expectations_verify, request_of
 from context.feedback.health_score import score_keep
-from identity.models import Agent
+from identity.models import Agent, Persona
 from identity.principal import Principal
+from memory.models import Subject
 from memory.persona import VIEWS
 from memory.services.censors import censor_create
 from memory.services.loops import loops_close_idle
 from memory.services.search_index.row_embedding import embed_pending_rows
+from memory.services.subjects.edit import subject_alias_add, subject_edit
 from nousweb.demo import memory_story as story
 from nousweb.lib import clock
 
@@ -166,9 +168,15 @@ def _ask(session: str, asked: str, said: str, outcome: str, actor: Caller) -> No
 
 
 def memory_finish(agent: Agent, reviewer: Principal) -> None:
-    """What was done since: vectors, loops that went idle, and expectations that a person wrote, checked."""
+    """What was done since: vectors, loops that went idle, and what a person entered: the kinds and names of subjects,
+    and expectations, which are checked."""
     embed_pending_rows()
     loops_close_idle()
+    for name, kind, names in story.SUBJECTS:
+        subject = Subject.objects.select_related("agent").get(agent=agent, persona=Persona.ACTOR, name=name)
+        subject_edit(subject=subject, by=reviewer, kind=kind)
+        for spelling in names:
+            subject_alias_add(subject=subject, by=reviewer, spelling=spelling)
     for expectation in story.EXPECTATIONS:
         asked = request_of(expectation["question"])
         wanted = {name: value for name, value in expectation.items() if name != "question"}

@@ -200,6 +200,14 @@ SUBCONSCIOUS_FACTS: tuple[tuple[float, str, str], ...] = (
     (12.0, "Charlie", "Charlie may know the databases better than the profile says."),
 )
 
+SUBJECTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("checkout", "system", ("checkout service",)),
+    ("mail", "system", ()),
+    ("orders database", "system", ("orders-1", "orders db")),
+    ("search", "system", ("catalogue search",)),
+)
+"""What a person entered of subjects: the name, the kind and other names."""
+
 WORKING: dict[str, Any] = {
     "session": "page-3301",
     "task": "Keep orders-1 from running out of disk",

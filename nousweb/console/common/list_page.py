@@ -82,7 +82,8 @@ class Column:
     """A column of a table: its heading, its value, and how it looks.
 
     `look` is "text", "time", "count", "times", "ratio", or the template of the cell, which gets the `row`. `is_usual`
-    tells of a row what needs no word: its cell stays empty, and a column of such rows is left out.
+    tells of a row what needs no word: its cell stays empty, and a column of such rows is left out. `sort` are the
+    values of ?sort= that its heading chooses, the first one first; the list is ascending by those in `ASCENDING`.
     """
 
     label: str
@@ -91,6 +92,7 @@ class Column:
     empty: str = "–"
     is_usual: Callable[[Any], bool] = lambda row: False
     is_last: bool = False
+    sort: tuple[str, ...] = ()
 
     @property
     def is_number(self) -> bool:
@@ -99,6 +101,10 @@ class Column:
 
     def of(self, row: Any) -> Any:
         return _read(row, self.value)
+
+
+ASCENDING = frozenset({"name", "oldest", "subject"})
+"""Values of ?sort= by which a list goes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,7 @@ class Title:
     is_code: Callable[[Any], bool] = lambda row: False
     url: Value = lambda row: row.get_absolute_url()
     look: str = "pre-line fact-link"
+    sort: tuple[str, ...] = ()
 
     def of(self, row: Any) -> dict[str, Any]:
         read = {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}

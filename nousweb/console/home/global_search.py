@@ -47,7 +47,7 @@ GlobalHit = dict[str, str]
 class GlobalResult:
     """The hits in groups, and the number of agents whose memory was searched in the time limit.
 
-    `terms` are what was searched for, which hits show; `corrected` are words that replaced misspelt ones, `unread` the
+    `terms` are what was searched for, which hits show; `corrected` are words that stand for misspelt ones, `unread` the
     groups whose texts took too long.
     """
 
@@ -55,7 +55,7 @@ class GlobalResult:
     searched: int = 0
     agents: int = 0
     terms: tuple[str, ...] = ()
-    corrected: str = ""
+    corrected: tuple[str, ...] = ()
     unread: list[str] = field(default_factory=list)
 
     @property
@@ -105,17 +105,17 @@ def global_search(
     by_meaning = kind in ("", "Memories") and not dated
 
     def look_for(asked: TextQuery) -> None:
-        result.terms = asked.terms
+        result.terms = asked.words
         if by_meaning:
-            _memory_search(result, " ".join(asked.terms), by, agent, first, until=time.monotonic() + seconds)
+            _memory_search(result, " ".join(asked.words), by, agent, first, until=time.monotonic() + seconds)
         _text_search(result, asked, sources, by, until=time.monotonic() + seconds)
 
     asked = TextQuery.of(query, agent=agent, **days)
     look_for(asked)
     if not any(result.groups.values()):
         corrected = spelling_correct(asked, sources, by, until=time.monotonic() + seconds)
-        if corrected != asked:
-            result.corrected = " ".join(corrected.terms)
+        if corrected.spellings:
+            result.corrected = tuple(word for words in corrected.spellings.values() for word in words)
             look_for(corrected)
     result.groups = {name: found for name, found in result.groups.items() if found}
     return result

@@ -2,15 +2,15 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from django.db import OperationalError, transaction
 from django.db.models import F, Func, Model, Q, QuerySet, TextField
 from django.utils.timezone import localtime
-from rapidfuzz import fuzz, process
+from rapidfuzz import fuzz
 
 from context.models import VIEW_RUN, ContextRun
 from identity.models import AuditEvent, ChangeProposal, IdentityVersion, ItemComment, Persona
@@ -31,6 +31,9 @@ VOCABULARY_ROWS = 300
 """The latest rows of each source whose words correct a misspelt one: nothing about them is stored."""
 SPELLING = 75.0
 """Minimum similarity of a word to the one that it replaces, from 0 to 100."""
+SPELLING_MARGIN = 5.0
+"""A word that is so much less similar than the best one is offered too."""
+MAX_SPELLINGS = 6
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
@@ -132,12 +135,19 @@ TEXT_SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """What is searched for: every one of the terms, within a time."""
+    """What is searched for: every one of the terms, within a time. `spellings`: the words that stand for a misspelt
+    term, of which each will do."""
 
     terms: tuple[str, ...]
     agent: str = ""
     since: date | None = None
     until: date | None = None
+    spellings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What hits may hold: the terms, or the words that stand for them."""
+        return tuple(word for term in self.terms for word in self.spellings.get(term, (term,)))
 
     @classmethod
     def of(cls, text: str, **more: Any) -> "TextQuery":
@@ -156,7 +166,10 @@ class TextQuery:
         """Each term is in one of the columns."""
         condition = Q()
         for term in self.terms:
-            condition &= Q.create([(f"{column}__icontains", term) for column in source.columns], connector=Q.OR)
+            places: list[Any] = [
+                (f"{c}__icontains", word) for c in source.columns for word in self.spellings.get(term, (term,))
+            ]
+            condition &= Q.create(places, connector=Q.OR)
         return condition
 
 
@@ -171,7 +184,7 @@ def text_hits(query: TextQuery, source: TextSource, by: Principal, *, limit: int
         if getattr(error.__cause__, "sqlstate", "") != "57014":
             raise
         return None
-    hits = (_hit(source, row, query.terms, by) for row in rows)
+    hits = (_hit(source, row, query.words, by) for row in rows)
     # A comment may outlive its item, or be on one that `by` may not see.
     return [hit for hit in hits if hit["url"]]
 
@@ -205,9 +218,10 @@ def snippet(text: str, terms: Sequence[str]) -> str:
 
 
 def spelling_correct(query: TextQuery, sources: Iterable[TextSource], by: Principal, *, until: float) -> TextQuery:
-    """The query with each word that no recent text has replaced by the most similar one that some has.
+    """The query with the words of recent texts that are most similar to each term that no text has.
 
-    `until` is a moment of `time.monotonic`, at which no further source is read.
+    A word also counts by its beginning, as long as the term: "vouchre" may be "vouchers" or "voucherless". `until` is a
+    moment of `time.monotonic`, at which no further source is read.
     """
     words: set[str] = set()
     for source in sources:
@@ -216,11 +230,13 @@ def spelling_correct(query: TextQuery, sources: Iterable[TextSource], by: Princi
         rows = query.rows(source, by).values_list(*source.columns)[:VOCABULARY_ROWS]
         for texts in rows:
             words.update(_WORD.findall(" ".join(text or "" for text in texts).casefold()))
-
-    def corrected(term: str) -> str:
-        if not _WORD.fullmatch(term) or any(term.casefold() in word for word in words):
-            return term
-        best = process.extractOne(term.casefold(), words, scorer=fuzz.ratio, score_cutoff=SPELLING)
-        return best[0] if best else term
-
-    return TextQuery(tuple(map(corrected, query.terms)), query.agent, query.since, query.until)
+    spellings = {}
+    for term in query.terms:
+        asked = term.casefold()
+        if _WORD.fullmatch(term) and not any(asked in word for word in words):
+            scored = {word: max(fuzz.ratio(asked, word), fuzz.ratio(asked, word[: len(asked)])) for word in words}
+            best = max(scored.values(), default=0)
+            if best >= SPELLING:
+                near = [word for word in sorted(words) if scored[word] >= best - SPELLING_MARGIN]
+                spellings[term] = tuple(sorted(near, key=lambda word: -scored[word])[:MAX_SPELLINGS])
+    return replace(query, spellings=spellings)

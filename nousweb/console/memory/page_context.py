@@ -38,6 +38,7 @@ from nousweb.console.common.provenance import account_file, memory_provenance, s
 from nousweb.console.memory.in_prompts import in_prompts
 from nousweb.lib import clock
 from nousweb.lib.errors import NotFound
+from nousweb.lib.keyset_page import KeysetPage
 
 Row = TypeVar("Row", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -200,7 +201,8 @@ class MemoryList(ListPage):
     """A list of the rows of a model in one memory.
 
     `narrow` makes the query of the page, which may leave columns out; `export` replaces the columns of the table.
-    `more` are further variables of the template, or others of the same name.
+    `more` are further variables of the template, or others of the same name. `tell` gives the rows of a page what
+    their columns need besides.
     """
 
     model: type[Model]
@@ -211,6 +213,7 @@ class MemoryList(ListPage):
     narrow: Callable[[Any], Any] = lambda rows: rows
     export: ListExport | None = None
     more: Callable[[HttpRequest, PersonaScope, list[Any]], dict[str, Any]] = lambda request, scope, rows: {}
+    tell: Callable[[PersonaScope, list[Any]], None] = lambda scope, rows: None
 
     @property
     def view_permission(self) -> str:
@@ -233,6 +236,7 @@ class MemoryList(ListPage):
             return list_export(request, export, keyset_rows(rows, self.moment), agent=scope.agent, both=scope.both)
         kept = {**({"persona": "subconscious"} if scope.both else {}), **kept}
         page = self.page(request, self.narrow(rows))
+        self.tell(scope, page.rows if isinstance(page, KeysetPage) else list(page))
         context = base_context(request, scope, **self.context(request, page, found.form, found.is_filtered, kept))
         context["rows"] = [
             row for row in scope.as_then(context["rows"]) if not scope.past or getattr(row, "active", True)

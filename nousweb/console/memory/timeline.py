@@ -1,8 +1,9 @@
 """Facts on one axis of time: of each, when it was true in the world, and when the agent held it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from memory.models import Fact, FactChange
 from nousweb.console.common import SpanBar, span_bars
@@ -18,7 +19,7 @@ Span = tuple[datetime | None, datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A piece of a lane: `x` and `width` in percent of the axis; `look`: valid, open (no date says so), never, known."""
+    """A piece of a lane: `x` and `width` in percent of the axis; `look`: valid, open (undated), never, known."""
 
     look: str
     x: float
@@ -96,7 +97,7 @@ def timeline_of(
     changes: Iterable[FactChange] = (),
     *,
     holding: Collection[object] = (),
-    words: dict[object, str] | None = None,
+    words: Mapping[Any, str] | None = None,
 ) -> Timeline:
     """The facts on one axis, from their first moment to now or their last. `changes` are those of all of them,
     `holding` the keys of those in use, `words` by key what a fact is to the fact of the page."""

@@ -107,6 +107,18 @@ def lasting(start: dt_module.datetime, end: dt_module.datetime) -> str:
     return f"{max(int(seconds), 0)} s"
 
 
+_SPEAKER = re.compile(r"^(?:Input|Output): ")
+LINE = 240
+"""Characters of a line in a list."""
+
+
+@register.filter
+def said_lines(summary: str) -> list[str]:
+    """The first two lines of a summary, without the words that say which is the input and which the output."""
+    lines = [_SPEAKER.sub("", line.strip()) for line in summary.splitlines() if line.strip()]
+    return [line if len(line) <= LINE else f"{line[:LINE]}…" for line in lines[:2]]
+
+
 @register.filter
 def count(value: float | None) -> str:
     """A number with thousands separated: "1,204"."""

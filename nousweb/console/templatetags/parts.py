@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from nousweb.console.common import Chart, bars
+from nousweb.console.common import Chart, Column, Title, bars
 from nousweb.console.common.charts import VALUES_SHOWN
+from nousweb.console.common.list_page import ASCENDING
 from nousweb.console.templatetags.console import ago, dt, iso, plain
 from nousweb.console.templatetags.visible import shown, shown_plain
 
@@ -106,6 +107,23 @@ def heads(labels: str, actions: Any = False, list: bool = False) -> SafeString:
         class_ = format_html(' class="{}"', look) if look not in ("", "hidden") else ""
         cells += format_html('<th scope="col"{}>{}</th>', class_, inside)
     return format_html("<thead><tr>{}</tr></thead><tbody{}>", cells, SafeString(" data-keylist" * list))
+
+
+@register.simple_tag(takes_context=True)
+def sort_head(context: template.Context, label: str, column: Column | Title, look: str = "") -> SafeString:
+    """The head of a column of a list; of one by which the list can be sorted, a link that does so."""
+    form = context.get("form")
+    asked = form["sort"].value() if form and "sort" in form.fields else ""
+    class_ = format_html(' class="{}"', look) if look else ""
+    if not asked or not column.sort:
+        return format_html('<th scope="col"{}>{}</th>', class_, label)
+    place = column.sort.index(asked) + 1 if asked in column.sort else 0
+    query = context["request"].GET.copy()
+    query["sort"] = column.sort[place % len(column.sort)]
+    query.pop("page", None)
+    way = "ascending" if asked in ASCENDING else "descending"
+    sorted_ = format_html(' aria-sort="{}"', way) if place else ""
+    return format_html('<th scope="col"{}{}><a href="?{}">{}</a></th>', class_, sorted_, query.urlencode(), label)
 
 
 @register.inclusion_tag("components/fields.html")

@@ -129,8 +129,18 @@ def test_records_are_found_by_what_they_say_and_shown_as_sentences(
 
 def test_misspelt_word_is_replaced_by_one_that_a_text_has(told: ContextRun, alice: User) -> None:
     result = browser(alice).get(SEARCH, {"q": "vouchre", "kind": "Prompts and answers"}).context["result"]
-    assert result.corrected == "voucher"
+    assert result.corrected == ("voucher",)
     assert len(result.groups["Prompts and answers"]) == 1
+
+
+def test_misspelt_word_offers_each_word_that_fits(ada: Agent, actor: Principal, alice: User) -> None:
+    for question in ("How do vouchers expire?", "Are voucherless orders paid?"):
+        make_run(ada, actor, question)
+    page = browser(alice).get(SEARCH, {"q": "vouchre", "kind": "Prompts and answers"})
+    result = page.context["result"]
+    assert set(result.corrected) == {"vouchers", "voucherless"}
+    assert len(result.groups["Prompts and answers"]) == 2
+    assert "?q=voucherless" in page.content.decode()
 
 
 def test_search_is_limited_to_a_kind_an_agent_and_days(told: ContextRun, bruno: Agent, alice: User) -> None:

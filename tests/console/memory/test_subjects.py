@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memory.models import Fact, Subject
 from memory.services.subjects.changes import subject_change_undo, subject_merge
-from tests.factories import make_fact
+from tests.factories import make_fact, make_review
 from tests.http import browser
 
 PAGE = "/agents/ada/subjects/"
@@ -48,7 +48,29 @@ def test_list_of_subjects_tells_the_newest_fact_of_each_and_its_kind(ada, two, s
     page = text_of(browser(bob).get(PAGE))
     assert "Tim sails on Sundays." in page
     assert "lives in Rome" not in page
-    assert ">person</span>" in page
+    assert "<span>Person</span>" in page
+
+
+def test_list_of_subjects_marks_contradictions_and_names_that_are_alike(ada, actor, system, bob):
+    make_review(ada, actor, "The lift never stops.", "The lift sometimes stops.")
+    for name in ("deployments", "deploys", "service-01", "service-02"):
+        make_fact(ada, f"The {name} are green.", system, subject=name)
+    rows = {row.name: row for row in browser(bob).get(PAGE).context["rows"]}
+    assert rows["deploys"].alike == rows["deployments"]
+    assert rows["service-01"].alike is None
+    assert "Same as deploys?" in text_of(browser(bob).get(PAGE))
+    assert {name for name, row in rows.items() if row.is_contradicted} == {"Tim"}
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [("", ["the captain", "Tim"]), ("facts", ["Tim", "the captain"]), ("newest", ["Tim", "the captain"])],
+)
+def test_list_of_subjects_is_sorted_by_the_heads_of_its_columns(ada, two, system, bob, sort, names):
+    make_fact(ada, "Tim sails on Sundays.", system, subject="Tim")
+    page = browser(bob).get(PAGE, {"sort": sort} if sort else {})
+    assert [row.name for row in page.context["rows"]] == names
+    assert 'href="?sort=facts"' in text_of(page)
 
 
 def test_subject_pages_number_of_queries_is_constant(ada, two, system, bob):

@@ -48,6 +48,12 @@ VERDICTS = {
 MAX_ADDRESS_CHARACTERS = 2_000
 
 
+def _pattern(censor: Censor) -> str:
+    """What it matches, below its reason; patterns are code."""
+    pattern = Truncator(censor.pattern).chars(150) if censor.reason else ""
+    return f"`{pattern}`" if pattern and censor.match == Censor.Match.REGEX else pattern
+
+
 agent_censors = memory_list(
     MemoryList(
         title="Censors",
@@ -64,10 +70,10 @@ agent_censors = memory_list(
             Action("Add censor", "agent_censor_add", "new", "memory.add_censor"),
         ),
         row=Title(
-            lambda censor: Truncator(censor.pattern).chars(160),
+            lambda censor: censor.reason or Truncator(censor.pattern).chars(160),
             lambda censor: [("neutral", "by meaning")] if censor.match == Censor.Match.SEMANTIC else [],
-            detail="reason",
-            is_code=lambda censor: censor.match == Censor.Match.REGEX,
+            detail=_pattern,
+            is_code=lambda censor: not censor.reason and censor.match == Censor.Match.REGEX,
         ),
         columns=(
             Column("Severity", Censor.get_severity_display),

@@ -6,7 +6,7 @@ from django.shortcuts import render
 from memory.models import Episode
 from memory.selectors.filters import EpisodeFilter
 from memory.services.episodes import episode_close, episode_update
-from nousweb.console.common import FORM, query_without, request_page
+from nousweb.console.common import FORM, Column, Title, query_without, request_page
 from nousweb.console.memory.forms import EpisodeCloseForm, EpisodeForm
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -30,10 +30,22 @@ agent_episodes = memory_list(
         about="periods of work and their outcomes",
         empty="The agent opens an episode when it begins a piece of work, and closes it with the outcome.",
         moment="started_at",
-        template="memory/episodes.html",
         model=Episode,
         filter=EpisodeFilter,
         narrow=lambda rows: rows.defer("detail"),
+        row=Title(
+            str,
+            lambda episode: [] if episode.ended_at else [("accent", "open")],
+            detail="summary",
+            look="strong fact-link",
+        ),
+        columns=(
+            Column("Outcome", look="memory/_episode_outcome.html"),
+            Column("With", lambda episode: ", ".join(episode.participants), is_usual=lambda one: not one.participants),
+            Column("Lessons", lambda episode: len(episode.lessons), "count", is_usual=lambda one: not one.lessons),
+            Column("Lasted", look="memory/_episode_lasted.html", is_usual=lambda episode: not episode.ended_at),
+            Column("Began", "started_at", "time", is_last=True),
+        ),
     )
 )
 """Stretches of work, latest first."""

@@ -1,5 +1,7 @@
 """The facts of an agent: the list, one fact with its history, and adding one."""
 
+from typing import Any
+
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -7,7 +9,7 @@ from django.urls import reverse
 
 from identity.models import Agent
 from identity.principal import Principal
-from memory.models import Fact, FactChange, MemoryReview
+from memory.models import Fact, FactChange, MemoryReview, MemoryReviewQuerySet
 from memory.policy import PROFILE_CATEGORIES
 from memory.selectors import fact_chain
 from memory.selectors.filters import FactFilter
@@ -27,6 +29,24 @@ from nousweb.lib import clock
 VIEW = "memory.view_fact"
 USUAL_IMPORTANCE = Fact._meta.get_field("importance").default
 CHANGES_SHOWN = 200
+
+
+def tell_contradictions(scope: PersonaScope, facts: list[Any]) -> None:
+    """Give each fact `is_contradicted`: whether a review of a contradiction of it is open. One query."""
+    open_ = open_contradictions(scope, [fact.pk for fact in facts])
+    pairs = open_.values_list("old", "new") if facts and scope.by.may("memory.view_memoryreview") else []
+    named = {key for pair in pairs for key in pair}
+    for fact in facts:
+        fact.is_contradicted = fact.pk in named
+
+
+def open_contradictions(scope: PersonaScope, facts: Any) -> MemoryReviewQuerySet:
+    """The open reviews of contradictions of facts, by their keys or a query."""
+    kind = MemoryReview.Kind.CONTRADICTION
+    of_them = scope.memory.reviews.filter(Q(old__in=facts) | Q(new__in=facts), kind=kind)
+    return of_them.filter(status__in=MemoryReview.UNANSWERED)
+
+
 agent_facts = memory_list(
     MemoryList(
         title="Facts",
@@ -43,14 +63,23 @@ agent_facts = memory_list(
             "may_erase": scope.by.may("memory.erase_memory"),
         },
         actions=(Action("Add fact", "agent_fact_add", "new", "memory.add_fact"),),
-        row=Title("content"),
+        tell=tell_contradictions,
+        row=Title(
+            "content", lambda fact: [("warn", "contradicted")] if getattr(fact, "is_contradicted", False) else []
+        ),
         columns=(
-            Column("Subject", look="memory/_fact_subject.html"),
+            Column("Subject", look="memory/_fact_subject.html", sort=("subject",)),
             Column("Category", look="memory/_fact_category.html"),
             Column("State", look="memory/_fact_state_badge.html", is_usual=lambda fact: fact.is_current),
-            Column("Importance", "importance", "ratio", is_usual=lambda fact: fact.importance == USUAL_IMPORTANCE),
-            Column("Confidence", "confidence", "ratio", is_usual=lambda fact: fact.confidence == 1),
-            Column("Learned", look="memory/_fact_learned.html", is_last=True),
+            Column(
+                "Importance",
+                "importance",
+                "ratio",
+                is_usual=lambda fact: fact.importance == USUAL_IMPORTANCE,
+                sort=("importance",),
+            ),
+            Column("Confidence", "confidence", "ratio", is_usual=lambda fact: fact.confidence == 1, sort=("surest",)),
+            Column("Learned", look="memory/_fact_learned.html", is_last=True, sort=("newest", "oldest")),
         ),
     )
 )
@@ -79,14 +108,7 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
     chain = [each for each in fact_chain(scope.memory, fact) if each.recorded_at <= clock.now()]
     may_change = scope.by.may("memory.change_fact")
     contradiction = fact.is_current and (
-        scope.memory.reviews.filter(
-            Q(old=fact.pk) | Q(new=fact.pk),
-            kind=MemoryReview.Kind.CONTRADICTION,
-            status__in=MemoryReview.UNANSWERED,
-        )
-        .select_related("old", "new")
-        .order_by("-created_at", "-id")
-        .first()
+        open_contradictions(scope, [fact.pk]).select_related("old", "new").order_by("-created_at", "-id").first()
     )
     rival = contradiction and (contradiction.new if contradiction.old_id == fact.pk else contradiction.old)
     chain = scope.as_then(chain)

@@ -9,6 +9,7 @@ from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from rapidfuzz.distance import JaroWinkler
 
 from identity.models import Persona
 from memory.models import Fact, FactChange, Subject, SubjectAlias, SubjectChange
@@ -26,12 +27,17 @@ from nousweb.console.memory.page_context import (
     memory_page,
 )
 from nousweb.console.memory.timeline import timeline_of
+from nousweb.console.memory.views.facts import open_contradictions
 from nousweb.lib import clock
 from nousweb.lib.errors import DomainError, NotFound, existing
 
 MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
 NAMES_SHOWN = 8
+ALIKE = 0.92
+"""Least similarity (Jaro-Winkler) of two names of things for the question whether they are the same."""
+LEAST_ALIKE = 6
+"""Least number of characters of such names."""
 
 
 def other_names(subject: Subject) -> list[str]:
@@ -39,33 +45,53 @@ def other_names(subject: Subject) -> list[str]:
     return [alias.spelling for alias in subject.aliases.all() if alias.spelling != subject.name][:NAMES_SHOWN]
 
 
-def _marks(subject: Subject) -> list[tuple[str, str]]:
-    """The words beside a subject's name: its kind where it is known, and whether it is the user."""
-    kind = [] if subject.kind == Subject.Kind.OTHER else [("neutral", subject.get_kind_display().lower())]
-    return [*kind, *[("neutral", "the user")] * subject.is_user]
+def _newest(column: str) -> Subquery:
+    """A column of the fact about a subject that was learned last, of those that hold."""
+    of_it = {"agent": OuterRef("agent"), "persona": OuterRef("persona"), "subject_alias__subject": OuterRef("pk")}
+    return Subquery(Fact.objects.current().filter(**of_it).order_by("-recorded_at", "-id").values(column)[:1])
 
 
-NEWEST_FACT = (
-    Fact.objects.current()
-    .filter(agent=OuterRef("agent"), persona=OuterRef("persona"), subject_alias__subject=OuterRef("pk"))
-    .order_by("-recorded_at", "-id")
-    .values("content")[:1]
-)
-"""The text of the fact about a subject that was learned last, of those that hold."""
+def _alike(one: Subject, other: Subject) -> bool:
+    """Whether two names are so alike that people are asked if they mean the same: people's are told apart by less."""
+    if one.persona != other.persona or Subject.Kind.PERSON in (one.kind, other.kind):
+        return False
+    names = [one.name.casefold(), other.name.casefold()]
+    digits = ["".join(filter(str.isdigit, name)) for name in names]
+    long_enough = min(map(len, names)) >= LEAST_ALIKE and digits[0] == digits[1]
+    return long_enough and JaroWinkler.similarity(*names, score_cutoff=ALIKE) > 0
+
+
+def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
+    """Give each subject another of the list whose name is alike (`alike`), and whether an open review says that facts
+    about it contradict each other (`is_contradicted`). One query."""
+    about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=[subject.pk for subject in subjects])
+    pairs = open_contradictions(scope, about.values("pk")).values_list(
+        "old__subject_alias__subject", "new__subject_alias__subject"
+    )
+    may = bool(subjects) and scope.by.may("memory.view_memoryreview")
+    named = {key for pair in pairs for key in pair} if may else set()
+    for subject in subjects:
+        subject.is_contradicted = subject.pk in named
+        subject.alike = next((each for each in subjects if each != subject and _alike(subject, each)), None)
+
 
 agent_subjects = memory_list(
     MemoryList(
         title="Subjects",
         noun="subject",
-        about="the people and things that facts are about, with all their names",
+        about="the people and things that facts are about",
         empty="A subject is created by the first fact that names it.",
         template="memory/subjects.html",
+        numbered=True,
         model=Subject,
         filter=SubjectFilter,
         permission=VIEW,
         tells_past=False,
-        select=lambda scope: subjects_shown(scope.memory),
-        more=lambda request, scope, rows: {"may_change": scope.by.may(CHANGE), "kinds": Subject.Kind.choices},
+        select=lambda scope: subjects_shown(scope.memory).annotate(newest_at=_newest("recorded_at")),
+        more=lambda request, scope, rows: {
+            "may_change": scope.by.may(CHANGE),
+            "kinds": Subject.Kind.choices,
+        },
         export=ListExport(
             "Subjects",
             (
@@ -79,16 +105,31 @@ agent_subjects = memory_list(
                 "created_at",
             ),
         ),
-        narrow=lambda rows: rows.annotate(newest_fact=Subquery(NEWEST_FACT)),
-        row=Title("name", _marks, detail=lambda subject: subject.newest_fact or "", look="strong"),
+        narrow=lambda rows: rows.annotate(newest_fact=_newest("content")),
+        tell=_tell,
+        row=Title(
+            "name",
+            lambda subject: [
+                *[("neutral", "the user")] * subject.is_user,
+                *[("warn", "contradiction")] * subject.is_contradicted,
+            ],
+            detail=lambda subject: subject.newest_fact or "",
+            look="strong",
+            sort=("name",),
+        ),
         columns=(
             Column(
                 "Other names",
-                lambda subject: ", ".join(other_names(subject)),
-                is_usual=lambda subject: not other_names(subject),
+                look="memory/_subject_aliases.html",
+                is_usual=lambda subject: not other_names(subject) and not subject.alike,
             ),
-            Column("Facts", "facts", "count"),
-            Column("First named", "created_at", "time", is_last=True),
+            Column(
+                "Kind",
+                lambda subject: "" if subject.kind == Subject.Kind.OTHER else subject.get_kind_display(),
+                is_usual=lambda subject: subject.kind == Subject.Kind.OTHER,
+            ),
+            Column("Facts", "facts", "count", sort=("facts",)),
+            Column("Last fact", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
     )
 )
