@@ -38,6 +38,20 @@ function showTab() {
 showTab();
 document.addEventListener("htmx:oobAfterSwap", showTab);
 
+// The columns of a chart are pointed at by keys too.
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || !event.target.matches(".chart svg")) return;
+  const columns = $$(".chart-col", event.target);
+  const at = columns.findIndex((column) => column.classList.contains("is-at"));
+  const next = at < 0 ? columns.length - 1 : Math.min(Math.max(at + step, 0), columns.length - 1);
+  columns.forEach((column, place) => column.classList.toggle("is-at", place === next));
+  event.preventDefault();
+});
+document.addEventListener("focusout", ({ target }) => {
+  if (target.matches(".chart svg")) for (const column of $$(".is-at", target)) column.classList.remove("is-at");
+});
+
 // Messages and popovers.
 document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");

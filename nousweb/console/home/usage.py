@@ -37,6 +37,11 @@ class Usage:
     more_agents: bool = False
 
     @property
+    def memory_heads(self) -> str:
+        """The heads of that table, for the tag `heads`."""
+        return "|".join([self.period.step_label.capitalize(), *(f"{growth.label}:num" for growth in self.memory)])
+
+    @property
     def memory_rows(self) -> list[tuple[str, list[int]]]:
         """Numbers added in each hour or day, one per type: the table of the small charts."""
         columns = [growth.added for growth in self.memory]
