@@ -126,6 +126,7 @@ CHANGING = {
     "agent_context_settings",
     "agent_imports",
     "agent_playground",
+    "agent_playground_compare",
     "agent_settings",
     "agent_users",
 }

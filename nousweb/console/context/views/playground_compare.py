@@ -28,7 +28,7 @@ from nousweb.lib.textdiff import TextDiff, diff_texts
 
 NOW, AS_IT_IS = "now", "As it is now"
 MAX_CHOICES = 50
-WORDS = 60
+WORDS = 48
 """Characters of what an identity changes, in its name."""
 SIDES = (("a", "conversation"), ("b", "conversation_b"))
 """The fields of each side: its identity and its conversation."""
@@ -51,14 +51,15 @@ def _current(agent: Agent) -> dict[str, str]:
 
 
 def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) -> str:
-    """How one differs from what is in force, in its first words, and whose it is."""
+    """Its section, how it first differs from what is in force, and whose it is."""
     kind = "proposal" if isinstance(one, ChangeProposal) else f"version {one.version}"
-    of = f"{one.get_section_display()}, {kind} by {one.author_name}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
+    whose = f"{kind} by {one.author_name}, {timezone.localtime(one.created_at):%-d %b %H:%M}"
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
-            return f"{of}: {sign} {Truncator(words.lstrip('-*#> ')).chars(WORDS)}"
-    return of
+            changed = Truncator(words.lstrip("-*#> ")).chars(WORDS)
+            return f"{one.get_section_display()}: {sign} {changed} ({whose})"
+    return f"{one.get_section_display()} ({whose})"
 
 
 def _differences(
