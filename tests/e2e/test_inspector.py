@@ -134,7 +134,7 @@ def test_inspector_compares_with_today_and_as_of_a_date(
     page.goto(reverse("agent_context_runs", args=["ada"]))
     page.get_by_role("link", name=EXPORT).click()
     page.get_by_role("link", name="Run again now").click()
-    expect(page.get_by_role("row").filter(has_text=REPLICA)).to_contain_text("only in B")
+    expect(page.get_by_role("row").filter(has_text=REPLICA)).to_contain_text("added")
     expect(page.locator(".diff")).to_contain_text(REPLICA)
     page.goto(reverse("agent_context", args=["ada"]) + f"?run={run.pk}&tab=prompt")
     prompt = page.get_by_role("region", name="Text of the prompt")

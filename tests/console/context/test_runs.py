@@ -237,7 +237,7 @@ def test_run_timings_are_listed_in_order(ada, actor, alice):
 
 def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
     from context.engine.context_record import ContextRecord
-    from nousweb.console.context.views.compare_runs import compare_runs
+    from nousweb.console.context.views.compare_runs import compare_runs, fact_outcome
 
     def side(*ids, verdicts=()):
         items = [{"type": "fact", "id": one, "text": f"- {one}", "tokens": 1} for one in ids]
@@ -261,6 +261,13 @@ def test_run_comparison_names_moved_items_and_changed_verdicts(ada):
         ("new", "added"), ("a", "moved"), ("b", "moved"), ("x", "verdict"),
     }  # fmt: skip
     assert found.same == 1
+    assert found.words == "1 part added and 2 moved; 1 the same."
+    told = fact_outcome(Fact(content="B", active=False), "ada", side("a", "b"))
+    assert (told.is_right, told.words) == (
+        False,
+        "The fact is no longer in the prompt, but something else says the same.",
+    )
+    assert [text for text, _ in told.others] == ["b"]
 
 
 def test_memory_is_pinned_on_its_page_which_leads_back_to_the_preview(ada, ledger, bob):
@@ -367,12 +374,20 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     page = markup(browser(bob).get(url))
     marked = reverse("agent_fact_change", args=["ada", wrong.pk, "invalidate"])
     assert f'href="{marked}?run={run.pk}"' in page
+    assert f'href="{marked.replace("invalidate", "supersede")}?run={run.pk}"' in page
     assert marked not in markup(browser(alice).get(url))
     assert " since<" not in page
     make_run(ada, actor, "Was the ledger export late at noon?")
     done = browser(bob).post(f"{marked}?run={run.pk}", follow=True)
-    assert f'<a href="{COMPARE}?a={run.pk}&amp;b=now">Run again now</a>' in markup(done)
+    proof = f"{COMPARE}?a={run.pk}&b=now&fact={wrong.pk}"
+    assert f'<a href="{proof.replace("&", "&amp;")}">See the next prompt</a>' in markup(done)
+    assert "The fact is no longer in the prompt.</h2>" in text(browser(bob).get(proof))
     _, new = fact_supersede(old=old, new=make_fact(ada, "The ledger export ran early.", system), by=reviewer)
+    shown = browser(bob).get(f"{COMPARE}?a={run.pk}&b=now&fact={old.pk}").context["fact"]
+    assert (shown.words, [text for text, _ in shown.others]) == (
+        "The prompt has the new fact in its place.",
+        ["The ledger export ran early."],
+    )
     told = {one["id"]: one for one in browser(bob).get(url).context["turn"]["memories"]}
     assert told[str(wrong.pk)]["since"]["words"] == "marked as wrong since"
     assert (told[str(old.pk)]["since"]["words"], str(new.pk) in told[str(old.pk)]["since"]["url"]) == (

@@ -19,21 +19,25 @@ from context.selectors import run_get
 from context.services.context import context_replay
 from identity.models import Agent
 from identity.principal import Principal
+from memory.models import Fact
+from memory.persona import persona_memory
 from memory.selectors.filters import MomentInput
+from memory.types import MEMORY_TYPES
 from nousweb.console.common import agent_page, layout_of, uuid_of
 from nousweb.console.context.labels import VERDICTS, memory_item_url
-from nousweb.console.context.presentation import PromptView
+from nousweb.console.context.presentation import PromptView, line_parts
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
 
 Key = tuple[str, str]
 CHANGES: Mapping[str, tuple[str, str]] = {
-    "added": ("added", "only in B"),
-    "removed": ("removed", "only in A"),
-    "verdict": ("warn", "verdict changed"),
+    "added": ("added", "added"),
+    "removed": ("removed", "removed"),
     "text": ("accent", "text changed"),
     "moved": ("neutral", "moved"),
+    "verdict": ("neutral", "left out of both"),
 }
+"""How items differ, the most telling first: the kind of a badge and its word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,6 @@ class RunPosition:
     text: str = ""
     tokens: int = 0
     verdict: str = ""
-    kind: str = ""
-    score: float | None = None
 
     @property
     def shown(self) -> bool:
@@ -66,6 +68,16 @@ class ItemChange:
     url: str
 
     @property
+    def title(self) -> str:
+        """Its text as a line of words, without the marks of a list or a heading."""
+        words = line_parts(self.text)["text"] if self.type in MEMORY_TYPES else self.text
+        return " ".join(part for line in words.splitlines() if (part := line.strip().lstrip("#-*> ")))
+
+    @property
+    def is_moved(self) -> bool:
+        return self.change == "moved"
+
+    @property
     def kind(self) -> str:
         return CHANGES[self.change][0]
 
@@ -80,6 +92,55 @@ class RunComparison:
     items: tuple[ItemChange, ...]
     same: int
     tokens_change: int
+
+    def number(self, change: str) -> int:
+        return sum(item.change == change for item in self.items)
+
+    @property
+    def words(self) -> str:
+        """The number of items that each way of differing has, as a sentence."""
+        words = (("removed", "removed"), ("added", "added"), ("text", "changed"), ("moved", "moved"))
+        counts = [(self.number(change), word) for change, word in words if self.number(change)]
+        if not counts:
+            return "Both prompts have the same parts in the same order."
+        number, word = counts[0]
+        told = [
+            f"{number} part{'' if number == 1 else 's'} {word}",
+            *(f"{number} {word}" for number, word in counts[1:]),
+        ]
+        return f"{', '.join(told[:-1])}{' and ' if told[1:] else ''}{told[-1]}; {self.same} the same."
+
+
+@dataclass(frozen=True, slots=True)
+class FactOutcome:
+    """What became of a changed fact in the later prompt: a sentence, whether it is as the change wants it, and the
+    memories of that prompt, as pairs of text and address, that say the same or what replaces it."""
+
+    text: str
+    url: str
+    words: str
+    is_right: bool
+    others: tuple[tuple[str, str], ...] = ()
+
+
+def fact_outcome(fact: Fact, slug: str, record: ContextRecord) -> FactOutcome:
+    """What became of a fact in a prompt that was assembled after it was changed."""
+    shown = {key: one for key, one in _positions(record).items() if one.shown}
+    key, newer = ("fact", str(fact.pk)), ("fact", str(fact.superseded_by_id))
+    ended = not fact.active or fact.invalidated_at is not None
+    said = fact.content.strip().casefold()
+    same = [one for one in shown if one not in (key, newer) and said in shown[one].text.casefold()]
+    others: list[Key] = []
+    if key in shown:
+        words, right = ("The fact is still in the prompt." if ended else "The prompt has the fact."), not ended
+    elif newer in shown:
+        words, right, others = "The prompt has the new fact in its place.", True, [newer]
+    elif same:
+        words, right, others = "The fact is no longer in the prompt, but something else says the same.", False, same
+    else:
+        words, right = "The fact is no longer in the prompt." if ended else "The prompt does not have the fact.", True
+    pairs = tuple((line_parts(shown[one].text)["text"], memory_item_url(slug, *one)) for one in others)
+    return FactOutcome(fact.content, memory_item_url(slug, *key), words, right, pairs)
 
 
 def compare_runs(slug: str, a: ContextRecord, b: ContextRecord) -> RunComparison:
@@ -132,15 +193,11 @@ def _positions(record: ContextRecord) -> dict[Key, RunPosition]:
         for item in section["items"]:
             number += 1
             key = item["type"], item["id"]
-            score = verdicts[key]["score"] if key in verdicts else None
-            kind, word = VERDICTS["included"]
-            positions[key] = RunPosition(
-                section["label"], number, item.get("text", ""), item.get("tokens", 0), word, kind, score
-            )
+            positions[key] = RunPosition(section["label"], number, item.get("text", ""), item.get("tokens", 0))
     for key, one in verdicts.items():
         if key not in positions:
-            kind, word = VERDICTS.get(one["verdict"], ("neutral", one["verdict"]))
-            positions[key] = RunPosition("", 0, one["text"], one["tokens"], word, kind, one["score"])
+            word = VERDICTS.get(one["verdict"], ("", one["verdict"]))[1]
+            positions[key] = RunPosition("", 0, one["text"], one["tokens"], word)
     return positions
 
 
@@ -189,7 +246,13 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         data = {"a": NOW, "b": NOW} | {name: value for name, value in data.items() if value}
     a_form = SideForm(data if asked else None, prefix="a", profiles=profiles)
     b_form = SideForm(data if asked else None, prefix="b", profiles=profiles)
-    context: dict[str, Any] = {"agent": agent, "forms": [("A", a_form), ("B", b_form)], "layout": layout_of(request)}
+    names = ("Before", "Now") if asked and data["b"] == NOW else ("A", "B")
+    context: dict[str, Any] = {
+        "agent": agent,
+        "forms": list(zip(names, (a_form, b_form), strict=True)),
+        "names": names,
+        "layout": layout_of(request),
+    }
     recent = (
         ContextRun.objects.visible_to(by)
         .filter(agent=agent)
@@ -203,14 +266,25 @@ def agent_context_compare(request: HttpRequest, by: Principal, agent: Agent) -> 
         except (Invalid, NotFound) as error:
             context["refusal"] = error.detail
         else:
+            comparison = compare_runs(agent.slug, a["shown"].record, b["shown"].record)
             context |= {
                 "a": a,
                 "b": b,
-                "comparison": compare_runs(agent.slug, a["shown"].record, b["shown"].record),
-                "sides": [("A", a), ("B", b)],
+                "comparison": comparison,
+                "sides": list(zip(names, (a, b), strict=True)),
+                "fact": (fact := _fact(request.GET.get("fact", ""), agent, b["shown"].record, by)),
+                "items": [one for one in comparison.items if not (fact and one.url == fact.url)],
             }
     status = 422 if context.get("refusal") or (asked and (a_form.errors or b_form.errors)) else 200
     return render(request, "context/compare_runs.html", context, status=status)
+
+
+def _fact(asked: str, agent: Agent, record: ContextRecord, by: Principal) -> FactOutcome | None:
+    """What became of the fact that ?fact= names, None where `by` may not see it."""
+    if not (key := uuid_of(asked)) or not by.may("memory.view_fact"):
+        return None
+    fact = persona_memory(agent, by, record.persona).facts.filter(pk=key).first()
+    return fact_outcome(fact, agent.slug, record) if fact else None
 
 
 def _sides(agent: Agent, by: Principal, a: SideForm, b: SideForm) -> list[dict[str, Any]]:

@@ -196,8 +196,8 @@ def run_memories(run: ContextRun, shown: PromptView, uses: Sequence[MemoryUsage]
 
 
 def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Principal) -> None:
-    """Tell at the facts of a run which of them no longer hold (since: words and url), and where they are marked as
-    wrong (wrong_url), if `by` may. One statement."""
+    """Tell at the facts of a run which of them no longer hold (since: words and url), and where they are replaced
+    (replace_url) and marked as wrong (wrong_url), if `by` may. One statement."""
     facts = {key: one for one in memories if one["type"] == "fact" and (key := uuid_of(one["id"]))}
     query = {"run": str(run.pk), **({"persona": run.persona} if run.persona == Persona.SUBCONSCIOUS else {})}
     slug, known = run.agent.slug, persona_memory(run.agent, by, run.persona).facts.filter(pk__in=facts)
@@ -210,8 +210,9 @@ def what_became(memories: Iterable[dict[str, Any]], run: ContextRun, by: Princip
             url = memory_item_url(slug, "fact", str(other)) if other else one["url"]
             one["since"] = {"words": "replaced since" if other else "retired since", "url": url}
         elif by.may("memory.change_fact"):
-            url = reverse("agent_fact_change", args=[slug, fact.pk, "invalidate"])
-            one["wrong_url"] = f"{url}?{urlencode(query)}"
+            for name, change in (("replace_url", "supersede"), ("wrong_url", "invalidate")):
+                url = reverse("agent_fact_change", args=[slug, fact.pk, change])
+                one[name] = f"{url}?{urlencode(query)}"
 
 
 OUTCOMES = [("success", "Success"), ("failure", "Failure"), ("none", "Not reported")]

@@ -185,8 +185,9 @@ def _done(request: HttpRequest, scope: PersonaScope, fact: Fact, change: str) ->
     run = (keys.filter(pk=asked).first() if asked else None) or keys.first()
     if run is None:
         return done
-    url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{urlencode({'a': str(run), 'b': 'now'})}"
-    return format_html('{} <a href="{}">Run again now</a>', done, url)
+    query = urlencode({"a": str(run), "b": "now", "fact": str(fact.pk)})
+    url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{query}"
+    return format_html('{} <a href="{}">See the next prompt</a>', done, url)
 
 
 METADATA_FIELDS = ", ".join(f"#id_{name}" for name in FactEditForm.field_order if name != "reason")
