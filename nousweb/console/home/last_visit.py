@@ -16,7 +16,7 @@ BREAK = timedelta(minutes=30)
 """A visit is over when Home was not opened for so long."""
 LONGEST = timedelta(days=30)
 """What changed before is no news."""
-FIRST = timedelta(days=7)
+FIRST = timedelta(days=14)
 """The time that is told of where no earlier visit is known."""
 _KEPT = timedelta(days=400)
 _VALUE = re.compile(r"(\d{1,10})\.(\d{1,10})\.(\d{1,10})", re.ASCII)
@@ -30,7 +30,7 @@ class Visit:
     since: datetime
     at: datetime
     is_first: bool = False
-    """No earlier one is known; `since` is then a week ago."""
+    """No earlier one is known; `since` is then two weeks ago."""
 
     @property
     def told_since(self) -> datetime:

@@ -249,9 +249,9 @@ def test_a_visit_lasts_until_home_was_not_opened_for_half_an_hour(ada: Agent, bo
         # The browser keeps whole seconds.
         return timedelta(seconds=round(told.total_seconds() / 10) * 10)
 
-    assert since(timedelta()) == -7 * DAY
-    assert "Changed by others in the last 7 days" in text_of(browser(bob))
-    assert since(BREAK / 2) == BREAK / 2 - 7 * DAY
+    assert since(timedelta()) == -14 * DAY
+    assert "Changed by others in the last 14 days" in text_of(browser(bob))
+    assert since(BREAK / 2) == BREAK / 2 - 14 * DAY
     assert since(2 * HOUR) == BREAK / 2
     assert since(2 * HOUR + BREAK / 2) == BREAK / 2
     assert "Changed by others since you were here" in text_of(client)

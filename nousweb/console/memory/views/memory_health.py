@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django import forms
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -27,9 +28,8 @@ from context.feedback.health_score import (
     scores_by_day,
 )
 from context.models import VIEW_RUN
-from memory.models import Fact, MemoryReview
+from memory.models import Fact, ItemType, MemoryReview
 from nousweb.console.common import (
-    TYPE_PAGES,
     BoundedPaginator,
     ChartPoint,
     Column,
@@ -208,12 +208,18 @@ def _linked(scope: PersonaScope, fact: Any, question: str | None) -> None:
     fact.impact_url = f"{reverse('agent_context_blast', args=[slug])}?{urlencode(impact_query)}"
 
 
+class LedgerForm(forms.Form):
+    """The period and the order of the ledger."""
+
+    days = forms.ChoiceField(label="Period", choices=PERIODS)
+    sort = forms.ChoiceField(label="Order", choices=[(key, label) for key, (label, _) in SORTS.items()])
+
+
 @memory_page(VIEW_FACT, VIEW_RUN)
 def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The cost of each memory in prompts over a period, and the share of it that answers referred to."""
-    days = request.GET.get("days", "")
+    days, sort = request.GET.get("days", ""), request.GET.get("sort", "")
     days = days if days in PERIODS else DEFAULT_DAYS
-    sort = request.GET.get("sort", "")
     sort = sort if sort in SORTS else next(iter(SORTS))
     counted = ledger(scope.memory, clock.now() - timedelta(days=int(days)), sort)
     paginator = BoundedPaginator(counted, PAGE_SIZE)
@@ -221,7 +227,7 @@ def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpRespon
     rows = [
         {
             "use": row,
-            "label": TYPE_PAGES[row.type].label,
+            "label": ItemType(row.type).label,
             "url": memory_url(scope.agent.slug, row.type, row.id) if row.text else "",
         }
         for row in ledger_rows(scope.memory, page.object_list)
@@ -234,9 +240,7 @@ def agent_health_ledger(request: HttpRequest, scope: PersonaScope) -> HttpRespon
         uses_read=USES_READ,
         rows=rows,
         query=query_without(request),
-        days=days,
-        periods=PERIODS.items(),
-        sort=sort,
-        sorts=[(key, label) for key, (label, _) in SORTS.items()],
+        form=LedgerForm({"days": days, "sort": sort}),
+        kept={"persona": scope.memory.persona} if scope.both else {},
     )
     return render(request, "memory/memory_token_cost.html", context)
