@@ -125,7 +125,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "agent.create": ("created the agent", "agent.changed"),
     "agent.erase": ("erased the agent", ""),
     "agent.import": ("imported the agent", "agent.changed"),
-    "agent.reinitiate": ("reseeded the identity of", "agent.changed"),
+    "agent.reinitiate": ("rewrote from facts the identity of", "agent.changed"),
     "agent.update": ("changed the agent", "agent.changed"),
     "censor.create": ("added the censor", "censor.created"),
     "censor.false_positive": ("reported a false positive of", "censor.updated"),

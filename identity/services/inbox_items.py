@@ -77,10 +77,16 @@ class InboxItem:
 
     def people(self, rights: dict[str, str] = VIEW_RIGHTS) -> QuerySet[User]:
         """Everybody active who holds its right among `rights`, and may know of its agent and persona."""
-        people = User.objects.with_perm(rights[self.type], backend=BACKEND).filter(is_active=True)
+        people = people_with_right(rights[self.type], self.agent)
         if self.persona == Persona.SUBCONSCIOUS:
             people = people.filter(pk__in=User.objects.with_perm(VIEW_SUBCONSCIOUS, backend=BACKEND).values("pk"))
-        return people.filter(UNLIMITED | Q(agent_limit__agents__contains=[self.agent.pk])).order_by("username")
+        return people
+
+
+def people_with_right(right: str, agent: Agent) -> QuerySet[User]:
+    """Everybody active who holds this permission for an agent."""
+    people = User.objects.with_perm(right, backend=BACKEND).filter(is_active=True)
+    return people.filter(UNLIMITED | Q(agent_limit__agents__contains=[agent.pk])).order_by("username")
 
 
 def reviewers(by: Principal) -> QuerySet[User]:

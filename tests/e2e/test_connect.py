@@ -12,15 +12,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server, ada, charlie):
-    make_token(ada, name="Ada")
+    make_token(ada, name="charlie's computer")
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
-    expect(page.get_by_role("textbox", name="Name")).to_have_value("Ada 2")
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("charlie's computer 2")
     page.get_by_role("button", name="Create token").click()
     secret = page.locator("#secret").inner_text()
     assert secret in page.locator("#connect-mcp pre").text_content()
     expect(page.locator("#connect-state")).to_contain_text("Waiting for the first call")
-    made = ApiToken.objects.get(name="Ada 2")
+    made = ApiToken.objects.get(name="charlie's computer 2")
     assert AuditEvent.objects.get(action="token.create", object_id=str(made.pk)).author_name == "charlie"
     page.locator("#connect-python summary").click()
     expect(page.locator("#connect-python pre").last).to_be_visible()
@@ -46,6 +46,7 @@ def test_connect_makes_a_token_once_and_sees_its_first_call(log_in, live_server,
 def test_connect_says_which_scopes_a_snippet_lacks(log_in, ada, charlie):
     page = log_in(charlie)
     page.goto(reverse("agent_connect", args=["ada"]))
+    page.get_by_text("Persona and permissions").click()
     page.get_by_label("context:read").uncheck()
     page.get_by_role("button", name="Create token").click()
     expect(page.locator("#connect-mcp")).to_contain_text("It lacks the scope context:read.")
@@ -65,6 +66,6 @@ def test_connect_keeps_what_was_typed(log_in, ada, charlie):
 def test_connect_of_a_reader_has_snippets_and_no_form(log_in, ada, alice):
     page = log_in(alice)
     page.goto(reverse("agent_connect", args=["ada"]))
-    expect(page.get_by_text("You cannot create tokens.")).to_be_visible()
+    expect(page.get_by_text("Your role cannot create tokens.")).to_be_visible()
     expect(page.get_by_role("button", name="Create token")).to_have_count(0)
     assert "nous_…" in page.locator("#connect-mcp pre").text_content()

@@ -111,7 +111,8 @@ ASCENDING = frozenset({"name", "oldest", "subject"})
 class Title:
     """The first cell of a row: its words, which link to its page if any, badges (kind and text), and a second line.
 
-    `look` is the class of the link: a text has the colour of text, a name that of links.
+    `look` is the class of the link: a text has the colour of text, a name that of links. `initials`: the first two
+    letters stand before it.
     """
 
     words: Value
@@ -121,10 +122,11 @@ class Title:
     url: Value = lambda row: row.get_absolute_url()
     look: str = "pre-line fact-link"
     sort: tuple[str, ...] = ()
+    initials: bool = False
 
     def of(self, row: Any) -> dict[str, Any]:
         read = {name: _read(row, getattr(self, name)) for name in ("words", "url", "badges", "detail", "is_code")}
-        return {**read, "look": self.look}
+        return {**read, "look": self.look, "initials": self.initials}
 
 
 def _read(row: Any, value: Value) -> Any:

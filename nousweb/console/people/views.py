@@ -68,6 +68,7 @@ from nousweb.lib.errors import Invalid
 INVITATIONS_SHOWN = 50
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
+UNPROTECTED = "This role may change everything, and the password alone logs in."
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
 LIST = ListPage(
     title="People",
@@ -83,25 +84,31 @@ LIST = ListPage(
             [("accent", "you")] * person.is_oneself + [("neutral", "deactivated")] * (not person.is_active)
         ),
         look="strong",
+        initials=True,
     ),
     columns=(
         Column("Role", role_of),
         Column(
             "Second factor",
             lambda person: (
-                badge("set up", "ok")
+                "Set up"
                 if person.has_second_factor
-                else badge("required", "warn", when=person.needs_second_factor)
-                or badge("no second factor", "warn", when=person.is_active and role_of(person) in POWERFUL)
+                else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
+                or badge("None", "warn", title=UNPROTECTED, when=_is_unprotected(person))
             ),
-            empty="none",
+            empty="None",
         ),
         Column("Last log-in", "last_login", "time"),
         Column("Added", "date_joined", "time"),
         Column("Actions", look="people/_person_actions.html"),
     ),
 )
+VIEWS = {"": "Accounts", "unprotected": "Without second factor", "invitations": "Invitations"}
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
+
+
+def _is_unprotected(person: Any) -> bool:
+    return person.is_active and not person.has_second_factor and role_of(person) in POWERFUL
 
 
 @page(owner_check, methods=FORM)
@@ -122,10 +129,19 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     if export_format(request):
         return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
+    view, everybody = request.GET.get("view", ""), list(accounts)
+    unprotected = [person for person in everybody if _is_unprotected(person)]
+    shown: list[Any] = {"unprotected": unprotected, "invitations": []}.get(view, everybody)
+    numbers = {"": len(everybody), "unprotected": len(unprotected), "invitations": len(invitations)}
     context |= {
         "invitation_form": form,
-        **LIST.context(request, LIST.page(request, accounts)),
-        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations],
+        **LIST.context(request, LIST.page(request, shown), is_filtered=bool(view)),
+        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "unprotected" else [],
+        "unprotected": unprotected if not view else [],
+        "layouts": [
+            {"label": label, "url": f"?view={key}" if key else "?", "active": view == key, "count": numbers[key]}
+            for key, label in VIEWS.items()
+        ],
     }
     for row in context["rows"]:
         row.is_oneself = row.pk == request.user.pk

@@ -39,7 +39,9 @@ def _outlined(line: str) -> tuple[Any, Any]:
     mark, _, heading = line.partition(" ")
     if not mark or set(mark) != {"#"}:
         return "", shown(line)
-    return format_html('<span class="faint">{} </span>', mark), format_html("<strong>{}</strong>", shown(heading))
+    return format_html('<span class="visually-hidden">{} </span>', mark), format_html(
+        "<strong>{}</strong>", shown(heading)
+    )
 
 
 @register.filter

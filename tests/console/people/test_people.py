@@ -211,7 +211,9 @@ def test_list_of_people_marks_oneself_and_powerful_accounts_without_a_second_fac
     rows = markup(browser(owner).get("/people/")).partition("<tbody")[2].split("<tr ")
     row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
     assert [name for name in row if ">you</span>" in row[name]] == ["olga"]
-    assert [name for name in row if "no second factor" in row[name]] == ["olga", "charlie"]
+    assert [name for name in row if "badge-warn" in row[name]] == ["olga", "charlie"]
+    rows = markup(browser(owner).get("/people/?view=unprotected")).partition("<tbody")[2]
+    assert [name for name in row if f">{name}</a>" in rows] == ["olga", "charlie"]
     assert "Actions: olga" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
 

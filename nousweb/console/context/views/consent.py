@@ -84,7 +84,8 @@ class RuleForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any], number: int, categories: Sequence[str], writers: Sequence[str]) -> None:
         super().__init__({f"rule{number}-{name}": value for name, value in data.items()}, prefix=f"rule{number}")
-        self.moves = [(word, f"{word.lower()}:{number}") for word in ("Up", "Down", "Remove")]
+        looks = {"Up": "", "Down": "", "Remove": "danger"}
+        self.moves = [(word, f"{word.lower()}:{number}", look) for word, look in looks.items()]
         self.is_blank = not any(value for name, value in data.items() if name != "action")
         kinds = {"": "All", CORE_MEMORY: "Facts of core memory", **{name: f"Facts: {name}" for name in categories}}
         kinds |= {name: label.capitalize() for name, label in TYPES.items()}

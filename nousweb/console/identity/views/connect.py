@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from context.models import ContextRun
 from identity.models import Agent, ApiToken
 from identity.principal import Principal
+from identity.services.inbox_items import people_with_right
 from identity.services.tokens import token_create
 from nousweb.console.common import FORM, agent_page, refused_on
 from nousweb.console.identity.token_forms import TokenForm
@@ -139,7 +140,7 @@ class ConnectForm(TokenForm):
 @agent_page("identity.view_agent", methods=FORM, fresh=True)
 def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResponse:
     """The snippets, with a new token in them in the answer to its form, and nowhere else."""
-    form = ConnectForm(request.POST or None, agent=agent, initial={"name": _free_name(agent)})
+    form = ConnectForm(request.POST or None, agent=agent, initial={"name": _free_name(agent, by)})
     made: ApiToken | None = None
     secret = ""
     if request.method == "POST":
@@ -149,6 +150,7 @@ def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
                 made, secret = token_create(agent=agent, **form.cleaned_data, by=by)
     base_url = request.build_absolute_uri("/").rstrip("/")
     lacking = set(made.scopes) if made else None
+    may_add = by.may("identity.add_apitoken")
     return render(
         request,
         "identity/connect.html",
@@ -162,7 +164,8 @@ def agent_connect(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
                 (snippet, [scope for scope in snippet.needs if lacking is not None and scope not in lacking])
                 for snippet in connect_snippets(base_url, secret)
             ],
-            "may_add": by.may("identity.add_apitoken"),
+            "may_add": may_add,
+            "who_may_add": [] if may_add else people_with_right("identity.add_apitoken", agent)[:5],
         },
         status=422 if form.errors else 200,
     )
@@ -181,9 +184,9 @@ def agent_connect_state(request: HttpRequest, by: Principal, agent: Agent, pk: i
     return render(request, "identity/_connect_state.html", shown)
 
 
-def _free_name(agent: Agent) -> str:
-    """A name for a token that no active one of the agent has."""
+def _free_name(agent: Agent, by: Principal) -> str:
+    """A name for a token that no active one of the agent has: where most are tried first."""
     taken = set(ApiToken.objects.usable().filter(agent=agent).values_list("name", flat=True))
-    name = agent.name[:90]
+    name = f"{by.name[:80]}'s computer"
     names = [name, *(f"{name} {number}" for number in range(2, len(taken) + 2))]
     return next(each for each in names if each not in taken)
