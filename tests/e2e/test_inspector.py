@@ -63,7 +63,7 @@ def test_inspector_candidate_is_explained_pinned_and_replayed(
     fact = make_fact(ada, REPLICA, system, importance=0.1)
     page = log_in(charlie)
     page.goto(reverse("agent_context", args=["ada"]) + "?input=Why+did+the+ledger+export+fail%3F&tab=left")
-    row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="low importance")
+    row = page.get_by_role("row").filter(has_text="replica lagged").filter(has_text="not important enough")
     expect(row).to_contain_text("Condition for inclusion:")
     row.get_by_text("replica lagged").first.click()
     row.get_by_role("link").click()
@@ -315,7 +315,7 @@ def test_inspector_choices_during_a_request_are_both_kept(considered: Locator) -
     page = considered.page
     held = hold_answers(page)
     with asking(page):
-        considered.get_by_role("button", name="Low importance").click()
+        considered.get_by_role("button", name="Not important enough").click()
     page.unroute_all(behavior="ignoreErrors")
     considered.get_by_role("button", name="Score").click()
     page.wait_for_url("**sort=score*")
@@ -342,7 +342,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
     held = hold_answers(page)
     with asking(page):
         page.get_by_label("Input").fill("Why did the ledger export fail again?")
-    considered.get_by_role("button", name="Low importance").hover()
+    considered.get_by_role("button", name="Not important enough").hover()
     page.mouse.down()
     held[0].continue_()
     expect(page.locator("form.htmx-request")).to_have_count(0)
@@ -354,7 +354,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
     held = hold_answers(page)
     with asking(page):
         page.get_by_label("Input").fill("Why did the ledger export fail at noon?")
-    considered.locator("p").first.hover()
+    considered.get_by_role("columnheader").first.hover()
     page.mouse.down()
     held[0].continue_()
     expect(page.locator("form.htmx-request")).to_have_count(0)
@@ -365,7 +365,7 @@ def test_inspector_button_stays_under_the_pointer_until_released(considered: Loc
 
 def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: Locator) -> None:
     page = considered.page
-    for name, shown in (("Low importance", "verdict=low_importance"), ("Score", "sort=score")):
+    for name, shown in (("Not important enough", "verdict=low_importance"), ("Score", "sort=score")):
         button = considered.get_by_role("button", name=name)
         button.focus()
         press_key(page, "Enter")

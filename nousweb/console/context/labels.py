@@ -34,24 +34,24 @@ def memory_item_url(slug: str, item_type: str, item_id: str, query: str = "") ->
 
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "included": ("ok", "included"),
-    "below_threshold": ("neutral", "below threshold"),
-    "over_budget": ("warn", "over budget"),
-    "over_limit": ("warn", "over limit"),
-    "duplicate_message": ("neutral", "already in conversation"),
-    "duplicate_input": ("neutral", "already in input"),
-    "duplicate_item": ("neutral", "duplicate"),
+    "below_threshold": ("neutral", "not relevant enough"),
+    "over_budget": ("warn", "no room"),
+    "over_limit": ("warn", "enough others of its type"),
+    "duplicate_message": ("neutral", "already in the conversation"),
+    "duplicate_input": ("neutral", "already in the input"),
+    "duplicate_item": ("neutral", "the same as another"),
     "invalidated": ("removed", "marked as wrong"),
     "contested": ("warn", "contested"),
-    "low_importance": ("neutral", "low importance"),
-    "excluded_kind": ("block", "excluded kind"),
-    "low_trust": ("block", "left out: trust"),
+    "low_importance": ("neutral", "not important enough"),
+    "excluded_kind": ("block", "excluded by the profile"),
+    "low_trust": ("block", "not trusted"),
     "quarantined": ("block", "quarantined"),
-    "not_planned": ("neutral", "not planned"),
+    "not_planned": ("neutral", "type not searched"),
     "superseded": ("removed", "superseded"),
     "retired": ("removed", "retired"),
     "expired": ("removed", "expired"),
     "not_yet_valid": ("neutral", "not yet valid"),
-    "other_project": ("neutral", "other project"),
+    "other_project": ("neutral", "of another project"),
 }
 """Kind of badge and word by verdict, in the order of the page."""
 
@@ -165,7 +165,7 @@ def policy_words(decisions: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("Files", "files"),
         ("Tags", "tags"),
     ):
-        yield label, ", ".join(policy.get(name) or []) or "none"
+        yield label, ", ".join(policy.get(name) or []).replace("_", " ") or "none"
     if (decisions.get("budget") or {}).get("fill"):
         yield "Thresholds", "lowered in proportion to the budget, since the request asks to fill it"
     yield "Minimum importance", f"{policy.get('min_importance', 0):.2f}"

@@ -314,20 +314,18 @@ class PromptView:
     @cached_property
     def words(self) -> dict[str, Any]:
         """The decisions of the engine in words."""
-        decisions = self.record.decisions
+        decisions, fingerprint = self.record.decisions, self.record.fingerprint
+        counts, shown = fingerprint.get("tier_counts") or {}, fingerprint.get("compression", 1)
         return {
+            "kinds": ", ".join(fingerprint.get("kinds") or ()).replace("_", " "),
+            "scopes": ", ".join(f"{counts[name]} {name}" for name in SCOPES if counts.get(name)),
+            "shortened": "nothing" if shown >= 1 else f"to {shown:.0%} of the memories found",
             "frame": frame_words(decisions.get("frame") or {}),
             "intent": list(intent_words(decisions.get("intent") or {})),
             "plan": list(plan_words(decisions.get("plan") or {})),
             "policy": [(label, value) for label, value in policy_words(decisions) if value != "none"],
             "stages": list(stage_words(self.record.timings)),
         }
-
-    @property
-    def scopes(self) -> list[tuple[str, int]]:
-        """The number of memories of each scope in the prompt."""
-        counts = self.record.fingerprint.get("tier_counts") or {}
-        return [(name, counts.get(name, 0)) for name in SCOPES]
 
     def table(self, *, sort: str = "verdict", verdict: str = ALL, words: str = "") -> list[dict[str, Any]]:
         """The candidates in the requested order, those that `verdict` of VERDICT_FILTERS names, and with all `words` in

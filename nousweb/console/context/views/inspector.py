@@ -13,7 +13,7 @@ from django.utils.text import Truncator
 
 from context.engine.retrieval.fixed_sections import pins_of
 from context.expectations.policy import ADD
-from context.models import ASSEMBLE, VIEW_RUN, ContextPin
+from context.models import ASSEMBLE, VIEW_RUN, ContextPin, ContextRun
 from context.selectors import run_get
 from context.services.context import context_assemble
 from context.services.pins import MAX_PINS, context_pin, context_unpin, item_check
@@ -49,6 +49,9 @@ from nousweb.lib.errors import Invalid, NotFound, existing
 MAX_ADDRESS_CHARACTERS = 2_000
 USUAL = (("session", "preview"), ("sort", "verdict"), ("verdict", LEFT_OUT), ("page", "1"), ("tab", "memories"))
 """Default values, which addresses may omit."""
+RUNS_READ = 50
+QUESTIONS_SHOWN = 3
+MAX_QUESTION_CHARACTERS = 120
 FIELDS_OF_REQUEST = {"session_id": "session", "budgets": "budget", "files": "paths"}
 
 
@@ -74,6 +77,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
         "shown": _preview(form, agent, request, query),
         "table": {
             "live": True,
+            "questions": [] if asked else questions_asked(agent, by),
             "tab": tab_of(fields),
             "order": fields.get("order", ""),
             "sort": fields.get("sort") or "verdict",
@@ -117,6 +121,16 @@ def agent_context_tokens(request: HttpRequest, by: Principal, agent: Agent) -> H
         except CountFailed as failed:
             context["failure"] = f"The tokens could not be counted: {failed}"
     return render(request, "context/_token_count.html", context)
+
+
+def questions_asked(agent: Agent, by: Principal) -> list[str]:
+    """What the agent was asked last, as far as it is short, for a first message."""
+    if not by.may(VIEW_RUN):
+        return []
+    runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
+    asked = [" ".join(words.split()) for words in runs.values_list("input", flat=True)[:RUNS_READ]]
+    short = [words for words in asked if words and len(words) <= MAX_QUESTION_CHARACTERS]
+    return list(dict.fromkeys(short))[:QUESTIONS_SHOWN]
 
 
 def _of_run(fields: QueryDict, agent: Agent, by: Principal) -> QueryDict:

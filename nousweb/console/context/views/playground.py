@@ -12,15 +12,15 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from context.engine.analysis.request import ContextRequest, Message
-from context.models import VIEW_RUN, ContextProfile, ContextRun
+from context.models import ContextProfile
 from context.services.context import context_assemble
 from context.services.playground import TALK, PlaygroundTurn, playground_model, playground_place, playground_turn
-from identity.models import Agent, Persona
+from identity.models import Agent
 from identity.principal import Principal
 from nousweb.console.common import FORM, agent_page, form_refuse
 from nousweb.console.context.forms import conversation_write
 from nousweb.console.context.presentation import LEFT_OUT, PromptView, check_view, contested_links
-from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS
+from nousweb.console.context.views.inspector import MAX_ADDRESS_CHARACTERS, questions_asked
 from nousweb.lib.constrained_types import MAX_KEY_CHARACTERS
 from nousweb.lib.errors import Invalid
 from nousweb.lib.validation import unstorable_reason
@@ -33,9 +33,6 @@ GIVEN = ("input", "profile", "project", "user", "session")
 """The fields that an address may fill."""
 PREVIEW = "preview"
 """The session of a prompt that no message asks for."""
-RUNS_READ = 50
-QUESTIONS_SHOWN = 3
-MAX_QUESTION_CHARACTERS = 120
 
 
 class PlaygroundForm(forms.Form):
@@ -177,7 +174,7 @@ def agent_playground(request: HttpRequest, by: Principal, agent: Agent) -> HttpR
             "last": last,
             "model": playground_model(),
             "place": playground_place(),
-            "questions": [] if said or last else _questions(agent, by),
+            "questions": [] if said or last else questions_asked(agent, by),
         },
     }
     whole = "context/playground.html"
@@ -202,16 +199,6 @@ def _pane(wanted: ContextRequest, agent: Agent, by: Principal) -> PromptPane:
     record = context_assemble(agent=agent, request=replace(wanted, dry_run=True), by=by)
     shown = PromptView(agent.slug, record, contested_links(record, agent, by))
     return PromptPane(shown, f"{reverse('agent_context', args=[agent.slug])}?{urlencode({'input': wanted.input})}")
-
-
-def _questions(agent: Agent, by: Principal) -> list[str]:
-    """What the agent was asked last, as far as it is short, for a first message."""
-    if not by.may(VIEW_RUN):
-        return []
-    runs = ContextRun.objects.visible_to(by).filter(agent=agent, persona=Persona.ACTOR).order_by("-created_at", "-pk")
-    asked = [" ".join(words.split()) for words in runs.values_list("input", flat=True)[:RUNS_READ]]
-    short = [words for words in asked if words and len(words) <= MAX_QUESTION_CHARACTERS]
-    return list(dict.fromkeys(short))[:QUESTIONS_SHOWN]
 
 
 def _turn(form: PlaygroundForm, agent: Agent, by: Principal) -> TurnView | None:
