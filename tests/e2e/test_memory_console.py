@@ -42,7 +42,7 @@ def test_fact_is_found_marked_as_wrong_and_restored(
     page.get_by_role("link", name="Mark as wrong").click()
     page.get_by_label("Reason").fill("He never did.")
     page.get_by_role("button", name="Mark as wrong").click()
-    expect(page.get_by_text("marked as wrong", exact=True)).to_be_visible()
+    expect(page.locator("#page-head").get_by_text("marked as wrong", exact=True)).to_be_visible()
     expect(page.get_by_text("He never did.", exact=True)).to_be_visible()
     assert not Fact.objects.get(pk=facts[0].pk).active
     page.get_by_role("link", name="Restore").click()
@@ -57,7 +57,7 @@ def test_facts_are_walked_and_confirmed_by_keyboard(log_in: LogIn, bob: User, fa
     press_key(page, "j")
     press_key(page, "j")
     press_key(page, "Enter")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Sea")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("The sea is calm.")
     press_key(page, "+")
     page.get_by_role("button", name="Confirm fact").click()
     expect(page.get_by_text("The fact was confirmed.")).to_be_visible()

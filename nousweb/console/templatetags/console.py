@@ -88,6 +88,15 @@ def dt(value: dt_module.datetime | None) -> str:
 
 
 @register.filter
+def day(value: dt_module.datetime | None) -> str:
+    """A local day in short, with its year where that is not the current one: "8 Nov", "8 Nov 2024"."""
+    if value is None:
+        return ""
+    local = timezone.localtime(_aware(value))
+    return f"{local.day} {local:%b}{'' if local.year == timezone.localtime().year else f' {local:%Y}'}"
+
+
+@register.filter
 def moment(value: dt_module.datetime) -> str:
     """Local time to the second, with its zone."""
     return timezone.localtime(_aware(value)).strftime("%Y-%m-%d %H:%M:%S %Z")

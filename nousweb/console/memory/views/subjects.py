@@ -179,6 +179,10 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         fact.agent = scope.agent
     changes = FactChange.objects.filter(agent=scope.agent, fact__in=found, at__lte=now)
     moved = changes.filter(action__in=FactChange.VALIDITY_TRANSITIONS)
+    contradicted = {}
+    if not scope.past and scope.by.may("memory.view_memoryreview"):
+        pairs = open_contradictions(scope, found).values_list("old", "new")
+        contradicted = {key: "contradicted" for pair in pairs for key in pair}
     name = things[0].name
     may_change = scope.by.may(CHANGE)
     context = base_context(
@@ -188,7 +192,7 @@ def _page(request: HttpRequest, scope: PersonaScope, things: list[Subject]) -> H
         supersessions_query=urlencode(
             {"subject": name, **({"persona": Persona.SUBCONSCIOUS.value} if scope.both else {})}
         ),
-        line=timeline_of(found, moved, holding=holding),
+        line=timeline_of(found, moved, holding=holding, words=contradicted),
         holding=[fact for fact in found if fact.pk in holding],
         more=facts.count() - len(found),
         things=[_thing(thing, found, may_change) for thing in things],
@@ -293,6 +297,7 @@ def _thing(subject: Subject, facts: list[Fact], may_change: bool) -> dict[str, A
         "subject": subject,
         "aliases": aliases,
         "kinds": Subject.Kind.choices,
+        "has_kind": subject.kind != Subject.Kind.OTHER,
         "may_change": may_change,
         "user": _other_user(subject) if may_change else None,
         "facts": [fact for fact in facts if fact.subject_alias_id in own] if may_change else [],
