@@ -18,7 +18,7 @@ from identity.policy.changes import audit_phrase
 from identity.principal import Principal
 from memory.models import ItemType, SearchItem
 from memory.types import MEMORY_TYPES
-from nousweb.console.common import memory_url, object_url
+from nousweb.console.common import author_words, memory_url, object_url
 from nousweb.lib.permission_holder import for_visible_agents
 from nousweb.lib.transactions import sql_change
 
@@ -82,7 +82,7 @@ def _audit_rows(by: Principal) -> QuerySet[Any]:
 
 def _audit_label(row: AuditEvent, terms: Sequence[str]) -> str:
     """What was done, as a sentence, and the text with the terms where the sentence does not have them."""
-    did = f"{row.author_name} {audit_phrase(row.action)}"
+    did = f"{author_words(row.author_name)} {audit_phrase(row.action)}"
     said = f"{did} {row.object_label}"
     held = _held([said, row.message, *_strings(row.before), *_strings(row.after)], terms)
     if held == said:

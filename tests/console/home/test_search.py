@@ -14,6 +14,7 @@ from identity.models import Agent, AuditEvent, ItemComment
 from identity.principal import Principal
 from identity.services.proposals import proposal_approve
 from memory.services.facts.changes import fact_invalidate
+from nousweb.console.common import author_words
 from nousweb.console.home import global_search
 from nousweb.console.home.text_search import TEXT_SOURCES
 from tests.factories import make_fact, make_principal, make_proposal, make_run
@@ -122,7 +123,9 @@ def test_records_are_found_by_what_they_say_and_shown_as_sentences(
         make_fact(ada, f"The store {'of the old harbour ' * number} sells paraffin of grade {number}.", actor)
     told = [record["label"] for record in records("paraffin grade")]
     assert len(told) == 2
-    assert all(label.startswith(f"{actor.name} stored the fact ") and "paraffin" in label for label in told)
+    assert all(
+        label.startswith(f"{author_words(actor.name)} stored the fact ") and "paraffin" in label for label in told
+    )
     assert "base_version" in AuditEvent.objects.filter(action="proposal.create").latest("pk").after
     assert records("base_version") == [], "the name of a member is no text"
 
