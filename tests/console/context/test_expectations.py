@@ -70,20 +70,27 @@ def test_expectations_page_shows_what_broke_each(ada, billing, console, reviewer
     assert "expectation of Ada" not in text_of(console.get("/"))
 
 
+STATES = ("passed", "failed")
+
+
 def test_expectations_page_shows_the_last_checks_of_each(ada, billing, console, reviewer):
     one = expectation_create(
         agent=ada, by=reviewer, request=request_of(QUESTION), requirement="present", target="text", text="PostgreSQL"
     )
-    assert "The last checks" not in text_of(console.get(PAGE))
+    assert "is-passed" not in text_of(console.get(PAGE))
     for _ in range(2):
         expectations_verify(agent=ada, by=reviewer)
     fact_invalidate(fact=billing, by=reviewer, reason="Wrong.")
     expectations_verify(agent=ada, by=reviewer)
     page = console.get(PAGE)
-    assert "The last checks: passed, passed, failed" in text_of(page)
-    assert [tab["label"] for tab in page.context["tabs"]] == ["Active"], "all have failed, so there is no choice"
+    shown = text_of(page)
+    assert [part.count(f'<i class="is-{state}">') for part in shown.split("<tr ")[1:] for state in STATES] == [2, 1]
+    assert 'aria-label="Passed, 2 times to' in shown
+    assert f'{one.pk}/#result-{one.results.latest("since").pk}"' in shown
+    assert "1 of 1 fails</h2>" in shown
+    assert page.context["layouts"] == [], "all have failed, so there is no choice"
     expectation_update(expectation=one, by=reviewer, text="Another word")
-    assert "The last checks" not in text_of(console.get(PAGE)), "they were of what it required before"
+    assert "is-passed" not in text_of(console.get(PAGE)), "they were of what it required before"
 
 
 def test_expectation_by_hand_and_edited(ada, billing, console):

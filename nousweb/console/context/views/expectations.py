@@ -78,6 +78,7 @@ def memories_named(agent: Agent, persona: str, by: Principal, words: str) -> lis
 
 A_PAGE = 50
 CHECKS_SHOWN = 10
+MAX_QUERY = 4_000
 STATES = {"": "Active", "failed": "Failed", "error": "Could not run", "passed": "Passed", "retired": "Retired"}
 WORST_FIRST = {"failed": 0, "error": 1, "": 2, "passed": 3}
 EXPECTATIONS = ListExport(
@@ -104,7 +105,7 @@ EXPECTATIONS = ListExport(
 LIST = ListPage(
     title="Expectations",
     noun="expectation",
-    about="what the agent’s prompts must have, checked after every change",
+    about="What the agent’s prompts must have or must not have. Each change of its memory checks them again.",
     empty="An expectation says what the prompt for a question must have or must not have.",
 )
 FIELDS = {"item_type": "item", "item_id": "item", "session_id": "session", "files": "paths"}
@@ -142,13 +143,19 @@ def agent_expectations(request: HttpRequest, by: Principal, agent: Agent) -> Htt
         **LIST.context(request, page, None, bool(state)),
         "new_form": form,
         "totals": totals,
-        "rows": [{**row, "checks": _checks(row["one"])} for row in _rows(agent, _with_results(agent, page), by)],
-        "tabs": [
+        "rows": [
+            {**row, "checks": (checks := _checks(row["one"])), "last_failure": _last_failure(checks)}
+            for row in _rows(agent, _with_results(agent, page), by)
+        ],
+        "checked_at": max((result.checked_at for one in found if (result := result_of(one))), default=None),
+        "layouts": [
             {"label": label, "url": f"?state={key}" if key else "?", "active": key == state, "count": counts[key]}
             for key, label in STATES.items()
             # What is true of all or of none is no choice.
             if key in ("", state) or (counts[key] if key == "retired" else 0 < counts[key] < totals.total)
-        ],
+        ]
+        if state or len({*map(state_of, found)}) > 1 or counts["retired"]
+        else [],
         "state": state,
         "may_add": by.may(ADD),
         "may_run": by.may(RUN),
@@ -180,12 +187,10 @@ def agent_expectation(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             messages.success(request, message)
             return redirect(one.get_absolute_url())
     results = list(one.results.order_by("-since", "-id")[:100])
-    query = urlencode({name: value for name, value in _inspector_query(one).items() if value})
     shown = {
         "agent": agent,
         "row": _rows(agent, [one], by)[0],
         "results": [(result, _cause(result, agent, by)) for result in results],
-        "inspector_url": f"{reverse('agent_context', args=[agent.slug])}?{query}" if len(query) < 4_000 else "",
         "form": form,
         "made": "made" in request.GET and one.active,
         "may_change": by.may(CHANGE),
@@ -312,6 +317,7 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
                 "url": memory_item_url(agent.slug, one.item_type, one.item_id) if target else "",
                 "cause": _cause(result, agent, by) if result else None,
                 "state": state_of(one),
+                "inspector_url": _inspector_url(one),
             }
     return [rows[one.pk] for one in found]
 
@@ -326,11 +332,20 @@ def _with_results(agent: Agent, found: Iterable[Expectation]) -> list[Expectatio
     return rows
 
 
-def _checks(one: Expectation) -> list[str]:
-    """The states of its last checks, the latest at the end, without those of what it required before an edit."""
-    results = [result for result in one.last_results if result.revision == one.revision]  # type: ignore[attr-defined]
-    states = [result.state for result in results for _ in range(min(result.checks, CHECKS_SHOWN))]
-    return states[:CHECKS_SHOWN][::-1]
+def _checks(one: Expectation) -> list[dict[str, Any]]:
+    """Its last checks as runs of one state, the latest at the end, without those of what it required before an edit:
+    its result, its state, and a character for each square."""
+    runs, left = [], CHECKS_SHOWN
+    for result in one.last_results:  # type: ignore[attr-defined]
+        if result.revision == one.revision and left:
+            squares = min(result.checks, left)
+            left -= squares
+            runs.append({"result": result, "squares": "x" * squares, "state": result.state})
+    return runs[::-1]
+
+
+def _last_failure(checks: Sequence[dict[str, Any]]) -> ExpectationResult | None:
+    return next((one["result"] for one in reversed(checks) if one["state"] == ExpectationResult.State.FAILED), None)
 
 
 def _cause(result: ExpectationResult, agent: Agent, by: Principal) -> dict[str, Any] | None:
@@ -364,6 +379,8 @@ def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) ->
     return object_url(object_type, object_id, by) or ""
 
 
-def _inspector_query(one: Expectation) -> dict[str, Any]:
+def _inspector_url(one: Expectation) -> str:
+    """The prompt for its question in the inspector, "" where the question is too long for an address."""
     values = inspector_values(one)
-    return {name: values[name] for name in InspectorForm.base_fields if name in values}
+    query = urlencode({name: values[name] for name in InspectorForm.base_fields if values.get(name)})
+    return f"{reverse('agent_context', args=[one.agent.slug])}?{query}" if len(query) < MAX_QUERY else ""
