@@ -10,7 +10,8 @@ benchmarks.fit_ranker wrote are measured too, in this process.
 nearer in words and does not matter. Every second line is held back: `--held-back` measures these. `ordinary.tsv` has
 messages of ordinary conversation: those of "nothing" need no memory, the others the memories with their numbers.
 `precision.tsv` has memories that hold in a scope each, questions about one of them, and questions that neither these
-nor the memories of `ordinary.tsv` answer.
+nor the memories of `ordinary.tsv` answer. Harmless texts of benchmarks.poisoning, many of which share sentences, are
+asked for by their own words.
 
 It ends with 1 if among the first 10 or 20 the search is more than BOUND below the better of meaning alone and words
 alone.
@@ -29,6 +30,7 @@ import numpy as np
 
 from benchmarks import beam, locomo
 from benchmarks.languages.__main__ import bm25, lexemes, texts_of
+from benchmarks.poisoning.requests import request_cases
 from benchmarks.system import Client, System, system
 from benchmarks.vector_cache import vectors_keep
 
@@ -38,6 +40,7 @@ BOUND = 0.02
 NO_RANK = 1_000
 PER_POST = 200
 PAIRS_PER_STORE = 40
+REPORTS_PER_STORE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,17 @@ def precision_stores() -> tuple[list[Store], list[Store]]:
     asked = [(text, [first + int(key)]) for kind, key, text in rows if kind == "question"]
     nothing: list[tuple[str, list[int]]] = [(text, []) for kind, _, text in rows if kind == "unanswerable"]
     return [plain_store(memories, asked)], [plain_store(memories, nothing)]
+
+
+def report_stores(half: str) -> list[Store]:
+    """The harmless texts of tools and the web of a half of benchmarks.poisoning, each asked for by its own words."""
+    texts = [case.text for case in request_cases(half) if not case.is_request]
+    stores = []
+    for begin in range(0, len(texts), REPORTS_PER_STORE):
+        own = texts[begin : begin + REPORTS_PER_STORE]
+        held = [(text, [place for place, other in enumerate(own) if text in other]) for text in own]
+        stores.append(plain_store(own, held))
+    return stores
 
 
 def unanswerable_stores(folder: Path) -> list[Store]:
@@ -346,6 +360,7 @@ def sets_of(given: argparse.Namespace) -> dict[str, list[Store]]:
         "ordinary messages": needing,
         "messages that need nothing": nothing,
         "beliefs with scopes": scoped,
+        "reports by their words": report_stores("test"),
         "unanswerable questions": unanswerable,
         "unanswerable questions, BEAM": unanswerable_stores(given.beam),
     }

@@ -1,5 +1,7 @@
 """Messages: what is said, not asked, finds remarks with which it shares hardly a word."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,16 @@ MATTERS = {
     "Thank you so much for your help!": [],
 }
 
+SENTENCES = (
+    "Press the green button for three seconds.",
+    "Let the dough rest under a cloth.",
+    "The client asked for a second copy of the invoice.",
+    "If the lamp blinks, replace the fuse.",
+    "Rinse the beans twice and drain them.",
+    "Support replied that the parcel is on its way.",
+)
+REPORTS = [*SENTENCES, *map(" ".join, combinations(SENTENCES, 2)), *map(" ".join, combinations(SENTENCES, 3))]
+
 
 @pytest.mark.parametrize(("text", "kind"), KIND_OF.items())
 def test_kind_of_an_input_is_read_from_its_words(text: str, kind: str) -> None:
@@ -122,6 +134,18 @@ def test_message_is_told_what_matters_more_likely_than_not(
     embed_pending_rows()
     found = api.as_token(actor_token).get("/recall", {"q": message}).json()["items"]
     assert [item["content"] for item in found] == matters
+
+
+@pytest.mark.parametrize("before", ["", "What do you know of this: "])
+@pytest.mark.django_db
+def test_input_that_repeats_a_report_is_told_it_though_others_share_its_sentences(
+    ada: Agent, actor: Principal, api: ApiClient, actor_token: str, before: str
+) -> None:
+    make_events(ada, actor, *REPORTS)
+    embed_pending_rows()
+    ask = api.as_token(actor_token).get
+    found = {text: ask("/recall", {"q": f"{before}{text}"}).json()["items"] for text in REPORTS}
+    assert [text for text, items in found.items() if text not in [item["content"] for item in items]] == []
 
 
 def test_merged_order_takes_turns_and_holds_each_once() -> None:
