@@ -194,7 +194,8 @@ class InboxRow:
 
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
-    from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group.
+    from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
+    shortcut that chooses it among its rivals.
     """
 
     entry: InboxEntry
@@ -214,6 +215,7 @@ class InboxRow:
     url: str = ""
     group_url: str = ""
     opens_group: bool = False
+    key: str = ""
     is_open: bool = True
     may_decide: bool = False
     may_undo: bool = False

@@ -47,6 +47,8 @@ from nousweb.lib.textdiff import merge_texts
 
 ROWS = 25
 """On a page: each is read with its whole change."""
+CHOICES = ("same", "replace", "old_wrong", "new_wrong", "both", "different")
+"""The shortcuts of rivals by their place: the keys 1 to 6, as in a review."""
 BESIDE = 30
 """Items in the list beside one of them."""
 
@@ -135,7 +137,10 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
             messages.error(request, error.detail)
             return redirect(part.address(reverse("inbox_compare", args=[item_type, pk])))
         return redirect(part.url(batch=str(batch)))
+    known = next((item.old for _, item in items_of(entries[:1]) if isinstance(item, MemoryReview)), None)
     rows = inbox_rows(entries, part, by)
+    for row, key in zip(rows, CHOICES[1 if known else 0 :], strict=False):
+        row.key = key
     return render(
         request,
         "inbox/compare.html",
@@ -144,7 +149,7 @@ def inbox_compare(request: HttpRequest, by: Principal, item_type: str, pk: UUID)
             "query": part.query(),
             "rows": rows,
             "clash": _clash(rows),
-            "known": next((item.old for _, item in items_of(entries[:1]) if isinstance(item, MemoryReview)), None),
+            "known": known,
             "title": _rivals_title(rows[0], len(rows)),
             "item": {"type": item_type, "id": pk},
             "may_review": by.may(DECIDE_RIGHTS[item_type]),
