@@ -200,7 +200,7 @@ def test_people_assign_export_and_erase_on_the_pages(api, ada, caller, admin, ch
     told(caller, "avalon")
     settings_update(agent=ada, serves_users=True, by=admin)
     page = browser(charlie)
-    assert b"Nobody yet" in page.get("/agents/ada/users/").content
+    assert b"Not assigned" in page.get("/agents/ada/users/").content
     for wrong in ({"user": ""}, {"user": "mia", "everybody": "on"}, {"user": "a\nb"}):
         assert page.post("/agents/ada/users/", wrong).status_code == 422
     assert (

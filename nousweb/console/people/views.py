@@ -131,7 +131,8 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
     view, everybody = request.GET.get("view", ""), list(accounts)
     unprotected = [person for person in everybody if _is_unprotected(person)]
-    shown: list[Any] = {"unprotected": unprotected, "invitations": []}.get(view, everybody)
+    keys = {"unprotected": [person.pk for person in unprotected], "invitations": []}.get(view)
+    shown = accounts if keys is None else accounts.filter(pk__in=keys)
     numbers = {"": len(everybody), "unprotected": len(unprotected), "invitations": len(invitations)}
     context |= {
         "invitation_form": form,
@@ -216,11 +217,11 @@ def person_change(request: HttpRequest, by: Principal, pk: int, change: str) -> 
         "reactivate": (lambda: person_active_set(person=who, active=True, by=by), f"{name} was reactivated."),
         "staff_give": (
             lambda: person_staff_set(person=who, staff=True, by=by),
-            f"{name} may look at the database.",
+            f"{name} can read the database now.",
         ),
         "staff_take": (
             lambda: person_staff_set(person=who, staff=False, by=by),
-            f"{name} must not look at the database.",
+            f"{name} can no longer read the database.",
         ),
         "sign_out": (lambda: f"Sessions of {name} ended: {sessions_end(person=who, by=by)}.", ""),
     }

@@ -116,7 +116,7 @@ VERSIONS_SHOWN = 25
 
 
 LIST = ListPage(
-    title="Profiles",
+    title="Prompt profiles",
     noun="profile",
     about="contents of the prompts of each kind of agent",
     empty="",

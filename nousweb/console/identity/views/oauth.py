@@ -107,7 +107,7 @@ class ClientForm(forms.Form):
 
 
 LIST = ListPage(
-    title="Clients",
+    title="OAuth clients",
     noun="client",
     empty="Most programs register themselves when they get this server’s address for MCP.",
     about_new="For a program that cannot register itself. It gets an id but no secret.",

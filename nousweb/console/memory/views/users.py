@@ -26,13 +26,14 @@ LATEST = 100
 TYPE_NAMES = {model: name for name, model in TYPES.items()}
 LIST = ListPage(
     title="Users",
-    noun="owner",
-    about="whose memories the agent has, besides those for everybody",
+    noun="user",
+    about="people whom the agent serves, each with their own memories",
     about_new="Memories from before the agent served many users are in no prompt until they belong to somebody.",
-    empty="An agent that serves many users (Settings, Prompt) keeps the memories of each apart.",
+    empty="When the agent serves many users, it keeps the memories of each apart. Turn that on in its prompt settings.",
     is_exported=False,
     row=Title("words"),
-    columns=(Column("Memories", "total", "count"), Column("Of these", "told")),
+    columns=(Column("By type", "told"), Column("Memories", "total", "count")),
+    template="memory/users.html",
 )
 USER = ListPage(
     title="User",
@@ -86,7 +87,7 @@ def agent_users(request: HttpRequest, by: Principal, agent: Agent) -> HttpRespon
     counted = user_counts([agent], personas=personas_of(by))
     rows = [
         SimpleNamespace(
-            words="Nobody yet" if user == UNASSIGNED else user,
+            words="Not assigned" if user == UNASSIGNED else user,
             total=sum(counts.values()),
             told=", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items()),
             get_absolute_url=lambda user=user: "" if user == UNASSIGNED else _address(agent, user),
