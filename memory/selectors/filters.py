@@ -12,7 +12,7 @@ from django import forms
 from django.db.models import Exists, F, FloatField, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Cast, Lower, NullIf
 
-from identity.selectors.filters import DateInput, ListFilter
+from identity.selectors.filters import DateInput, ListFilter, period_filter
 from memory.models import (
     Censor,
     Decision,
@@ -218,6 +218,7 @@ class SupersessionFilter(MemoryFilter):
         empty_label="Anybody",
         label="Decided",
     )
+    period = period_filter("at")
     since = django_filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To", widget=DateInput())
 
@@ -265,6 +266,7 @@ class EventFilter(KeyedFilter):
     kind = django_filters.ChoiceFilter(choices=EventKind.choices, empty_label="Any kind")
     loop = django_filters.CharFilter(field_name="loop_id", lookup_expr="icontains", label="Loop")
     visibility = django_filters.ChoiceFilter(empty_label="Any visibility")
+    period = period_filter("ts")
     since = django_filters.DateFilter(field_name="ts", lookup_expr="date__gte", label="From", widget=DateInput())
     until = django_filters.DateFilter(field_name="ts", lookup_expr="date__lte", label="To", widget=DateInput())
 
@@ -290,6 +292,7 @@ class EpisodeFilter(KeyedFilter):
     summary = django_filters.ChoiceFilter(
         field_name="summary_kind", choices=Episode.SummaryKind.choices, empty_label="Any summary", label="Summary"
     )
+    period = period_filter("started_at")
     since = django_filters.DateFilter(
         field_name="started_at", lookup_expr="date__gte", label="From", widget=DateInput()
     )

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.db.models import Q
+from django.utils.timezone import localdate
 
 from identity.models import Agent, ChangeProposal
 from identity.principal import Principal
-from identity.selectors.filters import DateInput, agent_choices
+from identity.selectors.filters import PERIODS, DateInput, agent_choices
 from memory.models import EVERYTHING, ItemType
 from memory.persona import memory_of
 from memory.search import SearchRequest, search
@@ -77,12 +79,20 @@ class SearchForm(forms.Form):
         label="In",
     )
     agent = forms.ChoiceField(required=False)
+    period = forms.ChoiceField(choices=[("", "Any time"), *PERIODS], required=False)
     since = forms.DateField(required=False, label="From", widget=DateInput())
     until = forms.DateField(required=False, label="To", widget=DateInput())
 
     def __init__(self, *args: Any, by: Principal) -> None:
         super().__init__(*args)
         self.fields["agent"].choices = [("", "Any agent"), *agent_choices(by)]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        """A period is the days since it began, unless these are given."""
+        given = self.cleaned_data
+        if period := given.pop("period", ""):
+            given["since"] = given.get("since") or localdate() - timedelta(days=int(period))
+        return given
 
 
 def global_search(

@@ -219,13 +219,14 @@ def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     """The fields of a filter that are shown, those of FIRST_FILTERS before others, and those behind "More". A field
     with a value is shown. Texts say in their fields what they are."""
     places = {name: place for place, name in enumerate(FIRST_FILTERS)}
-    if "period" in form.fields:
-        places |= dict.fromkeys(("since", "until"), len(places))
+    days = ("since", "until") if "period" in form.fields else ()
+    places |= dict.fromkeys(days, len(places))
     for field in form.visible_fields():
         if isinstance(field.field.widget, TextInput) and field.widget_type in ("text", "search"):
             field.field.widget.attrs.setdefault("placeholder", field.label)
     ranked = sorted(form.visible_fields(), key=lambda field: places.get(field.name, len(places)))
-    first = [field for place, field in enumerate(ranked) if place < FILTERS_SHOWN or field.value() or field.errors]
+    shown = [field for field in ranked if field.name not in days][:FILTERS_SHOWN]
+    first = [field for field in ranked if field in shown or field.value() or field.errors]
     return first, [field for field in ranked if field not in first]
 
 

@@ -151,6 +151,7 @@ def test_search_is_limited_to_a_kind_an_agent_and_days(told: ContextRun, bruno: 
     assert set(groups(alice, "voucher", **asked)) == {"Prompts and answers"}
     assert groups(alice, "voucher", **asked, agent=bruno.slug) == {}
     assert groups(alice, "voucher", **asked, until="2020-01-01") == {}
+    assert set(groups(alice, "voucher", **asked, period="7")) == {"Prompts and answers"}
     page = browser(alice).get(SEARCH, {**asked, "q": "voucher", "since": "soon"})
     assert "Enter a valid date." in page.content.decode()
 

@@ -47,6 +47,7 @@ def test_loops_page_is_latest_first_and_filtered_by_events(alice: User, log: lis
     assert loops(alice, loop="on") == ["one"]
     assert loops(alice, since="2026-03-02") == []
     assert loops(alice, until="2026-03-01") == ["two/a b", "one"]
+    assert loops(alice, period="7") == []
     assert loops(alice, kind="odd") == []
 
 

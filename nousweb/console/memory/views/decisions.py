@@ -7,7 +7,7 @@ from django.utils.text import Truncator
 from memory.models import Decision
 from memory.selectors.filters import DecisionFilter
 from memory.services.decisions import decision_review
-from nousweb.console.common import FORM, Column, Title, form_page
+from nousweb.console.common import FORM, Column, Title, author_words, form_page
 from nousweb.console.memory.forms import DecisionReviewForm
 from nousweb.console.memory.page_context import MemoryList, PersonaScope, memory_context, memory_list, memory_page
 
@@ -28,7 +28,11 @@ agent_decisions = memory_list(
                 look="components/outcome_badge.html",
                 is_usual=lambda decision: decision.outcome == Decision.Outcome.PENDING,
             ),
-            Column("Reviewed by", "reviewed_by", is_usual=lambda decision: not decision.reviewed_at),
+            Column(
+                "Reviewed by",
+                lambda decision: author_words(decision.reviewed_by),
+                is_usual=lambda decision: not decision.reviewed_at,
+            ),
             Column("Confidence", "confidence", "ratio"),
             Column("Decided", "created_at", "time", is_last=True),
         ),
