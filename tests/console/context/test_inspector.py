@@ -15,7 +15,7 @@ from memory.services.decisions import decision_record
 from memory.services.facts import fact_learn
 from memory.services.reviews.resolve import review_resolve
 from nousweb.console.context.forms import conversation_read, conversation_write, inspector_values
-from nousweb.console.context.presentation import contested_links
+from nousweb.console.context.presentation import contested_links, line_parts
 from nousweb.lib.errors import Invalid
 from tests.context.test_contested import make_pair
 from tests.factories import EXPORT, make_events, make_fact, make_facts, make_run
@@ -51,6 +51,44 @@ def test_inspector_shows_all_that_led_to_the_prompt(ada, ledger, alice):
     assert "· candidates" in page
     assert not ContextRun.objects.exists()
     assert not AuditEvent.objects.filter(author_kind="person").exists()
+
+
+def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
+    make_fact(ada, "Traders like tea.", system, category="preference", subject="Traders")
+    page = browser(alice).get(URL, {"input": EXPORT})
+    shown = page.context["shown"]
+    assert sum(one["tokens"] for one in (*shown.memories, *shown.other_parts)) == shown.record.tokens
+    found, always = shown.memories
+    assert (found["about"], found["text"]) == ("Ledger", "The ledger export failed because the replica lagged.")
+    assert (found["note"], found["always"], always["about"], always["relevance"]) == ("", False, "Traders", None)
+    assert found["relevance"] > 0.3
+    assert shown.other_parts[0]["label"] == "Identity"
+    assert "[Ledger]" not in text(page)
+
+
+def test_inspector_memories_are_ordered_by_a_number_and_no_longer(ada, ledger, system, alice):
+    make_facts(ada, [f"The ledger export failed {place} times at noon." for place in range(4)], system)
+    for order in ("relevance", "tokens"):
+        page = browser(alice).post(URL, {"input": EXPORT, "order": order, "tab": "memories"}, headers=HTMX)
+        numbers = [one[order] for one in page.context["table"]["turn"]["memories"]]
+        assert numbers == sorted(numbers, reverse=True)
+        assert page["HX-Replace-Url"].endswith(f"&order={order}")
+        again = browser(alice).get(page["HX-Replace-Url"])
+        assert [one[order] for one in again.context["table"]["turn"]["memories"]] == numbers
+        assert 'name="order" value="" class="th-sort"' in text(again)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("- Plain.", {"text": "Plain.", "about": "", "mark": "", "origin": ""}),
+        ("- [2026-11-07] Said.\n  More.", {"text": "Said.\n  More.", "about": "2026-11-07", "mark": "", "origin": ""}),
+        ("- (as of 2026-10-03) [Al] Is.", {"text": "Is.", "about": "Al", "mark": "as of 2026-10-03", "origin": ""}),
+        ('<data from="a tool">\n- [x] Read.\n</data>', {"text": "Read.", "about": "x", "mark": "", "origin": "a tool"}),
+    ],
+)
+def test_inspector_line_of_a_prompt_is_told_apart(line, parts):
+    assert line_parts(line) == parts
 
 
 def test_inspector_pieces_are_the_prompt_letter_for_letter(ada, ledger, alice):
