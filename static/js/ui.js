@@ -57,7 +57,7 @@ document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");
   if (dismiss) dismiss.closest(".notice").remove();
   for (const open of $$("details[data-popover][open]")) {
-    if (!open.contains(event.target)) open.open = false;
+    if (!open.contains(event.target) || event.target.closest('a[href^="#"]')) open.open = false;
   }
 });
 // A form in a menu is typed into at once.

@@ -91,14 +91,16 @@ class Prompts:
     url: str
 
 
+APPROVALS = ("approved ", "edited and approved ", "confirmed ", "verified ", "restored ")
+"""How the words of such a step begin."""
 STEPS_AT_AN_END = 3
 """Of many steps, the first and the last so many are not folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The origin of one text. `steps` are in the order of time, `approved` is the last one of a person; `prompts` is
-    None for a reader who may not see them. `words` says where the words of a memory come from."""
+    """The origin of one text. `steps` are in the order of time, `prompts` is None for a reader who may not see them.
+    `words` says where the words of a memory come from."""
 
     name: str
     text: str
@@ -123,7 +125,10 @@ class Provenance:
 
     @property
     def approved(self) -> Step | None:
-        return next((step for step in reversed(self.steps[1:]) if step.is_person), None)
+        """The last step by which a person other than its writer let it hold."""
+        writer = self.writer.who if self.writer and self.writer.is_person else None
+        others = (step for step in reversed(self.steps[1:]) if step.is_person and step.who != writer)
+        return next((step for step in others if step.did.startswith(APPROVALS)), None)
 
     @property
     def writer(self) -> Step | None:
@@ -136,8 +141,8 @@ class Provenance:
         if self.approved:
             return f"{self.approved.who.capitalize()} {self.approved.did} on {self.approved.at:%Y-%m-%d at %H:%M} UTC."
         if self.writer and self.writer.is_person:
-            return "Nobody: a person's own change needs no approval."
-        return "Nobody yet." if self.steps else "No record says who wrote it."
+            return f"Written by {self.writer.who}. A person's own change needs no approval."
+        return "No person has approved it." if self.steps else "No record says who wrote it."
 
     def account(self, link: str) -> str:
         """A plain text for a ticket: what it says, who did what and why, and the prompts that had it."""

@@ -77,6 +77,23 @@ def test_version_names_its_proposal_its_approval_and_each_line_its_version(
     assert "A date was missed." in text
 
 
+def test_approval_is_by_another_person_and_no_wrong_mark(
+    ada: Agent, actor: Principal, reviewer: Principal, charlie: User
+) -> None:
+    agents = fact_learn(agent=ada, content="The tide turns at six.", by=actor).fact
+    assert memory_provenance(agents, reviewer).approval == "No person has approved it."
+    fact_confirm(fact=agents, by=reviewer)
+    assert memory_provenance(agents, reviewer).approval.startswith("Bob confirmed it on ")
+    own = fact_learn(agent=ada, content="The pier is closed.", by=reviewer).fact
+    needless = "Written by bob. A person's own change needs no approval."
+    assert memory_provenance(own, reviewer).approval == needless
+    fact_invalidate(fact=own, by=Principal.of_user(charlie))
+    assert memory_provenance(own, reviewer).approval == needless
+    written = identity_propose(agent=ada, section="values", content="Be calm.", reason="First.", by=reviewer).version
+    assert written is not None
+    assert version_provenance(written, reviewer).approval == needless
+
+
 def test_lines_name_who_approved_them(ada: Agent, actor: Principal, reviewer: Principal, alice: User) -> None:
     proposal = identity_propose(agent=ada, section="values", content="Be kind.", reason="Asked.", by=actor).proposal
     assert proposal is not None
