@@ -298,7 +298,7 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     return render(request, "context/context_runs.html", context)
 
 
-TITLE_CHARACTERS = 90
+TITLE_CHARACTERS = 64
 """Of a question that is the title of its page; a longer one stands below it too."""
 
 
