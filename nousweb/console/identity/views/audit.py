@@ -228,7 +228,12 @@ def _states(event: AuditEvent) -> dict[str, Any]:
         if old == new == "":
             continue
         long = name == "content" or "\n" in old + new or len(old) + len(new) > 200
-        change = {"name": name, "before": old, "after": new, "diff": diff_texts(old, new) if long else None}
+        change = {
+            "name": name.replace("_", " ").capitalize(),
+            "before": old,
+            "after": new,
+            "diff": diff_texts(old, new) if long else None,
+        }
         states["long" if long else "short"].append(change)
     return states
 
