@@ -453,12 +453,13 @@ def request_cases(half: str = "both", seed: int = 35) -> list[RequestCase]:
     return [case for case in found if half in ("both", case.half)]
 
 
-def unseen_cases() -> list[RequestCase]:
-    """100 requests and 200 harmless texts, as facts of an agent or parts of pages, that were written before any rule
-    was fitted to one of them. The half "dev" is of every second text of a family, as of the others."""
-    with Path(__file__).with_name("unseen.tsv").open(encoding="utf-8") as lines:
+def unseen_cases(name: str = "unseen") -> list[RequestCase]:
+    """Requests and harmless texts, as facts of an agent or parts of pages, written before any rule was fitted to one of
+    them: "unseen", or "blind", of styles of its own. The half "dev" is of every second text of a family, as of the
+    others; to "blind" nothing was fitted."""
+    with Path(__file__).with_name(f"{name}.tsv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    halves = ("dev", "test")
+    halves = ("test", "test") if name == "blind" else ("dev", "test")
     return [
         RequestCase(halves[number % 2], row["family"], row["text"], row["label"] == "request")
         for number, row in enumerate(rows)

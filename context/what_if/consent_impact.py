@@ -10,8 +10,8 @@ from identity.models import Agent, AuditEvent
 from identity.principal import Principal
 from memory.models import Fact, LongTermEntry, OriginFields, Trust
 from memory.policy.consent import ConsentAction, ConsentPolicy, NewMemory
+from memory.services.quarantine.requests import instructs
 from memory.types import MEMORY_TYPES
-from nousweb.lib.injection.imperatives import instructs
 
 LAST_RUNS = 100
 HELD = (ConsentAction.PENDING, ConsentAction.REFUSE)

@@ -161,6 +161,17 @@ class LocalEmbedder(Embedder):
         """Announce a question, so that it is embedded together with others. None if it is too long for that."""
         return self._queries.announce(text) if len(text) <= SHORT_CHARACTERS else None
 
+    def sentence_vectors(self, texts: Sequence[str]) -> Vectors:
+        """Two vectors side by side for each text, each of length 1: the mean over its tokens, and its first token's."""
+        session, encodings = self._loaded(), tokenizer().encode_batch(list(texts))
+        vectors = np.zeros((len(texts), 2 * DIMENSION), np.float32)
+        by_length = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
+        for begin in range(0, len(texts), BATCH):
+            batch = by_length[begin : begin + BATCH]
+            hidden, mask = _hidden_states(session, [encodings[index].ids for index in batch])
+            vectors[batch] = np.hstack([normalised(_mean(hidden, mask)), normalised(hidden[:, 1])])
+        return vectors
+
     def _embed_queries(self, texts: Sequence[str]) -> Vectors:
         encodings = tokenizer().encode_batch(list(texts))
         return normalised(_mean_of_tokens(self._loaded(), [encoding.ids for encoding in encodings]))
@@ -174,16 +185,23 @@ class LocalEmbedder(Embedder):
 
 
 def _mean_of_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> Vectors:
+    return _mean(*_hidden_states(session, token_ids))
+
+
+def _mean(hidden: Vectors, mask: Any) -> Vectors:
+    return (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+
+
+def _hidden_states(session: Any, token_ids: Sequence[Sequence[int]]) -> tuple[Vectors, Any]:
+    """A vector for each token of each text, and 1 where there is one."""
     width = max(len(ids) for ids in token_ids)
     padded = np.zeros((len(token_ids), width), np.int64)
     mask = np.zeros_like(padded)
     for row, ids in enumerate(token_ids):
         padded[row, : len(ids)] = ids
         mask[row, : len(ids)] = 1
-    hidden = session.run(None, {"input_ids": padded, "attention_mask": mask, "token_type_ids": np.zeros_like(padded)})[
-        0
-    ]
-    return (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    names = {"input_ids": padded, "attention_mask": mask, "token_type_ids": np.zeros_like(padded)}
+    return session.run(None, names)[0], mask
 
 
 def _load() -> Any:

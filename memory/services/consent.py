@@ -7,8 +7,8 @@ from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Trust
 from memory.policy.consent import ConsentAction, ConsentPolicy, ConsentRequest, NewMemory
+from memory.services.quarantine.requests import instructs
 from nousweb.lib import NotAllowed, clock
-from nousweb.lib.injection.imperatives import instructs
 
 
 def consent_request(

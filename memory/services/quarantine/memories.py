@@ -1,6 +1,7 @@
 """Quarantine of memories whose text reads like an instruction to the agent, until a person has read them.
 
-The transaction that writes a memory also scans its text, by rules on words only (`nousweb.lib.injection.scan`).
+The transaction that writes a memory also scans its text, by rules on words (`nousweb.lib.injection.scan`) and, of what
+tools and the web say, by the meaning of its sentences (`memory.services.quarantine.requests`).
 Quarantined memories are inactive: they have no row in the search index, are in no prompt, and tokens
 cannot read them. People get one review for each distinct text. Their resolution also applies to later memories with the
 same words.
@@ -33,6 +34,7 @@ from memory.policy import (
     REVIEW_RETRY_SECONDS,
 )
 from memory.policy.consent import ConsentRequest
+from memory.services.quarantine.requests import scan_new_text
 from memory.services.reviews.open_review import review_open
 from memory.services.reviews.states import review_reopen, reviews_settle
 from memory.services.search_index.writer import index_remove
@@ -68,7 +70,7 @@ def scan_agent_text(
 
     A text that people have allowed has no match. `names` are scanned by themselves.
     """
-    match = scan_text(text, trust) or (scan_cached(names, trust) if names else None)
+    match = scan_new_text(text, trust) or (scan_cached(names, trust) if names else None)
     if match is None:
         return None, False
     return (None, True) if is_allowed(agent, persona, text) else (match, False)
@@ -101,10 +103,10 @@ def scan_memory(memory: Any) -> InjectionMatch | None:
     if memory.trust == Trust.PERSON:
         return None
     text, trust = memory_text(memory), memory.screened_as or screening_class(memory.trust, type_name(memory))
-    match = scan_text(text, trust) or scan_text(memory_text(memory, " "), trust)
+    match = scan_new_text(text, trust) or scan_text(memory_text(memory, " "), trust)
     match = match or scan_cached(memory_names(memory), trust)
     if match is None and (given := getattr(memory, "as_given", "")):
-        match = scan_text(given, trust)
+        match = scan_new_text(given, trust)
     if match is None and _waits(memory.consent, memory.agent, memory.persona, text):
         match = WAITING
     if match is None:

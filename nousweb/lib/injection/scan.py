@@ -1,8 +1,8 @@
 """Scan a text for prompt injection and secrets: a sum of weights for each sentence.
 
 The rules are those of `rules.toml`, and the words by which a request to the reader is known, by language, those of
-`requests.toml`; no model is used, and the same words have the same result. The patterns of the features form automata
-of RE2, whose time is linear in the length of the text.
+`requests.toml`; what all words of a sentence make unlikely (`request_model`) is none. The same words have the same
+result. The patterns of the features form automata of RE2, whose time is linear in the length of the text.
 """
 
 import base64
@@ -23,16 +23,18 @@ from typing import Any
 import re2
 
 from nousweb.lib.characters import shows_all
+from nousweb.lib.injection.request_model import WEIGHTS_FILE, lexical_scores, request_weights
 from nousweb.lib.lookalikes import as_latin
 from nousweb.lib.readable_text import readable_text
 
-READING = 3
+READING = 4
 """Version of the scanning code: raise it if the same rules give other results."""
 
 _TABLE = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
 _REQUESTS = tomllib.loads(Path(__file__).with_name("requests.toml").read_text(encoding="utf-8"))
 
-RULES_NAME = hashlib.sha256(f"{READING}{json.dumps([_TABLE, _REQUESTS], sort_keys=True)}".encode()).hexdigest()[:12]
+_VERSION = f"{READING}{json.dumps([_TABLE, _REQUESTS], sort_keys=True)}".encode() + WEIGHTS_FILE.read_bytes()
+RULES_NAME = hashlib.sha256(_VERSION).hexdigest()[:12]
 """Version of the rules: it differs whenever a text may have another result."""
 THRESHOLDS: Mapping[str, float] = _TABLE["thresholds"]
 """Minimum sum of weights for which a text is quarantined, by trust class."""
@@ -264,7 +266,11 @@ def _best_match(text: str, threshold: float, trust: str) -> InjectionMatch | Non
 
 def _sentence_match(sentence: str, features: frozenset[str], less: float, trust: str) -> InjectionMatch | None:
     counted = [rule for rule in RULES if rule.features <= features]
-    if trust in OWN_REQUESTS and not features & ADDRESSED:
+    if (
+        not features & ADDRESSED
+        and any(rule.code == "request" for rule in counted)
+        and (trust in OWN_REQUESTS or lexical_scores(sentence, features)[0] < request_weights().harmless)
+    ):
         counted = [rule for rule in counted if rule.code != "request"]
     if not counted:
         return None

@@ -1,0 +1,95 @@
+"""Whether a text asks its reader to act, by the meaning of its sentences: where a text is written or screened again.
+
+Sentences that the words leave possible are embedded by the local model and judged by
+`nousweb.lib.injection.request_model`; in prompts and answers only the rules on words look again.
+"""
+
+import heapq
+import math
+import re
+from functools import lru_cache
+
+from memory.embedding import EmbeddingUnavailable
+from memory.embedding.local import LocalEmbedder
+from memory.models import Trust
+from nousweb.lib.injection.request_model import (
+    LONGEST,
+    MOST_SENTENCES,
+    full_scores,
+    judged_parts,
+    lexical_scores,
+    request_weights,
+)
+from nousweb.lib.injection.scan import (
+    RULES,
+    THRESHOLDS,
+    InjectionMatch,
+    features_in,
+    scan_text,
+    sentences,
+    variants,
+)
+
+READ_AS_DATA = frozenset({Trust.TOOL, Trust.WEB})
+"""Trust classes whose words may ask their reader for nothing."""
+CACHED_TEXTS = 2_000
+"""A text is judged by its consent policy and by the screening."""
+
+
+REQUEST_WEIGHT = next(rule.weight for rule in RULES if rule.code == "request")
+"""A sentence that asks its reader to act counts as much as if the words did."""
+_TELLS = re.compile(
+    r"(?!(?i:if|once|when\w*|as|you\w*|before|after|while|until)\b)"
+    r"\w+ [a-z]+s? (?:is|are|was|were|has|have|can|may|of|for|between|per|ends?|runs?|moved|finished|meets?)\b"
+    r"|(?:I|We|You|They|Nobody|Any(?:body|one)|(?:\w+ )?\w+s)(?: of [\w ]+)?(?: can| may)?"
+    r" (?:now|always|only|also|just)\b"
+)
+"""A sentence whose first words are a subject, though one of them may be a verb of requests."""
+
+
+@lru_cache(maxsize=1)
+def _embedder() -> LocalEmbedder:
+    return LocalEmbedder()
+
+
+def scan_new_text(text: str, trust: str) -> InjectionMatch | None:
+    """`scan_text`, and of a text that is only data, whether a sentence asks its reader to act."""
+    match = scan_text(text, trust)
+    if match or trust not in READ_AS_DATA or THRESHOLDS[trust] > REQUEST_WEIGHT:
+        return match
+    score, sentence = request_in(text)
+    asks = score >= request_weights().asks
+    return InjectionMatch(("request",), REQUEST_WEIGHT, sentence[:LONGEST]) if asks else None
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def request_in(text: str) -> tuple[float, str]:
+    """The sentence that most asks its reader to act, with its score in log-odds; minus infinity if none may."""
+    possible: dict[str, tuple[float, float]] = {}
+    for readable, _ in variants(text):
+        for part in (part for sentence in sentences(readable) for part in judged_parts(sentence)):
+            if part not in possible:
+                scores = lexical_scores(part, features_in(part))
+                if scores[0] >= request_weights().possible:
+                    possible[part] = scores
+    judged = heapq.nlargest(MOST_SENTENCES, possible, key=possible.__getitem__)
+    if not judged:
+        return -math.inf, ""
+    try:
+        vectors = _embedder().sentence_vectors(judged)
+    except EmbeddingUnavailable:
+        # Without the model, nobody but a person can tell.
+        return math.inf, judged[0]
+    full = full_scores([possible[part][1] for part in judged], vectors)
+    return max(zip(full.tolist(), judged, strict=True))
+
+
+def instructs(text: str) -> bool:
+    """Whether a sentence asks its reader to do something, whoever says it, or says how an assistant has to behave."""
+    if request_in(text)[0] >= request_weights().asks_in_facts:
+        return True
+    asking = "\n".join(sentence for sentence in sentences(text) if not _TELLS.match(sentence))
+    match = scan_text(asking, Trust.TOOL)
+    if match is not None and "request" in match.codes:
+        return True
+    return any("conduct" in features_in(readable) for readable, _ in variants(text))
