@@ -101,6 +101,7 @@ def prefix_words(prefix: PromptPrefix, run: ContextRun, by: Principal) -> SafeSt
     return format_html("{}. First difference: {}{}", words, prefix.ended_by.label, f" ({cause})" if cause else "")
 
 
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
 _QUOTED = re.compile(r'<data from="(?P<origin>[^"\n]*)">\n(?P<text>.*)\n</data>', re.DOTALL)
 """How a prompt quotes what does not come from people or the agent (`nousweb.lib.prompt_escaping`)."""
 _LINE = re.compile(
@@ -259,10 +260,19 @@ class PromptView:
 
     @property
     def always(self) -> list[dict[str, Any]]:
-        """The sections with what is in them whatever the message: label, tokens, css_class and pieces."""
+        """The sections with what is in them whatever the message: label, tokens, and pieces with their texts without
+        the marks of a prompt, and `about` as at memories; `is_memory`: all pieces are memories."""
         searched = {(one["type"], one["id"]) for one in self.record.candidates}
         parts = [
-            {**row, "pieces": [piece for piece in row["pieces"] if (piece["type"], piece["id"]) not in searched]}
+            {
+                **row,
+                "is_memory": all(piece["type"] in MEMORY_TYPES for piece in row["pieces"]),
+                "pieces": [
+                    {**piece, **line_parts(_HEADING.sub("", piece["text"]))}
+                    for piece in row["pieces"]
+                    if (piece["type"], piece["id"]) not in searched
+                ],
+            }
             for row in self.rows
         ]
         return [{**part, "tokens": sum(one["tokens"] for one in part["pieces"])} for part in parts if part["pieces"]]
