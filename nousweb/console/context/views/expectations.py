@@ -317,7 +317,7 @@ def _rows(agent: Agent, found: Sequence[Expectation], by: Principal) -> list[dic
                 "url": memory_item_url(agent.slug, one.item_type, one.item_id) if target else "",
                 "cause": _cause(result, agent, by) if result else None,
                 "state": state_of(one),
-                "inspector_url": _inspector_url(one),
+                "inspector_url": _inspector_url(agent.slug, one),
             }
     return [rows[one.pk] for one in found]
 
@@ -379,8 +379,8 @@ def _cause_url(object_type: str, object_id: str, agent: Agent, by: Principal) ->
     return object_url(object_type, object_id, by) or ""
 
 
-def _inspector_url(one: Expectation) -> str:
+def _inspector_url(slug: str, one: Expectation) -> str:
     """The prompt for its question in the inspector, "" where the question is too long for an address."""
     values = inspector_values(one)
     query = urlencode({name: values[name] for name in InspectorForm.base_fields if values.get(name)})
-    return f"{reverse('agent_context', args=[one.agent.slug])}?{query}" if len(query) < MAX_QUERY else ""
+    return f"{reverse('agent_context', args=[slug])}?{query}" if len(query) < MAX_QUERY else ""
