@@ -41,8 +41,8 @@ FEATURE_NAMES = (
     "asks", "before", "after", "linear", "linear_behind", "asks_agent", "wants_many",
     "lexical_place", "linear_place", "own_place", "passage_place", "loop_place", "coverage", "coverage_behind",
     "lexemes_held", "lexical_after", "lexemes", "mass", "closest", "close_spread", "most_lexical", "items", "early",
-    "early_asked", "relative_words", "person", "says_time", "yes_or_no", "passage_ahead", "loop_items",
-    "linear_apart", "closest_behind", "in_loop", "in_loop_many",
+    "early_asked", "relative_words", "person", "says_time", "yes_or_no", "passage_ahead", "linear_apart",
+    "closest_behind", "in_loop", "in_loop_many",
 )  # fmt: skip
 
 ASKS_TIME = re.compile(r"\bwhen\b|\bhow (?:long|recently)\b|\b(?:what|which) (?:date|day|month|year|time)\b", re.I)
@@ -94,7 +94,7 @@ def ranking_features(
     before[later], after[earlier], lexical_after[earlier] = close[earlier], close[later], f.own[later]
     linear = fused_scores(f, weights)
     logs = np.log1p(np.arange(len(close)))
-    loop_items, loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
+    loop_place, in_loop = _loops(rows, f.by_loop, linear, logs)
     early = _early(rows)
     columns = (
         f.cosine,
@@ -145,7 +145,6 @@ def ranking_features(
         rows.says_time,
         query.yes_or_no,
         passage - f.cosine,
-        loop_items,
         _apart(linear)[0],
         f.closest - f.closest.max(),
         in_loop,
@@ -166,10 +165,9 @@ def _place(values: Values, logs: Values) -> Values:
     return place
 
 
-def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tuple[Values, Values, Values]:
-    """Three columns about the loop of each candidate: the logarithm of its number of candidates, the logarithm of its
-    rank among the loops by its best candidate, and the position of the candidate in it: 0 is the first, 1 the last, 0.5
-    without a loop.
+def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tuple[Values, Values]:
+    """Two columns about the loop of each candidate: the logarithm of its rank among the loops by its best candidate,
+    and the position of the candidate in it: 0 is the first, 1 the last, 0.5 without a loop.
 
     `order` are the indexes of the candidates, sorted by loop and position.
     """
@@ -180,13 +178,11 @@ def _loops(rows: Candidates, order: Places, linear: Values, logs: Values) -> tup
     first, last = position[begins], position[begins + size - 1]
     span = (last - first)[group]
     inside = (rows.loop[order] >= 0) & (span > 0)
-    columns = np.empty((3, len(order)))
-    columns[0, order] = np.log1p(size)[group]
-    columns[1, order] = _place(best, logs)[group]
-    columns[2, order] = np.where(inside, (position - first[group]) / np.where(inside, span, 1.0), 0.5)
-    alone = rows.loop < 0
-    columns[0, alone], columns[1, alone] = math.log(2), 0.0
-    return columns[0], columns[1], columns[2]
+    columns = np.empty((2, len(order)))
+    columns[0, order] = _place(best, logs)[group]
+    columns[1, order] = np.where(inside, (position - first[group]) / np.where(inside, span, 1.0), 0.5)
+    columns[0, rows.loop < 0] = 0.0
+    return columns[0], columns[1]
 
 
 def _early(rows: Candidates) -> Values:
