@@ -19,7 +19,7 @@ function look() {
   const known = looks;
   looks = new Map();
   const top = document.querySelector("[data-page-head]").getBoundingClientRect().bottom;
-  const panel = document.querySelector(".decide.is-sticky")?.getBoundingClientRect().top ?? Infinity;
+  const panel = document.querySelector(".decide-bar")?.getBoundingClientRect().top ?? Infinity;
   const bottom = Math.min(window.innerHeight, panel);
   for (const text of $$("[data-read]")) {
     const box = text.getBoundingClientRect();
@@ -45,8 +45,27 @@ function seen(text) {
   text.closest("[data-keyitem]")?.classList.add("is-shown");
 }
 
+// A resolution whose key came too early stays chosen.
+function choose(button) {
+  const choice = button?.name === "answer" && [...button.form.elements].find((one) => one.name === "choice" && one.value === button.value);
+  if (!choice) return false;
+  if (!choice.checked) choice.click();
+  return true;
+}
+
+// "Apply" is for what was chosen.
+function offerApply() {
+  const button = document.querySelector("button[data-apply]");
+  if (!button) return;
+  const chosen = [...button.form.elements].some((one) => one.name === "choice" && one.checked);
+  button.disabled = !chosen;
+  document.querySelector("[data-apply-hint]").hidden = chosen;
+}
+document.addEventListener("change", offerApply);
+document.addEventListener("htmx:load", offerApply);
+
 // What is ticked is decided together, and the server asks for the texts that were shown.
-const textOf = (button) => button.closest("[data-bulkbar]") ? null : (button.closest("[data-keyitem]") ?? document).querySelector("[data-read]");
+const textOf = (button) => button.closest("[data-bulkbar]") ? null : (button.closest("[data-keyitem], .compare-column") ?? document).querySelector("[data-read]");
 const isEarly = ({ since }) => since === null || performance.now() - since < SEEN_MS;
 
 // Why this text may not be decided by a key yet; "" if it may.
@@ -76,13 +95,13 @@ document.addEventListener("nous:key", (event) => {
   const why = button ? text && refusal(text, key) : missing(key);
   if (!why) return;
   event.preventDefault();
-  tell(why);
+  tell(choose(button) ? `${why} “${button.getAttribute("aria-label")}” stays chosen: ${keys.open} applies it as well.` : why);
 });
 
 // The second click of a double click falls on the item that took the place of the first one.
 document.addEventListener("click", (event) => {
-  const button = event.target.closest?.("form[data-decide] [type=submit]");
-  if (event.detail < 2 || !button || !textOf(button)) return;
+  const button = event.target.closest?.("[type=submit]");
+  if (event.detail < 2 || !button?.form?.matches("[data-decide]") || !textOf(button)) return;
   look();
   if (isEarly(looks.get(textOf(button)))) event.preventDefault();
 }, true);
@@ -103,7 +122,7 @@ function editOf(form) {
   return field?.dataset.draft !== undefined && field.value.trim() !== field.dataset.draft.trim() ? field : null;
 }
 function showEdit(form) {
-  const button = form?.querySelector("button[data-edit]");
+  const button = [...(form?.elements ?? [])].find((element) => element.matches("button[data-edit]"));
   if (!button) return;
   const edited = Boolean(editOf(form));
   button.value = edited ? "approve_edited" : button.dataset.edit;

@@ -56,14 +56,21 @@ function known(form, value) {
 function at(url, push) {
   history[push ? "pushState" : "replaceState"](null, "", url);
   address = here();
-  for (const link of document.querySelectorAll("#inbox-beside a")) {
+  mark();
+}
+
+function mark() {
+  for (const link of document.querySelectorAll("#inbox-beside li a")) {
     if (link.pathname === location.pathname) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
 document.addEventListener("htmx:afterSettle", ({ target }) => {
-  if (target.id === "inbox-beside") target.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  if (target.id !== "inbox-beside") return;
+  // The list may have been asked for beside the item before this one.
+  mark();
+  target.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
 });
 
 // What was decided leaves the list beside the item, and a list that comes to its end is read again.
@@ -93,6 +100,8 @@ function show(page, url, push) {
   const [title, before] = [document.title, location.href];
   const nodes = PARTS.map((part) => [...document.querySelector(part).childNodes]);
   document.title = page.title;
+  // Who goes through the items by key asks for no impact of each.
+  for (const part of page.querySelectorAll("[hx-trigger^='load delay']")) part.setAttribute("hx-trigger", "load delay:1500ms");
   for (const part of PARTS) document.querySelector(part).replaceChildren(...page.querySelector(part).childNodes);
   at(url, push);
   settle();

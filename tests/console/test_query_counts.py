@@ -21,6 +21,7 @@ from tests.http import browser
 USUAL = 16
 MORE = {
     "event": 19,
+    "fact": 17,
     "changes": 25,
     "context, bisect": 150,
     "context, impact": 38,

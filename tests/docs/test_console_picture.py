@@ -16,8 +16,8 @@ FILE = os.environ.get("CONSOLE_PICTURE", "")
 MOST_BYTES = 300_000
 SHOWN = (
     *("Home", "Identity", "Prompts", "Memory", "Expectations", "Settings", "Audit"),
-    *("Inbox: identity", "High risk", "+1 line added", "Never let a page repeat without a note"),
-    *("Edit before approving", "Impact", "Approve", "Reject", "Assign", "Second opinion", "Discussion"),
+    *("Inbox: identity", "High risk", "Current and proposed text", "Never let a page repeat without a note"),
+    *("Why high risk", "Impact", "Approve", "Reject", "Edit", "More", "Discussion", "History"),
     *("Protocols · edits", "Environment · adds"),
 )
 """Texts of the picture, which the page must still have."""

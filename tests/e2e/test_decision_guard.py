@@ -88,6 +88,11 @@ def test_second_key_resolves_no_review_that_was_not_seen(
     told(page, "in view for less than half a second")
     expect(page.locator(".review-undo")).to_be_visible()
     assert (status(first), status(second)) == ("resolved", "pending")
+    # What was pressed too early stays chosen.
+    expect(page.get_by_role("radio", name="Both are true")).to_be_checked()
+    press_key(page, "Enter")
+    expect(page.get_by_role("heading", name="Nothing is pending")).to_be_visible()
+    assert status(second) == "resolved"
 
 
 def test_double_click_decides_about_one_item(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:

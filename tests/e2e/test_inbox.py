@@ -23,7 +23,7 @@ def test_item_is_talked_about_snoozed_and_gone_on_from_by_key(
     page = log_in(bob)
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/inbox/")
-    expect(page.locator("#page-head").get_by_text("3 pending")).to_be_visible()
+    expect(page.get_by_role("link", name="All 3")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     press_key(page, "j")
     press_key(page, "Enter")

@@ -116,6 +116,7 @@ def _proposal_page(
         history |= AuditEvent.objects.visible_to(by).of_object("identityversion", target.version_id)
     replaced = item.base_text if item.merged is None else item.current_text
     before, after = estimate_tokens(replaced), estimate_tokens(item.wished)
+    panel = item_panel(target, by, queue.query())
     undo, place = undo_offer(request, by, queue), queue.place(target.pk, by)
     return render(
         request,
@@ -128,7 +129,7 @@ def _proposal_page(
             "next_label": "Next proposal",
             "query": queue.query(),
             "layout": layout,
-            "panel": item_panel(target, by, queue.query()),
+            "panel": panel,
             "place": place,
             "refusal": refusal,
             "edit": {
@@ -146,6 +147,9 @@ def _proposal_page(
             "undo": undo,
             "decision": {
                 "query": queue.query(),
+                "panel": panel,
+                "may_edit": not settings.FOUR_EYES,
+                "may_talk": by.may("context.talk_to_agent"),
                 "following": place["following_url"],
                 "may_review": by.may(REVIEW),
                 "own": own,

@@ -7,10 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
+from context.models import VIEW_RUN
+from context.selectors import runs_with_memory
 from identity.models import Persona
 from identity.policy.inbox import DECIDE_RIGHTS, VIEW_RIGHTS
 from identity.principal import Principal
-from memory.models import Fact, MemoryReview, Subject, Trust
+from memory.models import Fact, FactChange, MemoryReview, Subject, Trust
 from memory.models.facts import Relation
 from memory.selectors import visible_reviews
 from memory.services.reviews.attribute_resolution import attribute_facts, attribute_pairs
@@ -172,7 +174,7 @@ def _review_page(
             "agent": review.agent,
             "pair": pair,
             "facts": facts,
-            "sides": [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact],
+            "sides": _sides(review, by),
             "diff": diff_texts(review.old.content, review.new.content) if review.old and review.new else None,
             "question": str(review_title(review)) if review.kind == Kind.ATTRIBUTE else "",
             "answers": _buttons(review),
@@ -250,6 +252,25 @@ def _quarantined(review: MemoryReview) -> list[tuple[str, str, str, str]]:
             Trust(memory.trust).label,
         )
         for memory in quarantined_memories(review)[:HELD_SHOWN]
+    ]
+
+
+def _sides(review: MemoryReview, by: Principal) -> list[tuple[str, Fact, str, int | None]]:
+    """The facts of a review, the known one first: its label, who learned it, and the number of prompts that had
+    it, None for readers who may not see prompts."""
+    facts = [(label, fact) for label, fact in (("Old", review.old), ("New", review.new)) if fact]
+    if len(facts) == 1:
+        facts = [("The", facts[0][1])]
+    learned = FactChange.objects.filter(agent=review.agent_id, fact__in=[fact for _, fact in facts])
+    authors = dict(learned.order_by("-at", "-pk").values_list("fact_id", "author_name"))
+    return [
+        (
+            label,
+            fact,
+            authors.get(fact.pk, ""),
+            runs_with_memory(review.agent, "fact", str(fact.pk), by).count() if by.may(VIEW_RUN) else None,
+        )
+        for label, fact in facts
     ]
 
 

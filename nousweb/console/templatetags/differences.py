@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 from nousweb.console.inbox.item_titles import ItemTitle
 from nousweb.console.templatetags.visible import marked
 from nousweb.lib.line_differences import DiffSpan
-from nousweb.lib.textdiff import Row
+from nousweb.lib.textdiff import Row, TextDiff
 from nousweb.lib.visible_text import direction
 
 register = template.Library()
@@ -27,6 +27,21 @@ def diff_rows(rows: Iterable[Row], layout: str = "") -> SafeString:
     No white space stands inside of a text: it would be read as part of it.
     """
     return mark_safe(_html(rows, _split if layout in ("split", "auto") else _unified))  # noqa: S308 - each text is escaped below
+
+
+@register.simple_tag
+def diff_side(diff: TextDiff, side: str) -> SafeString:
+    """The whole text of one side ("removed": the old one, or "added"), with the words marked that the other lacks."""
+    element, lines = ELEMENTS[side], []
+    rows = [inner for row in diff.rows for inner in (row.hidden_rows if row.kind == "gap" else (row,))]
+    for row in rows:
+        if not (row.old_no if side == "removed" else row.new_no):
+            continue
+        spans = row.old_spans if side == "removed" else row.new_spans
+        words = ((conditional_escape(marked(span.text)), span.kind == side) for span in spans)
+        lines.append("".join(f"<{element}>{text}</{element}>" if inside else text for text, inside in words))
+    html = "\n".join(lines)
+    return mark_safe(f'<bdi class="pre-line">{html}</bdi>')  # noqa: S308 - each text is escaped above
 
 
 @register.simple_tag

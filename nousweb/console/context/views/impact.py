@@ -39,6 +39,8 @@ from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import diff_texts
 
 Row = TypeVar("Row", bound=Model)
+BRIEF_SECONDS = 3.0
+"""For the few words that a page asks for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
 
     Several proposals, invalidated facts or reviews are one change; ?together= treats a single one as a bulk action
     too. ?n= is the number of logged requests to replay; ?run= shows one of them in full, ?expectation= the prompt of
-    one. A form sends its fields by POST, since a text may be longer than an address. Nothing is written either
-    way.
+    one; ?brief= gives a few words. A form sends its fields by POST, since a text may be longer than an address. Nothing
+    is written either way.
     """
     fields = request.GET.copy()
     fields.update(request.POST)
@@ -80,10 +82,13 @@ def agent_context_impact(request: HttpRequest, by: Principal, agent: Agent) -> H
         context |= {"check": check, "prompts": {**tokens, "question": check.expectation.input}}
         return _pair(request, context, before.system_prompt, after.system_prompt)
     last = _count(request.GET.get("n", ""))
-    impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last)
+    brief = "brief" in request.GET
+    seconds = BRIEF_SECONDS if brief else MAX_SECONDS
+    impact = impact_of(agent=agent, overrides=scenario.overrides, by=by, last=last, seconds=seconds)
     context = {"agent": agent, "impact": {**context, "n": last, "result": impact}}
-    part = bool(request.htmx)  # type: ignore[attr-defined]
-    return render(request, "context/_impact.html" if part else "context/impact.html", context)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return render(request, "context/impact.html", context)
+    return render(request, "context/_impact_brief.html" if brief else "context/_impact.html", context)
 
 
 def _pair(request: HttpRequest, context: Mapping[str, Any], before: str, after: str) -> HttpResponse:
