@@ -22,8 +22,6 @@ from benchmarks.poisoning.interfaces import DOORS, Caller, verdict
 from benchmarks.poisoning.requests import request_cases, unseen_cases
 from benchmarks.poisoning.texts import attacks, harmless
 from benchmarks.system import Client, system
-from memory.models import Trust
-from memory.services.quarantine.requests import instructs, scan_new_text
 from nousweb.lib.injection.scan import scan_text
 
 CASES = Path(__file__).with_name("cases.jsonl")
@@ -112,21 +110,25 @@ BLOCK = re.compile(r"<data from=.*?</data>", re.S)
 def own_show(half: str) -> None:
     """Print how many requests and harmless texts the screening holds as facts of the agent's own token, and how many
     wait for people by the rules of a new agent; and how many are held as the web's."""
-    for name, cases in (
-        ("requests", request_cases(half)),
-        ("unseen", unseen_cases()),
-        ("blind", unseen_cases("blind")),
-    ):
-        of_half = [case for case in cases if half in ("both", case.half)]
-        for is_request in (True, False):
-            texts = [case.text for case in of_half if case.is_request is is_request]
-            held = [bool(scan_text(text, "agent")) for text in texts]
-            web = sum(bool(scan_new_text(text, Trust.WEB)) for text in texts)
-            waits = [instructs(text) for text in texts]
-            print(
-                f"{name:10}{'request' if is_request else 'harmless':10}{len(texts):6}"
-                f"{sum(held):6} held{sum(map(max, held, waits)):6} held or pending{web:6} of the web held"
-            )
+    with system():
+        from memory.models import Trust
+        from memory.services.quarantine.requests import instructs, scan_new_text
+
+        for name, cases in (
+            ("requests", request_cases(half)),
+            ("unseen", unseen_cases()),
+            ("blind", unseen_cases("blind")),
+        ):
+            of_half = [case for case in cases if half in ("both", case.half)]
+            for is_request in (True, False):
+                texts = [case.text for case in of_half if case.is_request is is_request]
+                held = [bool(scan_text(text, "agent")) for text in texts]
+                web = sum(bool(scan_new_text(text, Trust.WEB)) for text in texts)
+                waits = [instructs(text) for text in texts]
+                print(
+                    f"{name:10}{'request' if is_request else 'harmless':10}{len(texts):6}"
+                    f"{sum(held):6} held{sum(map(max, held, waits)):6} held or pending{web:6} of the web held"
+                )
 
 
 def without_consent(slug: str) -> None:
