@@ -1,7 +1,7 @@
 """Fit the models of nousweb/lib/injection/request_model.py: python -m benchmarks.requests_model [--check]
 
-The sentences are those of sentences.py. The threshold is that above which one percent of the harmless sentences of the
-split "choose" are found; `--check` only says what the fitted models find. `--vectors FILE` keeps the vectors for later.
+The sentences are those of sentences.py. Above the threshold are four in a thousand of the harmless
+sentences of the split "choose"; `--check` only says what the fitted models find. `--vectors FILE` keeps the vectors.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from benchmarks.requests_model.sentences import Sentence, package_sentences, sen
 from nousweb.lib.injection.request_model import CHARACTERS, SCALE, WEIGHTS_FILE, WORDS, places_of
 from nousweb.lib.injection.scan import FEATURES, features_in, fold_text, sentences
 
-FALSE_SHARE, FALSE_SHARE_IN_FACTS = 0.01, 0.004
+FALSE_SHARE = 0.004
 PASSED = 0.99
 """Of the requests of the split "choose" that the full model finds, so many pass the first one."""
 KEPT = 0.99
@@ -153,16 +153,13 @@ def main() -> None:
         possible = float(found[int((1 - PASSED) * len(found))])
         by_rules = [place for place in choose if labels[place] and "request" in features_in(texts[place])]
         harmless = float(np.sort(lexical_scores[by_rules])[int((1 - KEPT) * len(by_rules))])
-        in_facts = float(wrong[int(FALSE_SHARE_IN_FACTS * len(wrong))])
-        thresholds = np.array([possible, harmless, asks, in_facts], np.float32)
+        thresholds = np.array([possible, harmless, asks], np.float32)
         np.savez_compressed(
             WEIGHTS_FILE, lexical=lexical.astype(np.float16), full=full.astype(np.float16),
             features=np.array(NAMES), thresholds=thresholds,
         )  # fmt: skip
-    possible, harmless, asks, in_facts = map(float, thresholds)
-    print(
-        f"possible from {possible:.2f}, harmless below {harmless:.2f}, request from {asks:.2f}, in facts {in_facts:.2f}"
-    )
+    possible, harmless, asks = map(float, thresholds)
+    print(f"possible from {possible:.2f}, harmless below {harmless:.2f}, request from {asks:.2f}")
     held = (full_scores >= asks) & (lexical_scores >= possible)
     for split in ("fit", "choose", "blind"):
         for label in (1, 0):

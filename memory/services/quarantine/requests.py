@@ -86,7 +86,7 @@ def request_in(text: str) -> tuple[float, str]:
 
 def instructs(text: str) -> bool:
     """Whether a sentence asks its reader to do something, whoever says it, or says how an assistant has to behave."""
-    if request_in(text)[0] >= request_weights().asks_in_facts:
+    if request_in(text)[0] >= request_weights().asks:
         return True
     asking = "\n".join(sentence for sentence in sentences(text) if not _TELLS.match(sentence))
     match = scan_text(asking, Trust.TOOL)

@@ -20,6 +20,8 @@ WEIGHTS_FILE = Path(__file__).with_name("request_weights.npz")
 WORDS, CHARACTERS = 4_096, 8_192
 """Numbers of places onto which words, and parts of words, are hashed."""
 SCALE = 3.0
+SHORTEST = 3
+"""A sentence of fewer words of ASCII letters alone is not judged: names, labels and keys are none."""
 LONGEST = 300
 """A sentence of more characters is judged in parts."""
 MOST_SENTENCES = 24
@@ -38,7 +40,7 @@ _PARTS = (2, 3, 4, 5)
 class RequestWeights:
     """`lexical` and `full` have the weights of words, parts of words, features by `features`, and, of the full one, of
     the vectors; then their constant. By its words alone, a sentence is judged further from `possible` on, and is no
-    request below `harmless`. It is one from `asks` on, in facts of an agent's own from `asks_in_facts` on."""
+    request below `harmless`. It is one from `asks` on."""
 
     lexical: NDArray[np.float32]
     full: NDArray[np.float32]
@@ -46,7 +48,6 @@ class RequestWeights:
     possible: float
     harmless: float
     asks: float
-    asks_in_facts: float
 
 
 @lru_cache(maxsize=1)
@@ -106,8 +107,8 @@ def full_scores(lexical: Sequence[float], vectors: NDArray[Any]) -> NDArray[Any]
 
 
 def judged_parts(sentence: str) -> Iterator[str]:
-    """The parts of a sentence that are judged: of one that is not too long, itself; of a single word, none."""
-    if sentence.isascii() and len(sentence.split()) < 2:
+    """The parts of a sentence that are judged: of one that is not too long, itself; of one or two words, none."""
+    if sentence.isascii() and len(re.findall(r"[a-z]+", sentence)) < SHORTEST:
         return
     while len(sentence) > LONGEST:
         end = sentence.rfind(" ", LONGEST // 2, LONGEST)
