@@ -212,6 +212,7 @@ def test_rivals_are_compared_and_one_is_chosen(log_in: LogIn, ada: Agent, actor:
     buttons = page.get_by_role("button", name="Approve this one Edits")
     expect(buttons).to_have_count(3)
     assert len({buttons.nth(place).bounding_box()["y"] for place in range(3)}) == 1, "at one height"
+    expect(page.locator("[data-read][data-seen]")).to_have_count(3)
     press_key(page, "2")
     expect(page.locator(".review-undo")).to_contain_text("3 proposals")
     assert [status(rival) for rival in rivals] == ["rejected", "approved", "rejected"]

@@ -188,6 +188,7 @@ PARENT_PAGES = {
     "person": "people",
     "oauth_client_delete": "oauth_clients",
     "memory_review_detail": "inbox",
+    "inbox_compare": "inbox",
     "automatic_decisions": "inbox",
     "agent_erase": "agent_settings",
     **memory_types.PARENT_PAGES,
