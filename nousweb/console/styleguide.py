@@ -52,7 +52,6 @@ def styleguide(request: HttpRequest, by: Principal) -> HttpResponse:
         "diff": diff_texts("Ask first.\nNever lie.", "Ask first.\nNever promise a date.\nBe brief."),
         "layouts": ("unified", "split"),
         "tabs": [{"label": "All", "url": "#", "active": True, "count": 3}, {"label": "Own", "url": "#"}],
-        "tags": ("billing", "nightly"),
         "pages": Paginator(range(90), 10).page(3),
         "bar": stacked_bar([("Identity", 30, "seg-1"), ("Facts", 12, "seg-2")], width=1000, height=12, capacity=60),
         "series": [(f"day {day}", value) for day, value in enumerate((3, 5, None, 0, 4, 8, 6), 1)],

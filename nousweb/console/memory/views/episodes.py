@@ -40,7 +40,7 @@ agent_episodes = memory_list(
             look="strong fact-link",
         ),
         columns=(
-            Column("Outcome", look="memory/_episode_outcome.html"),
+            Column("Outcome", look="components/outcome_badge.html"),
             Column("With", lambda episode: ", ".join(episode.participants), is_usual=lambda one: not one.participants),
             Column("Lessons", lambda episode: len(episode.lessons), "count", is_usual=lambda one: not one.lessons),
             Column("Lasted", look="memory/_episode_lasted.html", is_usual=lambda episode: not episode.ended_at),
