@@ -142,6 +142,11 @@ class Action:
     key: str
     permission: str
 
+    @property
+    def look(self) -> str:
+        """How its button looks: the one for a new row is the page's primary one."""
+        return "primary" if self.key == "new" else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPage:

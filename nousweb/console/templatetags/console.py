@@ -242,6 +242,12 @@ def component(context: Context, content: str, name: str, **values: Any) -> SafeS
     return found.render(context.new({"csrf_token": context.get("csrf_token"), **values, "text": text}))
 
 
+@register.filter
+def further(query: str, name: str) -> str:
+    """The beginning of the address of the same page, with its `query`, and with a value for one more name."""
+    return f"?{query}&{name}=" if query else f"?{name}="
+
+
 @register.simple_tag(takes_context=True)
 def block_again(context: Context, name: str) -> SafeString:
     """A block of the page in a second place, as the title that is also the heading."""

@@ -9,7 +9,7 @@ from django.forms import BoundField
 from django.forms.utils import flatatt
 from django.template.defaulttags import CsrfTokenNode
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from nousweb.console.common import Chart, Column, Title, bars
@@ -83,15 +83,22 @@ def badge(text: Any, kind: str = "neutral", title: str = "", when: Any = True) -
 
 
 @register.simple_tag
-def entry(label: str, value: Any, empty: str = "–", note: str = "") -> SafeString:
+def entry(
+    label: str, value: Any, empty: str = "–", note: str = "", look: str = "", page: Any = None, query: str = ""
+) -> SafeString:
     """A term of a definition list with its value and a note, a moment by its age; for nothing `empty`, or no entry at
-    all."""
+    all. `look`: classes of the value; `page`, with `query`: where the value leads, as of `goto`."""
     if value in (None, "") and not empty:
         return SafeString("")
+    if page:
+        told: Any = goto(value, page, query=query)
+    else:
+        told = time_ago(value, empty) if isinstance(value, datetime) else said(value, empty)
     return format_html(
-        "<dt>{}</dt> <dd>{}{}</dd>",
+        "<dt>{}</dt> <dd{}>{}{}</dd>",
         label,
-        time_ago(value) if isinstance(value, datetime) else said(value, empty),
+        flatatt({"class": look} if look else {}),
+        told,
         format_html(' <span class="faint">({})</span>', note) if note else "",
     )
 
@@ -184,6 +191,40 @@ def goto(
     given = {"href": _url(page, address, query), "class": look, "title": shown_plain(title), "data-open": row}
     html = flatatt({name: value for name, value in given.items() if value})
     return format_html("<a{}>{}</a>", html, shown(label))
+
+
+@register.simple_tag
+def choice(
+    live: Any,
+    name: str,
+    value: Any,
+    label: str,
+    query: str = "",
+    part: str = "",
+    look: str = "",
+    chosen: Any = None,
+    count: Any = "",
+    ends: bool = False,
+    of: str = "",
+) -> SafeString:
+    """A choice between states of a result: where that is `live` a button of the form around it, else a link.
+
+    `query` and `part`: the rest of the link's address; `look`: its class; `chosen`: the value in use; `count`: how many
+    it has. `ends`: chosen again it is no longer chosen. `of`: what a number is, for those who do not see it.
+    """
+    is_chosen = str(value) == str(chosen)
+    given = {"id": f"{name}-{value}"}
+    value = "" if ends and is_chosen else value
+    if live:
+        given = {"type": "submit", **given, "name": name, "value": value}
+    else:
+        given["href"] = f"?{'&'.join(filter(None, (query, f'{name}={value}')))}{f'#{part}' if part else ''}"
+    given |= {"class": look} if look else {}
+    given |= {"aria-label": f"{of} {label}"} if of else {}
+    given |= {"aria-current": "true"} if is_chosen and not ends else {}
+    told = format_html("{} {}", label, detail(count, look="count")) if count else label
+    attributes = format_html_join("", ' {}="{}"', given.items())
+    return format_html("<{0}{1}>{2}</{0}>", "button" if live else "a", attributes, told)
 
 
 def _url(page: Any, address: tuple[Any, ...], query: str) -> str:

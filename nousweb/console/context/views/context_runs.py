@@ -350,7 +350,7 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
                 "sorts": SORTS,
                 "verdict": verdict,
                 "words": words,
-                "words_query": f"&{urlencode({'q': words})}" if words else "",
+                "verdict_query": urlencode({"sort": sort} | ({"q": words} if words else {})),
                 "query": query_without(request, "sort"),
                 "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
                 "run": run.pk,

@@ -84,6 +84,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
             "sort_field": form["sort"],
             "verdict": fields.get("verdict") or LEFT_OUT,
             "query": query,
+            "verdict_query": "",
             "demand_url": reverse("agent_expectation_demand", args=[agent.slug]) if by.may(ADD) else "",
             "count_url": reverse("agent_context_tokens", args=[agent.slug]) if counts_exactly() else "",
         },

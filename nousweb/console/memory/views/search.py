@@ -152,7 +152,8 @@ TIMING_LABELS = {
 def agent_search(request: HttpRequest, scope: PersonaScope) -> HttpResponse:
     """The hits of a question; hits below the threshold are greyed."""
     form = SearchForm(request.GET if "q" in request.GET else None)
-    context = base_context(request, scope, form=form, query=query_without(request))
+    kept = {"persona": scope.memory.persona} if scope.both else {}
+    context = base_context(request, scope, form=form, kept=kept, query=query_without(request))
     if form.is_bound and form.is_valid():
         with refused_on(form, query="q"):
             context |= _found(scope, form.cleaned_data)
