@@ -2,14 +2,17 @@
 score of every memory."""
 
 from collections.abc import Collection
+from contextlib import nullcontext, suppress
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F, Min, Q, Sum
 
 from context.models import FigureSnapshot
 from identity.models import Agent, Persona
+from identity.services.agent_lock import agent_lock_shared
 from memory.models import SearchStatistics
-from nousweb.lib import clock
+from nousweb.lib import NotFound, clock
 
 HEALTH_BY_DAY = "health by day"
 LARGE_MEMORY = 20_000
@@ -28,10 +31,12 @@ def snapshots_of(names: Collection[str], agent: int | None, *, both: bool) -> di
 
 
 def snapshot_put(name: str, agent: int | None, value: Any, *, both: bool) -> None:
-    """Keep figures as they are now."""
-    snapshot = snapshot_of(name, agent, both=both) or FigureSnapshot(name=name, agent_id=agent, persona=_persona(both))
-    snapshot.value, snapshot.at = value, clock.now()
-    snapshot.save()
+    """Keep figures as they are now; none of an agent that is gone."""
+    with suppress(NotFound), transaction.atomic(), nullcontext() if agent is None else agent_lock_shared(agent):
+        snapshot = snapshot_of(name, agent, both=both)
+        snapshot = snapshot or FigureSnapshot(name=name, agent_id=agent, persona=_persona(both))
+        snapshot.value, snapshot.at = value, clock.now()
+        snapshot.save()
 
 
 def large_memories() -> list[Agent]:

@@ -11,7 +11,7 @@ from context.models import ContextRun
 from identity.models import Agent
 from identity.principal import Principal
 from memory.models import Event
-from tests.e2e.conftest import assert_accessible
+from tests.e2e.conftest import assert_accessible, press_key
 from tests.factories import EXPORT, make_fact, make_proposal
 from tests.judge_server import JudgeServer, Reply
 
@@ -66,7 +66,7 @@ def test_a_proposal_is_tried_from_its_page(
     with JudgeServer("openai") as model, model.configured(CHAT_MODEL="small"):
         model.always(Reply(content=[{"type": "text", "text": "Lag."}], stop_reason="end_turn"))
         page.goto(reverse("proposal", args=[proposal.pk]))
-        page.get_by_role("link", name="Try it").click()
+        press_key(page, "t")
         page.get_by_role("textbox", name="Message").fill(EXPORT)
         page.get_by_role("textbox", name="Message").press("Control+Enter")
         for name in ("Left: As it is now", "Right: Values: + Answer"):

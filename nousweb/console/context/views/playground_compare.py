@@ -25,6 +25,7 @@ from nousweb.console.context.views.playground import (
 )
 from nousweb.lib.errors import Invalid, NotFound
 from nousweb.lib.textdiff import TextDiff, diff_texts
+from nousweb.lib.visible_text import visible_plain
 
 NOW, AS_IT_IS = "now", "As it is now"
 MAX_CHOICES = 50
@@ -57,7 +58,7 @@ def _label(one: ChangeProposal | IdentityVersion, current: Mapping[str, str]) ->
     old, new = current.get(one.section, "").splitlines(), one.content.splitlines()
     for sign, lines, others in (("+", new, set(old)), ("−", old, set(new))):
         if words := next((line.strip() for line in lines if line.strip() and line not in others), ""):
-            changed = Truncator(words.lstrip("-*#> ")).chars(WORDS)
+            changed = visible_plain(Truncator(words.lstrip("-*#> ")).chars(WORDS))
             return f"{one.get_section_display()}: {sign} {changed} ({whose})"
     return f"{one.get_section_display()} ({whose})"
 
