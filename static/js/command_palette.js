@@ -116,7 +116,8 @@ if (dialog) {
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
     event.preventDefault();
-    if (dialog.open) dialog.close(); else open();
+    // What is typed next is for the field, also in an open palette: never for the page below.
+    if (dialog.open) input.focus(); else open();
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-palette-open]")) open();

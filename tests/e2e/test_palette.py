@@ -33,9 +33,23 @@ def test_pages_agents_and_recent_places_by_keyboard(log_in: LogIn, ada: Agent, b
     page.keyboard.type("background")
     press_key(page, "Enter")
     page.wait_for_url("**/lifecycle/")
-    press_key(page, "Control+k")
-    press_key(page, "Control+k")
+
+
+def test_escape_closes_at_once_and_the_opening_key_keeps_the_focus_in_the_field(
+    log_in: LogIn, ada: Agent, bob: User
+) -> None:
+    page = log_in(bob)
+    opened(page, "/agents/ada/identity/values/")
+    page.keyboard.type("voucher")
+    press_key(page, "Escape")
     expect(page.locator("#palette")).to_be_hidden()
+    press_key(page, "Control+k")
+    page.locator("#palette-here a").first.focus()
+    press_key(page, "Control+k")
+    page.keyboard.type("e")
+    expect(page.locator("#palette")).to_be_visible()
+    expect(page.locator("#palette-input")).to_have_value("e")
+    assert page.url.endswith("/identity/values/")
 
 
 def test_memory_of_another_agent_is_found_and_opened(log_in: LogIn, ada: Agent, actor: Principal, bob: User) -> None:
