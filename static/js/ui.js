@@ -60,9 +60,18 @@ document.addEventListener("click", (event) => {
     if (!open.contains(event.target) || event.target.closest('a[href^="#"]')) open.open = false;
   }
 });
-// A form in a menu is typed into at once.
+// A menu opens upward where there is no room below; a form in it is typed into at once.
 document.addEventListener("toggle", ({ target }) => {
-  if (target.matches("details.menu[open]")) target.querySelector(":scope > form :is(input:not([type=hidden]), textarea)")?.focus();
+  if (!target.matches("details.menu[open]")) return;
+  target.classList.remove("is-upward");
+  const items = target.querySelector(":scope > :not(summary)");
+  const { bottom, height } = items.getBoundingClientRect();
+  if (bottom > document.documentElement.clientHeight) {
+    const covered = head && getComputedStyle(head).position === "sticky" ? head.getBoundingClientRect().bottom : 0;
+    if (target.getBoundingClientRect().top - height - 4 > covered) target.classList.add("is-upward");
+    else items.scrollIntoView({ block: "nearest" });
+  }
+  target.querySelector(":scope > form :is(input:not([type=hidden]), textarea)")?.focus();
 }, true);
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;

@@ -373,3 +373,23 @@ def test_inspector_keyboard_focus_stays_and_the_answer_is_announced(considered: 
         page.wait_for_url(f"**{shown}*")
         expect(button).to_be_focused()
     expect(page.locator("#inspector-status")).to_contain_text("memories considered")
+
+
+def test_menu_of_a_memory_opens_within_the_window_of_a_phone(
+    ledger: Fact, actor: Principal, bob: User, log_in: Callable[..., Page]
+) -> None:
+    page = log_in(bob, width=390, height=700)
+    page.goto(reverse("agent_context_run", args=["ada", make_run(ledger.agent, actor).pk]))
+    menu = page.locator(".memories .menu").first
+    for edge, upward in (("end", True), ("start", False)):
+        menu.evaluate("(menu, block) => menu.scrollIntoView({ block })", edge)
+        menu.locator("summary").click()
+        last = menu.get_by_role("link", name="Mark as wrong")
+        expect(last).to_be_in_viewport(ratio=1)
+        opened, summary = menu.locator(".menu-items").bounding_box(), menu.locator("summary").bounding_box()
+        assert opened is not None
+        assert summary is not None
+        assert opened["y"] >= 0
+        assert (opened["y"] < summary["y"]) is upward
+        page.keyboard.press("Escape")
+        expect(last).to_be_hidden()
