@@ -378,7 +378,12 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
     assert marked not in markup(browser(alice).get(url))
     assert " since<" not in page
     make_run(ada, actor, "Was the ledger export late at noon?")
+    replaced = f"{marked.replace('invalidate', 'supersede')}?run={run.pk}"
+    asked = markup(browser(bob).get(f"{marked}?run={run.pk}"))
+    assert f'<a href="{replaced}">Replace with …</a>' in asked
+    assert f'href="{url}">Cancel</a>' in asked
     done = browser(bob).post(f"{marked}?run={run.pk}", follow=True)
+    assert done.redirect_chain == [(url, 302)]
     proof = f"{COMPARE}?a={run.pk}&b=now&fact={wrong.pk}"
     assert f'<a href="{proof.replace("&", "&amp;")}">See the next prompt</a>' in markup(done)
     assert "The fact is no longer in the prompt.</h2>" in text(browser(bob).get(proof))

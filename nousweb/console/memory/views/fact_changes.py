@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 
-from context.models import ASSEMBLE, VIEW_RUN
+from context.models import ASSEMBLE, VIEW_RUN, ContextRun
 from context.selectors import runs_with_memory
 from identity.principal import Principal
 from memory.models import Fact, FactChange
@@ -129,7 +129,7 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "Supersede",
         "Use this if the fact was true and another is true now. The old fact stays in the history with its end.",
         "Supersede fact",
-        "Superseded. This is the new fact.",
+        "The new fact replaced the old one.",
         FactSupersedeForm,
         _supersede,
         "memory.add_fact",
@@ -173,19 +173,24 @@ FACT_ACTIONS: dict[str, FactAction] = {
 }
 
 
-def _done(request: HttpRequest, scope: PersonaScope, fact: Fact, change: str) -> str:
-    """What a change did, with a link to its proof: the last prompt that had the fact, or the one that ?run= names, as
-    it would be now."""
+def _origin(request: HttpRequest, scope: PersonaScope, fact: Fact) -> ContextRun | None:
+    """The run that ?run= names, from whose page one came, if its prompt had the fact."""
+    asked = uuid_of(request.GET.get("run", ""))
+    if not asked or not scope.by.may(VIEW_RUN):
+        return None
+    return runs_with_memory(scope.agent, "fact", str(fact.pk), scope.by).filter(pk=asked).only("pk", "agent").first()
+
+
+def _done(scope: PersonaScope, fact: Fact, change: str, origin: ContextRun | None) -> str:
+    """What a change did, with a link to its proof: `origin`, or the last prompt that had the fact, as it would be
+    now."""
     done, by = FACT_ACTIONS[change].done, scope.by
     if change == "confirm" or not by.may(VIEW_RUN) or not by.may(ASSEMBLE):
         return done
-    runs = runs_with_memory(scope.agent, "fact", str(fact.pk), by)
-    keys = runs.order_by("-created_at").values_list("pk", flat=True)
-    asked = uuid_of(request.GET.get("run", ""))
-    run = (keys.filter(pk=asked).first() if asked else None) or keys.first()
+    run = origin or runs_with_memory(scope.agent, "fact", str(fact.pk), by).order_by("-created_at").only("pk").first()
     if run is None:
         return done
-    query = urlencode({"a": str(run), "b": "now", "fact": str(fact.pk)})
+    query = urlencode({"a": str(run.pk), "b": "now", "fact": str(fact.pk)})
     url = f"{reverse('agent_context_compare', args=[scope.agent.slug])}?{query}"
     return format_html('{} <a href="{}">See the next prompt</a>', done, url)
 
@@ -201,6 +206,7 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
         raise NotFound(f"A fact has no change {change[:60]!r}; there are {', '.join(FACT_ACTIONS)}.")
     what = FACT_ACTIONS[change]
     scope.by.require(what.permission, scope.agent)
+    origin = _origin(request, scope, fact)
     names = ("content", "expires_at", "tags", "importance", "category", "scope", "project", "task")
     initial = {name: getattr(fact, name) for name in names}
     return form_page(
@@ -208,8 +214,18 @@ def agent_fact_change(request: HttpRequest, scope: PersonaScope, fact: Fact, cha
         "memory/fact_change.html",
         what.form(request.POST if request.method == "POST" else None, initial=initial),
         lambda fields: what.run(fact, scope.by, fields),
-        done=lambda _: _done(request, scope, fact, change),
-        back=scope.url,
-        context=base_context(request, scope, fact=fact, change=change, what=what, metadata_fields=METADATA_FIELDS),
+        done=lambda _: _done(scope, fact, change, origin),
+        back=origin or scope.url,
+        context=base_context(
+            request,
+            scope,
+            fact=fact,
+            change=change,
+            what=what,
+            metadata_fields=METADATA_FIELDS,
+            back=origin.get_absolute_url() if origin else scope.url(fact),
+            may_replace=fact.active and fact.persona == scope.by.persona and scope.by.may("memory.add_fact"),
+            query=f"?{query_without(request)}",
+        ),
         conflict="refusal",
     )
