@@ -259,7 +259,7 @@ LatestDecision = dict[str, Any]
 
 
 def undo_offer(request: HttpRequest, by: Principal, part: InboxFilter) -> dict[str, Any] | None:
-    """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most three queries.
+    """For components/undo.html, after a decision or an undo: the latest decisions of `by`. At most four queries.
 
     The one that the address names (`done`, `batch`) comes first, and has the key; `rest` are the others.
     """
@@ -278,11 +278,19 @@ def _proposals(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestD
         reviewer_id=by.id, status__in=(Status.APPROVED, Status.REJECTED), decided_at__gte=clock.now() - LATELY
     )
     counts = {"kept": Count("pk", Q(self_applied=True)), "approved": Count("pk", Q(status=Status.APPROVED))}
-    for row in _groups(mine, "decided_at", "section", "status", "agent__name", **counts):
+    rows = list(_groups(mine, "decided_at", "section", "status", "agent__name", **counts))
+    # Of rivals one was approved, and is named.
+    rivals = [row["key"] for row in rows if 0 < row["approved"] < row["number"]]
+    approved = with_texts(mine.filter(batch__in=rivals, status=Status.APPROVED)) if rivals else ()
+    chosen = {one.batch: ProposalItem(one).sentence.rstrip(".… ") for one in approved}
+    for row in rows:
         word = "Kept" if row["kept"] and row["status"] == Status.APPROVED else str(Status(row["status"]).label)
-        if 0 < row["approved"] < row["number"]:
-            word = f"Approved {row['approved']} and rejected {row['number'] - row['approved']} of"
-        yield _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
+        key, told = _decided(PROPOSAL, row, word, proposal_name(row["section"], row["agent__name"]), by, part)
+        if key in chosen:
+            others = row["number"] - row["approved"]
+            rest = f"The other {others} were rejected" if others > 1 else "The other was rejected"
+            told |= {"word": "Approved:", "what": f"{chosen[key]}. {rest}"}
+        yield key, told
 
 
 def _reviews(by: Principal, part: InboxFilter) -> Iterator[tuple[UUID, LatestDecision]]:

@@ -175,7 +175,8 @@ def test_rivals_are_one_row_and_one_of_them_is_chosen(ada: Agent, actor: Princip
         "Never lie.": "rejected", "Never guess.": "approved", "Never promise.": "rejected", "Never rest.": "rejected"
     }  # fmt: skip
     undo = answer.context["undo"]
-    assert (undo["word"], undo["what"], undo["many"]) == ("Approved 1 and rejected 3 of", "4 proposals", True)
+    assert (undo["word"], undo["many"]) == ("Approved:", True)
+    assert undo["what"] == "Boundaries of Ada: Edits “Never guess.”. The other 3 were rejected"
     decided = browser(bob).get("/inbox/", {"status": "decided"}).context["rows"]
     assert {(row.when[0], row.may_undo) for row in decided} == {("bob,", True)}
     assert not any(row.may_undo for row in browser(alice).get("/inbox/", {"status": "decided"}).context["rows"])
