@@ -52,7 +52,7 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
         ("ada · actor", "reported the outcome of", 1),
     ]
     procedures = ["procedure.report", "procedure.activate"] * 2 + ["procedure.create"]
-    assert _verbs(procedures[::-1], one=True) == "added, used twice and reported on twice the procedure"
+    assert _verbs(procedures[::-1], one=True) == "added, used twice and reported twice on the procedure"
 
 
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):

@@ -56,6 +56,7 @@ AUDIT = ListExport(
 )
 """Without the states before and after, which the list does not show either."""
 PERSON, SYSTEM = "person", "system"
+PREPOSITIONS = frozenset({"for", "from", "in", "of", "on", "to"})
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
 """What an address asks for that the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
@@ -150,13 +151,17 @@ def _verbs(actions: Sequence[str], *, one: bool) -> str:
     shared = 0
     while len(words) > 1 and len({tuple(each[-shared - 1 :]) for each in words}) == 1:
         shared += 1
-    parts = [
-        " ".join(each[: len(each) - shared]) + (f" {number} times" if number > 2 else " twice" * (number == 2))
-        for each, number in zip(words, counts.values(), strict=True)
-    ]
     if len(words) == 1:
         return next(iter(counts))
+    parts = [_counted(each[: len(each) - shared], number) for each, number in zip(words, counts.values(), strict=True)]
     return " ".join([f"{', '.join(parts[:-1])} and {parts[-1]}", *words[0][len(words[0]) - shared :]])
+
+
+def _counted(words: list[str], number: int) -> str:
+    """A verb with the number of times, which stands before its preposition: "reported twice on"."""
+    times = f"{number} times" if number > 2 else "twice" * (number == 2)
+    place = len(words) - len(PREPOSITIONS.intersection(words[-1:]))
+    return " ".join(filter(None, [*words[:place], times, *words[place:]]))
 
 
 def _author(row: AuditEvent) -> tuple[str, str]:
