@@ -53,7 +53,7 @@ VIEW_PROPOSAL, VIEW_REVIEW = "identity.view_changeproposal", "memory.view_memory
 TALK = "context.talk_to_agent"
 PLAYGROUND_MODES = (
     ("Conversation", "agent_playground", TALK),
-    ("Side by side", "agent_playground_compare", "identity.view_identityversion"),
+    ("Two identities", "agent_playground_compare", "identity.view_identityversion"),
 )
 INBOX_PARTS = (
     ("Start reviewing", "start=1", VIEW_PROPOSAL),
@@ -90,7 +90,7 @@ AREAS: tuple[Area, ...] = (
     Area(
         "Prompts",
         (
-            AreaPage("Runs", "agent_context_runs", VIEW_RUN, words="log context runs prompts sent"),
+            AreaPage("Prompts", "agent_context_runs", VIEW_RUN, words="log context runs sent"),
             AreaPage("Inspector", "agent_context", "context.assemble_context", words="try context"),
             AreaPage("Playground", "agent_playground", TALK, views=PLAYGROUND_MODES, words="chat talk"),
             AreaPage("Compare", "agent_context_compare", VIEW_RUN, words="difference of two prompts"),

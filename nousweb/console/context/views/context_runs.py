@@ -271,8 +271,8 @@ RUNS = ListExport("Runs", tuple(name for name in (*SHOWN_COLUMNS, "input") if na
 A_LINE = 160
 """Characters of a question, and of an answer, that a row of the list may show."""
 LIST = ListPage(
-    title="Runs",
-    noun="run",
+    title="Prompts",
+    noun="prompt",
     empty="When the agent requests a context with its token, the response is kept here until its retention ends.",
 )
 
