@@ -170,7 +170,8 @@ CHART_HEIGHT = 120.0
 TICKS = 5
 """Labels below a chart, after the first."""
 VALUES_SHOWN = 14
-"""Up to so many columns, each has its number above it; else only the greatest and the last one."""
+"""Up to so many columns, each has its number above it; else, and beside marks of the period before, only the greatest
+and the last one."""
 
 
 def round_top(value: float) -> int:
@@ -197,6 +198,7 @@ def chart(
     greatest = values.index(max(values))
     ticks = {round(number * last / TICKS) for number in range(TICKS + 1)} if last > 6 else {*range(last + 1)}
     empty = sum(not value for value in values)
+    has_values = len(points) <= VALUES_SHOWN and not compares
     columns = []
     for number, (point, bar, place) in enumerate(
         zip(points, bars(values, CHART_HEIGHT, top=top, gap=0.4), bars([1] * len(points), 1, top=1, gap=0), strict=True)
@@ -208,7 +210,7 @@ def chart(
                 place=place,
                 bar=bar,
                 tick=point.tick if number in ticks else "",
-                value=_rounded(point.value, digits) if point.value and (is_key or len(points) <= VALUES_SHOWN) else "",
+                value=_rounded(point.value, digits) if point.value and (is_key or has_values) else "",
                 before=round(CHART_HEIGHT * (1 - point.before / top), 3) if point.before else None,
                 parts=_stacked(point.parts, bar),
                 is_key=is_key,
