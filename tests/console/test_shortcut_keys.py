@@ -46,7 +46,7 @@ def test_key_printed_on_a_thing_is_the_one_that_presses_it() -> None:
     for name, source in templates():
         tags = [(found[1], found[3]) for found in TAG.finditer(source)]
         for place, (kind, shortcut) in enumerate(tags):
-            if name == "templates/memory/search.html" or shortcut == "palette":
+            if name == "templates/components/filterbar.html" or shortcut == "palette":
                 continue  # A form's field has its key from the registry as well; the palette is opened by its script.
             # A label stands before the field that its key focuses.
             beside = [tag[1] for tag in tags[max(place - 1, 0) : place + 2] if tag[0] == "key"]
