@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import cast
 
 from django.conf import settings
 
@@ -77,14 +78,22 @@ def configured_name() -> str:
 def embedder_named(name: str) -> Embedder:
     """The embedder called `name`, made once a process. Raises EmbeddingUnavailable when it cannot be made."""
     try:
-        whole = full_name(name)
-        with _making:
-            if whole not in _made:
-                _made[whole] = _make(*whole.split(":", 1))
-            found = _made[whole]
+        found = _made_once(full_name(name))
     except ValueError as error:
         raise EmbeddingUnavailable(f"The embedder {name!r} cannot be used: {error}.") from error
     return TracedEmbedder(found) if traced() else found
+
+
+def local_embedder() -> LocalEmbedder:
+    """The local one, whichever the settings ask for: there is one model of it in a process."""
+    return cast("LocalEmbedder", _made_once(full_name("local")))
+
+
+def _made_once(name: str) -> Embedder:
+    with _making:
+        if name not in _made:
+            _made[name] = _make(*name.split(":", 1))
+        return _made[name]
 
 
 def query_announce(name: str, text: str) -> QueryText | None:

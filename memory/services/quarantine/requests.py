@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from memory.embedding import EmbeddingUnavailable
-from memory.embedding.local import LocalEmbedder
+from memory.embedding.registry import local_embedder
 from memory.models import Trust
 from nousweb.lib.injection.request_model import (
     LONGEST,
@@ -51,11 +51,6 @@ _TELLS_WHERE = re.compile(
 """A short sentence about where something of something is, such as "Machine 1's twin is in Graz"."""
 
 
-@lru_cache(maxsize=1)
-def _embedder() -> LocalEmbedder:
-    return LocalEmbedder()
-
-
 def scan_new_text(text: str, trust: str) -> InjectionMatch | None:
     """`scan_text`, and of a text that is only data, whether a sentence asks its reader to act."""
     match = scan_text(text, trust)
@@ -66,9 +61,17 @@ def scan_new_text(text: str, trust: str) -> InjectionMatch | None:
     return InjectionMatch(("request",), REQUEST_WEIGHT, sentence[:LONGEST]) if asks else None
 
 
-@lru_cache(maxsize=CACHED_TEXTS)
 def request_in(text: str) -> tuple[float, str]:
     """The sentence that most asks its reader to act, with its score in log-odds; minus infinity if none may."""
+    try:
+        return _judged(text)
+    except EmbeddingUnavailable:
+        # Without the model, nobody but a person can tell.
+        return math.inf, text
+
+
+@lru_cache(maxsize=CACHED_TEXTS)
+def _judged(text: str) -> tuple[float, str]:
     possible: dict[str, tuple[float, float]] = {}
     for readable, _ in variants(text):
         for part in (part for sentence in sentences(readable) for part in judged_parts(sentence)):
@@ -79,12 +82,7 @@ def request_in(text: str) -> tuple[float, str]:
     judged = heapq.nlargest(MOST_SENTENCES, possible, key=possible.__getitem__)
     if not judged:
         return -math.inf, ""
-    try:
-        vectors = _embedder().sentence_vectors(judged)
-    except EmbeddingUnavailable:
-        # Without the model, nobody but a person can tell.
-        return math.inf, judged[0]
-    full = full_scores([possible[part][1] for part in judged], vectors)
+    full = full_scores([possible[part][1] for part in judged], local_embedder().sentence_vectors(judged))
     return max(zip(full.tolist(), judged, strict=True))
 
 
