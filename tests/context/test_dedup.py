@@ -89,6 +89,13 @@ def test_words_stand_in_for_meaning(monkeypatch):
         assert repeated_in([LEDGER], [], 5, said) == found
 
 
+def test_only_memories_that_share_words_are_embedded(monkeypatch):
+    monkeypatch.setattr("context.engine.retrieval.restatement.embedder_named", lambda name: pytest.fail("embedded"))
+    berths = "The harbour has twelve berths of different sizes."
+    assert repeated_in([LEDGER, berths], [Message("user", "Ships come daily.")], 5, "What does Ann like?") == {}
+    assert repeated_in([LEDGER], [], 5, "What do we use Postgres for?") == {}, "a question"
+
+
 @pytest.mark.parametrize(("memory", "said"), SAME)
 def test_the_same_in_other_words_is_redundant(memory, said):
     assert repeated_in([memory], [Message("user", said)], 5) == {0: 1}

@@ -219,6 +219,10 @@ SAME_BY_WORDS = 0.9
 """Share of a memory's words in one statement from which it may repeat the memory, whatever the vectors."""
 SAME_BY_WORDS_ALONE = 0.75
 """The same, if the embedder fails."""
+LIKELY_BY_WORDS = 0.25
+"""Share of a memory's words in one statement from which the two are compared by meaning, which takes milliseconds."""
+LEAST_WORDS = 3
+"""A memory of fewer words, such as one in a script without spaces, is compared by meaning in any case."""
 MAX_READ = 400
 """Maximum number of statements that are read, the latest message's first."""
 MAX_STATEMENTS = 64
@@ -262,9 +266,7 @@ def repeated_in(
         return found
     compared, closeness = _closeness([*others.values()], statements)
     for (place, memory), row in zip(others.items(), closeness, strict=True):
-        asks = all(map(is_question, _sentences(memory)))
-        closest = (column for column in np.argsort(-row, kind="stable") if compared[column].asks == asks)
-        for column in islice(closest, MAX_COMPARED):
+        for column in np.argsort(-row, kind="stable")[:MAX_COMPARED]:
             if row[column] > SAME_BY_MEANING and not says_otherwise(memory, compared[column].text):
                 found[place] = compared[column].number
                 break
@@ -294,17 +296,27 @@ def _statements(messages: Sequence[tuple[int, str]], sizes: set[int]) -> Iterato
 
 
 def _closeness(texts: Sequence[str], statements: Sequence[_Statement]) -> tuple[Sequence[_Statement], Values]:
-    """The statements that are compared, and how close each text (row) is to each of them (column)."""
-    words = [words_of(statement.text) for statement in statements]
-    shares = np.array([[share_within(own, word) for word in words] for own in map(words_of, texts)])
+    """The statements that are compared, and how close each text (row) is to each of them (column), 0 where one asks and
+    the other does not, or where they share too few words."""
+    own, words = [words_of(text) for text in texts], [words_of(statement.text) for statement in statements]
+    asks = np.array([all(map(is_question, _sentences(text))) for text in texts])
+    alike = asks[:, None] == np.array([statement.asks for statement in statements])
+    shares = np.array([[share_within(held, said) for said in words] for held in own]) * alike
     chosen = np.sort(np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")[:MAX_STATEMENTS])
-    statements, shares = [statements[place] for place in chosen], shares[:, chosen]
+    statements, shares, alike = [statements[place] for place in chosen], shares[:, chosen], alike[:, chosen]
+    short = np.array([len(held) < LEAST_WORDS for held in own])
+    likely = alike & ((shares >= LIKELY_BY_WORDS) | short[:, None])
+    rows, columns = (np.flatnonzero(likely.any(axis=axis)).tolist() for axis in (1, 0))
+    closeness = np.where(shares >= SAME_BY_WORDS, 1.0, 0.0)
+    if not rows:
+        return statements, closeness
+    compared = [*(texts[row] for row in rows), *(statements[column].text for column in columns)]
     try:
         name = configured_name()
-        vectors = text_vectors(
-            name, [plain_statement(each) for each in (*texts, *(statement.text for statement in statements))]
-        )
+        vectors = text_vectors(name, [plain_statement(text) for text in compared])
     except EmbeddingFailed:
         return statements, np.where(shares >= SAME_BY_WORDS_ALONE, 1.0, 0.0)
-    cosine = calibrated(np.asarray(vectors[: len(texts)] @ vectors[len(texts) :].T, float), thresholds_of(name))
-    return statements, np.where(shares >= SAME_BY_WORDS, 1.0, cosine)
+    cosine = calibrated(np.asarray(vectors[: len(rows)] @ vectors[len(rows) :].T, float), thresholds_of(name))
+    pairs = np.ix_(rows, columns)
+    closeness[pairs] = np.where(likely[pairs], np.maximum(closeness[pairs], cosine), closeness[pairs])
+    return statements, closeness
