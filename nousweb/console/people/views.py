@@ -68,7 +68,6 @@ from nousweb.lib.errors import Invalid
 INVITATIONS_SHOWN = 50
 POWERFUL = (Invitation.OWNER, "Administrator")
 """The roles whose accounts should have a second factor even where none is required."""
-UNPROTECTED = "This role may change everything, and the password alone logs in."
 PEOPLE = ListExport("People", ("id", "username", ("role", role_of), "is_active", "last_login", "date_joined"))
 LIST = ListPage(
     title="People",
@@ -94,7 +93,6 @@ LIST = ListPage(
                 "Set up"
                 if person.has_second_factor
                 else badge("Required", "warn", title="Asked for at the next log-in", when=person.needs_second_factor)
-                or badge("None", "warn", title=UNPROTECTED, when=_is_unprotected(person))
             ),
             empty="None",
         ),
@@ -103,12 +101,8 @@ LIST = ListPage(
         Column("Actions", look="people/_person_actions.html"),
     ),
 )
-VIEWS = {"": "Accounts", "unprotected": "Without second factor", "invitations": "Invitations"}
+VIEWS = {"": "Accounts", "without": "Without second factor", "invitations": "Invitations"}
 STATE_BADGES = {"open": "accent", "accepted": "ok", "revoked": "neutral", "expired": "neutral"}
-
-
-def _is_unprotected(person: Any) -> bool:
-    return person.is_active and not person.has_second_factor and role_of(person) in POWERFUL
 
 
 @page(owner_check, methods=FORM)
@@ -129,19 +123,20 @@ def people(request: HttpRequest, by: Principal) -> HttpResponseBase:
     if export_format(request):
         return list_export(request, PEOPLE, keyset_rows(accounts, "date_joined"))
     invitations = Invitation.objects.select_related("person")[:INVITATIONS_SHOWN]
-    view, everybody = request.GET.get("view", ""), list(accounts)
-    unprotected = [person for person in everybody if _is_unprotected(person)]
-    keys = {"unprotected": [person.pk for person in unprotected], "invitations": []}.get(view)
+    view = request.GET.get("view", "")
+    everybody: list[Any] = list(accounts)
+    without = [person for person in everybody if person.is_active and not person.has_second_factor]
+    keys = {"without": [person.pk for person in without], "invitations": []}.get(view)
     shown = accounts if keys is None else accounts.filter(pk__in=keys)
-    numbers = {"": len(everybody), "unprotected": len(unprotected), "invitations": len(invitations)}
+    numbers = {"": len(everybody), "without": len(without), "invitations": len(invitations)}
     context |= {
         "invitation_form": form,
         **LIST.context(request, LIST.page(request, shown), is_filtered=bool(view)),
-        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "unprotected" else [],
-        "unprotected": unprotected if not view else [],
+        "invitations": [(one, STATE_BADGES[one.state]) for one in invitations] if view != "without" else [],
+        "unprotected": [person for person in without if role_of(person) in POWERFUL] if not view else [],
         "layouts": [
-            {"label": label, "url": f"?view={key}" if key else "?", "active": view == key, "count": numbers[key]}
-            for key, label in VIEWS.items()
+            {"label": VIEWS[key], "url": f"?view={key}" if key else "?", "active": view == key, "count": number or None}
+            for key, number in numbers.items()
         ],
     }
     for row in context["rows"]:

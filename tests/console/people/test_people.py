@@ -206,14 +206,15 @@ def test_people_are_managed_by_owners_alone(owner, charlie, actor):
         invitation_create(role="King", by=Principal.of_user(owner))
 
 
-def test_list_of_people_marks_oneself_and_powerful_accounts_without_a_second_factor(owner, charlie):
+def test_list_of_people_marks_oneself_and_warns_of_powerful_accounts_without_a_second_factor(owner, charlie):
     viewer = make_person("dora", "Viewer")
-    rows = markup(browser(owner).get("/people/")).partition("<tbody")[2].split("<tr ")
+    page = markup(browser(owner).get("/people/"))
+    assert "a stolen password of charlie or olga is enough" in page
+    rows = page.partition("<tbody")[2].split("<tr ")
     row = {name: next(one for one in rows if f">{name}</a>" in one) for name in ("olga", "charlie", "dora")}
     assert [name for name in row if ">you</span>" in row[name]] == ["olga"]
-    assert [name for name in row if "badge-warn" in row[name]] == ["olga", "charlie"]
-    rows = markup(browser(owner).get("/people/?view=unprotected")).partition("<tbody")[2]
-    assert [name for name in row if f">{name}</a>" in rows] == ["olga", "charlie"]
+    rows = markup(browser(owner).get("/people/?view=without")).partition("<tbody")[2]
+    assert [name for name in row if f">{name}</a>" in rows] == [name for name in row if "None" in row[name]]
     assert "Actions: olga" not in row["olga"]
     assert f'href="/people/{viewer.pk}/#out"' in row["dora"]
 
