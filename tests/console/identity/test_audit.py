@@ -11,7 +11,7 @@ from context.services.context import context_outcome
 from identity.models import AuditEvent
 from identity.principal import Principal
 from identity.services.personal_settings import demo_tour_begin
-from nousweb.console.identity.views.audit import _verbs
+from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
 from nousweb.lib import clock
 from tests.factories import make_events, make_proposal, make_run
 from tests.http import browser
@@ -47,12 +47,22 @@ def test_records_about_one_object_are_told_as_one(ada, actor, bob, charlie):
     for person in (bob, charlie):
         demo_tour_begin(agent=ada, by=Principal.of_user(person))
     rows = browser(bob).get("/audit/").context["rows"]
-    assert [(row.who, row.verb, len(row.more)) for row in rows][:2] == [
-        ("2 people", "began the guided demo of", 1),
-        ("ada · actor", "reported the outcome of", 1),
+    assert [(row.who, row.verb, row.times, len(row.more)) for row in rows][:2] == [
+        ("2 people", "began the guided demo of", "", 1),
+        ("ada · actor", "reported the outcome of", "twice", 1),
     ]
-    procedures = ["procedure.report", "procedure.activate"] * 2 + ["procedure.create"]
-    assert _verbs(procedures[::-1], one=True) == "added, used twice and reported twice on the procedure"
+
+
+def test_changes_of_one_object_are_one_sentence_and_tell_old_and_new_values(ada, bob):
+    by = Principal.of_user(bob)
+    subject = subject_create(agent=ada, name="mail", by=by)
+    subject_alias_add(subject=subject, spelling="e-mail", by=by)
+    subject_edit(subject=subject, kind="system", by=by)
+    page = browser(bob).get("/audit/")
+    (row,) = [row for row in page.context["rows"] if row.object_type == "subject"]
+    assert (row.verb, row.label, row.times) == ("changed the subject", "mail", "3 times")
+    assert [each.action for each in row.every] == ["subject.edit", "subject.alias_add", "subject.create"]
+    assert "kind: other → system" in page.content.decode()
 
 
 def test_audit_joins_records_alike_that_the_system_made(ada, actor, system, bob):

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, render
 from django.utils.text import Truncator
@@ -13,7 +14,7 @@ from django.utils.text import Truncator
 from context.expectations.services import personas_of
 from context.models import VIEW_RUN, ContextRun
 from identity.models import AuditEvent
-from identity.policy.changes import audit_phrase
+from identity.policy.changes import KIND_OF_ACTION, audit_phrase
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
 from identity.selectors.filters import AuditFilter
@@ -21,6 +22,7 @@ from nousweb.console.common import (
     PAGE_SIZE,
     ListExport,
     ListPage,
+    author_words,
     export_format,
     keyset_rows,
     list_export,
@@ -56,7 +58,10 @@ AUDIT = ListExport(
 )
 """Without the states before and after, which the list does not show either."""
 PERSON, SYSTEM = "person", "system"
-PREPOSITIONS = frozenset({"for", "from", "in", "of", "on", "to"})
+CHANGING = frozenset({"changed", "closed", "confirmed", "created", "edited", "extended", "opened", "updated"})
+"""Kinds of changes (the words after their dot) that "changed" says of an object."""
+EDIT_CHARACTERS, VALUE_CHARACTERS = 600, 60
+"""Characters of the states of an edit, and of its values, up to which the list tells them."""
 SEEKS = ("system", "kind", "action", "channel", "author", "q", "object", "request")
 """What an address asks for that the system's own records may be, which are left out otherwise."""
 DAY = timedelta(days=1)
@@ -78,6 +83,7 @@ def audit(request: HttpRequest, by: Principal) -> HttpResponseBase:
     page = _page(events, request)
     kept = {"system": "1"} if request.GET.get("system") else {}
     _label(page.rows, by)
+    _tell_edits(page.rows, by)
     context = LIST.context(request, page, found.form, found.is_filtered, kept=kept)
     context |= {
         "rows": _joined(page.rows),
@@ -106,8 +112,8 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
     as `more`. Alike are those of one author that did the same, or that are about the same object, and those of several
     people who did the same to the same object.
 
-    Each has the name of its `day`; `who` did it and what, as a `verb`; and `follows` where the one before is by the
-    same author on that day.
+    Each has the name of its `day`; `every` record that it stands for, with what was done as `told`; `who` did it and
+    what, as a `verb` and the number of `times`; and `follows` where the one before is by the same author on that day.
     """
     joined: list[Any] = []
     today = clock.now().date()
@@ -124,10 +130,15 @@ def _joined(rows: Sequence[Any]) -> list[Any]:
             joined.append(row)
     before = None
     for row in joined:
-        every = [row, *row.more]
-        people = {each.author_name for each in every}
+        row.every = [row, *row.more]
+        people = {each.author_name for each in row.every}
         row.who = row.author_name if len(people) == 1 else f"{len(people)} people"
-        row.verb = _verbs([each.action for each in reversed(every)], one=len({each.object_id for each in every}) == 1)
+        row.verb, row.times = audit_phrase(row.action), ""
+        if row.more and len(people) == len({each.object_id for each in row.every}) == 1:
+            row.verb, row.times = _one_verb([each.action for each in row.every]), _times(len(row.every))
+        for each in row.every:
+            who = author_words(each.author_name) if len(people) > 1 else ""
+            each.told = f"{who} {audit_phrase(each.action)}".strip()
         row.follows, before = before == (row.day, row.who), (row.day, row.who)
     return joined
 
@@ -143,25 +154,45 @@ def _likeness(row: Any) -> set[tuple[str, ...]]:
     return alike
 
 
-def _verbs(actions: Sequence[str], *, one: bool) -> str:
-    """Actions as one phrase, in their order: "added, used twice and reported on the procedure". The number of times is
-    told where they are about `one` object."""
-    counts = {audit_phrase(action): actions.count(action) if one else 1 for action in actions}
-    words = [phrase.split() for phrase in counts]
+def _one_verb(actions: Sequence[str]) -> str:
+    """Actions on one object in one phrase: the only one, else "changed the subject", or "worked with the procedure"
+    where something was used, with the words that all of them end with."""
+    phrases = [audit_phrase(action).split() for action in dict.fromkeys(actions)]
+    if len(phrases) == 1:
+        return " ".join(phrases[0])
     shared = 0
-    while len(words) > 1 and len({tuple(each[-shared - 1 :]) for each in words}) == 1:
+    while len({tuple(each[-shared - 1 :]) for each in phrases}) == 1:
         shared += 1
-    if len(words) == 1:
-        return next(iter(counts))
-    parts = [_counted(each[: len(each) - shared], number) for each, number in zip(words, counts.values(), strict=True)]
-    return " ".join([f"{', '.join(parts[:-1])} and {parts[-1]}", *words[0][len(words[0]) - shared :]])
+    kinds = {KIND_OF_ACTION.get(action, "").rpartition(".")[2] for action in actions}
+    verb = "changed" if kinds <= CHANGING else "worked with"
+    return " ".join([verb, *phrases[0][len(phrases[0]) - shared :]])
 
 
-def _counted(words: list[str], number: int) -> str:
-    """A verb with the number of times, which stands before its preposition: "reported twice on"."""
-    times = f"{number} times" if number > 2 else "twice" * (number == 2)
-    place = len(words) - len(PREPOSITIONS.intersection(words[-1:]))
-    return " ".join(filter(None, [*words[:place], times, *words[place:]]))
+def _times(number: int) -> str:
+    return "twice" if number == 2 else f"{number} times"
+
+
+def _tell_edits(rows: Sequence[Any], by: Principal) -> None:
+    """Give each record of a small edit its `edit`, the old and the new values in words. One query."""
+    size = Length(Cast("before", TextField())) + Length(Cast("after", TextField()))
+    small = AuditEvent.objects.filter(pk__in=[row.pk for row in rows if row.shows_states(by)]).alias(size=size)
+    edits = small.filter(size__lt=EDIT_CHARACTERS).values_list("pk", "before", "after")
+    told = {pk: _edit(before, after) for pk, before, after in edits}
+    for row in rows:
+        row.edit = told.get(row.pk, "")
+
+
+def _edit(before: Any, after: Any) -> str:
+    """The values that an edit replaced: "kind: other → system"."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
+    pairs = {name: (_text(old), _text(after[name])) for name, old in before.items() if name in after}
+    changed = [(name, pair) for name, pair in pairs.items() if pair[0] != pair[1]]
+    if any(len(text) > VALUE_CHARACTERS or "\n" in text for _, pair in changed for text in pair):
+        return ""
+    return ", ".join(
+        f"{name.replace('_', ' ')}: {f'{old} → ' if old else ''}{new or 'none'}" for name, (old, new) in changed
+    )
 
 
 def _author(row: AuditEvent) -> tuple[str, str]:
