@@ -79,7 +79,10 @@ document.addEventListener("nous:sent", ({ detail }) => {
   const beside = document.getElementById("inbox-beside");
   if (!beside) return;
   const links = [...beside.querySelectorAll("li a")];
-  for (const link of links) if (link.pathname === detail.path) link.closest("li").remove();
+  const decided = links.filter((link) => link.pathname === detail.path);
+  for (const link of decided) link.closest("li").remove();
+  const number = beside.querySelector(".count");
+  if (number) number.textContent = (number.textContent.replace(/\D/g, "") - decided.length).toLocaleString("en");
   if (!links.length || links.length > FEW) return;
   const key = location.pathname.split("/").at(-2);
   const url = beside.getAttribute("hx-get").replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, key);

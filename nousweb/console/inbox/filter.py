@@ -195,12 +195,13 @@ class InboxRow:
     `title`: what changes. `kind`: what it is. `times`: moments, each with the word before it. `meta`: further short
     texts. `badges`: what has to be looked at. `outcome`: how it was decided. `answers`: the decisions that can be made
     from the list. `state`: what a resolution has seen. `opens_group`: it leads to the list of its group. `key`: the
-    shortcut that chooses it among its rivals.
+    shortcut that chooses it among its rivals. `author`: who made it, of a token its agent.
     """
 
     entry: InboxEntry
     title: ItemTitle
     agent: str
+    author: str = ""
     kind: str = ""
     answers: Sequence[str] = ()
     reason: str = ""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory.models import MemoryReview
 from memory.services.reviews.quarantine_resolution import quarantined_texts
@@ -11,6 +11,22 @@ from nousweb.lib.textdiff import Row, TextDiff, diff_texts
 
 Kind = MemoryReview.Kind
 VERBS = {"added": "Adds", "removed": "Removes"}
+REVIEW_VERBS = {
+    Kind.DUPLICATE: "Repeats",
+    Kind.CONTRADICTION: "Claims",
+    Kind.ESCALATION: "Blocks",
+    Kind.LOW_CONFIDENCE: "Guesses",
+    Kind.COMPACTION: "Merges",
+    Kind.RELEARNED: "Relearns",
+    Kind.REPEATED: "Repeats",
+    Kind.SAME_SUBJECT: "Merges",
+    Kind.QUARANTINED: "Holds",
+    Kind.NEW_MEMORY: "Adds",
+    Kind.ATTRIBUTE: "Asks",
+}
+"""What the subject of a review does with the words of its title."""
+NAMING_VERBS = ("Blocks", "Merges", "Holds", "Asks")
+"""Those whose words are a name, not a quote."""
 MAX_CHARACTERS = 240
 """Of a title; the page of the item has the whole text."""
 LEAD = 60
@@ -23,8 +39,8 @@ _CLAUSE = re.compile(r"[,;:]\s+")
 
 @dataclass(frozen=True, slots=True)
 class ItemTitle:
-    """`spans`: the words; the changed ones of an edited line are of another kind than "equal". `verb`: what the change
-    does ("Adds", "Edits", "Removes"); "" for what is no change of a text. `rest`: how many other lines change, one
+    """`spans`: the words; the changed ones of an edited line are of another kind than "equal". `verb`: what the item
+    does with them ("Adds", "Edits", "Claims"); "" for a mere name. `rest`: how many other lines change, one
     in the place of another as one."""
 
     spans: tuple[DiffSpan, ...]
@@ -46,7 +62,7 @@ class ItemTitle:
         return f"and {self.rest} more line{'' if self.rest == 1 else 's'}" if self.rest else ""
 
     def __str__(self) -> str:
-        said = f"{self.verb} “{self.words}”" if self.verb else self.words
+        said = f"{self.verb} “{self.words}”" if self.verb and self.verb not in NAMING_VERBS else self.words
         return f"{said} {self.more}" if self.rest else said
 
 
@@ -65,6 +81,10 @@ def change_title(diff: TextDiff) -> ItemTitle | None:
 
 def review_title(review: MemoryReview) -> ItemTitle:
     """The words in question; of a fact beside an older one, those in which they differ are marked."""
+    return replace(_review_words(review), verb=REVIEW_VERBS[Kind(review.kind)])
+
+
+def _review_words(review: MemoryReview) -> ItemTitle:
     if review.censor is not None:
         return ItemTitle.plain(str(review.censor))
     if review.new is not None:

@@ -11,7 +11,7 @@ from django.db.models import Count
 from identity.models import ItemAssignment, ItemComment, ItemSnooze
 from identity.policy.inbox import DECIDE_RIGHTS
 from identity.principal import Principal
-from memory.models import MemoryReview
+from memory.models import MemoryReview, Trust
 from memory.services.reviews.quarantine_resolution import row_state, texts_preload
 from memory.services.reviews.resolve import bulk_resolutions
 from nousweb.console.common import ListExport
@@ -60,6 +60,7 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         entry=entry,
         title=review_title(review),
         agent=review.agent.name,
+        author=_writer(review),
         kind=review.get_kind_display(),
         answers=bulk_resolutions(review.kind),
         reason=f"Known: {review.old.content}" if review.old else f"By {review.details.get('writer')}" if is_new else "",
@@ -71,6 +72,13 @@ def review_row(entry: InboxEntry, review: MemoryReview) -> InboxRow:
         opens_group=is_new,
         badges=[{"kind": "warn", "text": "not in use"}] if waits else [],
     )
+
+
+def _writer(review: MemoryReview) -> str:
+    """Whose words a review is about; "" where that is unknown, or not to be known by who answers it."""
+    if review.new is None or "blind" in review.details:
+        return ""
+    return f"{review.agent.name} (agent)" if review.new.trust == Trust.AGENT else Trust(review.new.trust).label
 
 
 COLUMNS = (

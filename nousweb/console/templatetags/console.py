@@ -209,22 +209,28 @@ FIRST_FILTERS = (
     "action",
     "since",
     "until",
+    "risk",
     "sort",
 )
 FILTERS_SHOWN = 5
 
 
+def _is_choice(field: BoundField) -> bool:
+    """Whether a field leaves a choice: not between any agent and the only one."""
+    return field.name != "agent" or bool(field.value() or field.errors) or len(getattr(field.field, "choices", ())) > 2
+
+
 @register.filter
 def filter_fields(form: BaseForm) -> tuple[list[BoundField], list[BoundField]]:
     """The fields of a filter that are shown, those of FIRST_FILTERS before others, and those behind "More". A field
-    with a value is shown. Texts say in their fields what they are."""
+    with a value is shown, a choice of one agent is not. Texts say in their fields what they are."""
     places = {name: place for place, name in enumerate(FIRST_FILTERS)}
     days = ("since", "until") if "period" in form.fields else ()
     places |= dict.fromkeys(days, len(places))
     for field in form.visible_fields():
         if isinstance(field.field.widget, TextInput) and field.widget_type in ("text", "search"):
             field.field.widget.attrs.setdefault("placeholder", field.label)
-    ranked = sorted(form.visible_fields(), key=lambda field: places.get(field.name, len(places)))
+    ranked = sorted(filter(_is_choice, form.visible_fields()), key=lambda field: places.get(field.name, len(places)))
     shown = [field for field in ranked if field.name not in days][:FILTERS_SHOWN]
     first = [field for field in ranked if field in shown or field.value() or field.errors]
     return first, [field for field in ranked if field not in first]

@@ -220,7 +220,7 @@ def test_list_beside_an_item_has_its_neighbours(
     page = browser(bob).get(proposal.get_absolute_url())
     assert page.context["place"]["list_url"] in markup(page)
     shown = browser(bob).get(page.context["place"]["list_url"])
-    assert [str(row.title) for row in shown.context["rows"]] == ["Adds “Truth first.”", SOMETIMES]
+    assert [str(row.title) for row in shown.context["rows"]] == ["Adds “Truth first.”", f"Claims “{SOMETIMES}”"]
     assert markup(shown).count('aria-current="page"') == 1
     assert '<span class="count">2</span>' in markup(shown)
 
