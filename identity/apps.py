@@ -6,10 +6,8 @@ class IdentityConfig(AppConfig):
     verbose_name = "Identity"
 
     def ready(self) -> None:
-        from django_q.signals import post_spawn
-
         from identity.services.accounts import accounts_watch
-        from identity.services.webhook_delivery import webhooks_start
+        from nousweb.lib.background import on_worker_start
 
         accounts_watch()
-        post_spawn.connect(webhooks_start, dispatch_uid="identity.webhooks")
+        on_worker_start("identity.services.webhook_delivery.webhooks_start")

@@ -70,6 +70,8 @@ ON CONFLICT (key) DO NOTHING RETURNING id
 """
 
 TASK = "memory.tasks.lifecycle_run"
+CHANGE = "memory.change_job"
+"""The permission to change jobs and schedules."""
 
 
 def job_queue(handler: str, *, agent: Agent, persona: str, subject: models.Model, key: str = "") -> Job | None:

@@ -21,8 +21,7 @@ from django_q.signing import PickleSerializer, SignedPackage
 
 from identity.principal import Principal
 from identity.services.audit import audit_record
-from memory.jobs import message_send
-from memory.lifecycle.runner import CHANGE
+from memory.jobs import CHANGE, message_send
 from nousweb.lib.background import tasks_declared
 from nousweb.lib.errors import Conflict
 

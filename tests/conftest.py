@@ -24,7 +24,8 @@ from pytest_django.plugin import DjangoDbBlocker
 from identity.models import Agent, ApiToken
 from identity.policy.permissions import DEFAULT_SCOPES, SCOPE_PERMISSIONS
 from identity.principal import Principal
-from identity.services.agents import agent_create, new_agent_config
+from identity.registrations import new_agent_config
+from identity.services.agents import agent_create
 from identity.services.tokens import token_create, token_revoke
 from memory.policy import autonomy
 from nousweb.database.distribute import distribute

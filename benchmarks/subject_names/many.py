@@ -114,10 +114,10 @@ def _measured(running: System, caller: Client) -> dict[str, Any]:
 
 
 def _proposals(agent: Any) -> None:
-    from memory.lifecycle.handlers import HANDLERS
+    from memory.lifecycle.handlers import handlers
     from memory.models import Job
 
-    prepare = HANDLERS["subject_contexts"].prepare
+    prepare = handlers()["subject_contexts"].prepare
     assert prepare is not None
     prepare(Job(agent=agent, handler="subject_contexts"))
 

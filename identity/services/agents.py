@@ -1,21 +1,23 @@
 """Create and change agents, and seed their initial identity, from the environment and from facts about their people.
 
-Source: seed 008, A3. Other apps supply the facts through `profile_sources`, so that identity depends on none of them.
+Source: seed 008, A3. Other apps supply the facts (identity/registrations.py).
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.module_loading import import_string
 
 from identity.models import SLUG_PATTERN, Agent, AgentKind, ChangeProposal, IdentityVersion, validate_slug
 from identity.policy.sections import MAX_REASON_CHARACTERS, MAX_SECTION_CHARACTERS, Section
 from identity.principal import Principal
+from identity.registrations import new_agent_config, profile_sources
 from identity.services.audit import audit_record
 from identity.services.guardrails import content_check, remark_check, screening_reason
 from identity.services.proposals import identity_propose
@@ -23,13 +25,6 @@ from identity.services.versions import agent_lock, requires_proposal, version_ac
 from nousweb.lib import Conflict, Invalid, clock, unstorable_reason
 from nousweb.lib.characters import invisible_characters
 from nousweb.lib.prompt_escaping import fence_line
-
-ProfileSource = Callable[[Agent], Mapping[str, Sequence[str]]]
-profile_sources: list[ProfileSource] = []
-"""Each returns texts by category: "person", "preference" and "rule"."""
-
-new_agent_config: dict[str, Any] = {}
-"""The settings that a new agent begins with, which other apps supply."""
 
 PROFILE_HEADINGS = (("person", "User"), ("preference", "Preferences"), ("rule", "Rules"))
 VIEW_FACTS = "memory.view_fact"
@@ -219,8 +214,8 @@ def _propose_seed(agent: Agent, by: Principal, plan: Sequence[SeedChange], reaso
 
 def _profile_text(agent: Agent) -> str:
     known: dict[str, list[str]] = {category: [] for category, _ in PROFILE_HEADINGS}
-    for source in profile_sources:
-        for category, texts in source(agent).items():
+    for path in profile_sources:
+        for category, texts in import_string(path)(agent).items():
             known[category].extend(texts)
     text = ""
     for category, heading in PROFILE_HEADINGS:

@@ -12,7 +12,6 @@ from django.utils.module_loading import import_string
 
 from identity.models import Agent, Change, ChangeProposal, IdentityVersion
 from identity.policy.changes import blocks_touched
-from identity.schemas.identity import VersionOut
 
 Bodies = dict[str, dict[str, Any]]
 BodyLoader = Callable[[Agent, Collection[str], Sequence[str]], Bodies]
@@ -73,8 +72,9 @@ def body_loader(rows: Callable[[], QuerySet], schema: str) -> BodyLoader:
 
 
 def _versions(agent: Agent, ids: Collection[str], personas: Sequence[str]) -> Bodies:
+    shown = import_string("identity.schemas.identity.VersionOut")
     rows = IdentityVersion.objects.select_related("previous", "restores").filter(agent=agent, pk__in=ids)
-    return {str(row.pk): VersionOut.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
+    return {str(row.pk): shown.from_orm(row).model_dump(mode="json") | {"section": row.section} for row in rows}
 
 
 bodies: dict[str, BodyLoader] = {

@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from django.conf import settings
@@ -50,8 +49,8 @@ State, Status = Webhook.State, WebhookDelivery.Status
 POSITIONS: dict[str, str] = {Persona.ACTOR: "actor_position", Persona.SUBCONSCIOUS: "subconscious_position"}
 
 
-def webhooks_start(**signal: Any) -> None:
-    """Receiver of django-q's signal that a worker process began: let it send to webhooks until it ends.
+def webhooks_start() -> None:
+    """Let a worker process send to webhooks until it ends.
 
     Webhooks have threads besides the tasks, so that a slow receiver delays neither a task nor another receiver. The due
     webhook that has waited longest gets the next free thread.

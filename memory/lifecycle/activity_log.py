@@ -13,7 +13,7 @@ from typing import Any
 from identity.models import Persona
 from identity.principal import Principal
 from memory.layers.event_validation import MAX_KEY_CHARACTERS
-from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.handlers import DREAM, handlers
 from memory.models import Event, EventKind, Job
 from memory.services.events import RepeatedKey, events_record
 from nousweb.lib import clock
@@ -33,7 +33,7 @@ def activity_record(job: Job) -> bool:
     It is a transaction of its own: the log of the subconscious is written one call after another, and a job that waited
     for its turn would keep the actor waiting for what the job has locked.
     """
-    handler = HANDLERS.get(job.handler)
+    handler = handlers().get(job.handler)
     if handler is None or not (handler.learns or job.handler in DREAM):
         return False
     record = partial(events_record, agent=job.agent, by=BY, persona=Persona.SUBCONSCIOUS)
@@ -68,7 +68,7 @@ def activity_record(job: Job) -> bool:
 
 def activities_heal() -> int:
     """Log what jobs of the last days did and the log lacks, since their worker was killed; returns how many."""
-    active = [name for name, handler in HANDLERS.items() if handler.learns or name in DREAM]
+    active = [name for name, handler in handlers().items() if handler.learns or name in DREAM]
     done = Job.objects.filter(
         status=Job.Status.DONE, handler__in=active, finished_at__gte=clock.now() - HEALED_BACK
     ).select_related("agent")

@@ -1,7 +1,6 @@
 """Run queued jobs: each is leased by one worker, applied once, and retried with increasing delays until it is dead."""
 
 import time
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import structlog
 from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
+from django.utils.module_loading import import_string
 from django_q.models import Schedule
 
 from identity.models import Agent, Persona
@@ -17,6 +17,7 @@ from identity.services.agent_lock import agent_lock_shared, agent_transaction
 from identity.services.audit import audit_record
 from memory.embedding import EmbeddingFailed
 from memory.jobs import (
+    CHANGE,
     JOB_LEASE,
     KEEP_DONE_JOBS,
     LOST_AFTER,
@@ -31,9 +32,10 @@ from memory.judge import JudgeFailed, configured_judge
 from memory.judge.model_judge import budget_check
 from memory.lifecycle.activity_log import activity_record
 from memory.lifecycle.handler import Defer, Handler
-from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.handlers import DREAM, handlers
 from memory.lifecycle.judge_backlog import TO_RERUN, judgeable, judged_work_open
 from memory.models import Job, MemoryReview
+from memory.registrations import job_sources
 from nousweb.lib import Conflict, DomainError, clock
 from nousweb.lib.background import repeat
 from nousweb.lib.tracing import span
@@ -41,13 +43,10 @@ from nousweb.lib.transactions import transaction_retried
 
 log = structlog.get_logger(__name__)
 Status = Job.Status
-CHANGE = "memory.change_job"
 MAX_TRIES_FIRST = 3
 MAX_PREPARATIONS = 3
 """Maximum number of preparations in a row, if erasures invalidate them."""
 REQUEUE_TASK = "memory.tasks.sweep_lifecycle"
-job_sources: list[Callable[[], int]] = []
-"""Functions of other apps that queue jobs for due work of theirs and return how many are new."""
 
 
 def job_run(job_id: int) -> str:
@@ -72,7 +71,7 @@ def _run(job: Job) -> str:
     began = time.monotonic()
     try:
         with JOB_LEASE.renewal(partial(_renew, job), name=f"job-{job.pk}"):
-            handler = HANDLERS[job.handler]
+            handler = handlers()[job.handler]
             for _ in range(MAX_PREPARATIONS):
                 prepared = handler.prepare(job)
                 applied = transaction_retried(partial(_apply, job, handler, prepared, began))
@@ -138,8 +137,8 @@ def due_jobs_requeue() -> int:
     return len(keys)
 
 
-def requeuer_start(**signal: Any) -> None:
-    """Receiver of django-q's signal that a worker process has started: look for due jobs every few seconds.
+def requeuer_start() -> None:
+    """Let a worker process look for due jobs every few seconds, until it ends.
 
     Schedules run at most once a minute, which is too slow for a job's next attempt or for the job of a killed worker.
     Pausing the schedule pauses this too.
@@ -151,8 +150,8 @@ def due_work_queue() -> None:
     """Requeue due jobs, and queue those of other apps, unless people have paused it."""
     if not Schedule.objects.filter(func=REQUEUE_TASK, repeats=0).exists():
         due_jobs_requeue()
-        for source in job_sources:
-            source()
+        for path in job_sources:
+            import_string(path)()
 
 
 def purge_done_jobs() -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import structlog
 from django.db import connections
-from django.utils.module_loading import autodiscover_modules
+from django.utils.module_loading import autodiscover_modules, import_string
 
 log = structlog.get_logger(__name__)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,6 +47,13 @@ def tasks_declared() -> dict[str, Task]:
     """All tasks, by the dotted paths of their functions."""
     autodiscover_modules("tasks")
     return _tasks
+
+
+def on_worker_start(path: str) -> None:
+    """Call the function with this dotted path in each worker process that starts, and import it there."""
+    from django_q.signals import post_spawn
+
+    post_spawn.connect(lambda **signal: import_string(path)(), weak=False, dispatch_uid=path)
 
 
 def repeat(call: Callable[[], object], *, name: str, pause: Callable[[], timedelta]) -> Event:

@@ -23,7 +23,7 @@ from identity.services.agents import agent_create
 from identity.services.tokens import token_create
 from memory.jobs import TASK, job_queue
 from memory.lifecycle.handler import STALE_AFTER
-from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.handlers import DREAM, handlers
 from memory.models import (
     Censor,
     Decision,
@@ -273,7 +273,7 @@ def test_worker_killed_in_every_handler_leaves_each_effect_once(ada, bob, outsid
     # Expectations are checked again after every change, so of them no attempt is the last: test_expectations.py. An
     # import goes on from what it has stored: tests/console/memory/test_imports.py kills it half-way. An export has no
     # effect but a file.
-    inside = set(HANDLERS) - {"expectation_check", "import_run", "export_run"}
+    inside = set(handlers()) - {"expectation_check", "import_run", "export_run"}
     asking = {"fact_judge", "episode_close", "compaction"}
     assert set(Job.objects.filter(agent=ada).values_list("handler", flat=True)) == inside
     for message in OrmQ.objects.all():

@@ -11,7 +11,7 @@ from identity.principal import Principal
 from memory.jobs import JOB_LEASE, LOST_AFTER, LOST_IN_BACKLOG, job_queue
 from memory.layers.texts import MAX_SUMMARY_WORDS, extract_summary, extract_title
 from memory.lifecycle.handler import STALE_AFTER, Defer, Handler
-from memory.lifecycle.handlers import DREAM, HANDLERS
+from memory.lifecycle.handlers import DREAM, handlers
 from memory.lifecycle.handlers.dream import flag_of
 from memory.lifecycle.runner import REQUEUE_TASK, dream_queue, due_jobs_requeue, job_retry, job_run, judgements_retry
 from memory.models import Censor, Decision, Episode, Fact, FactChange, Job, MemoryReview, SearchItem
@@ -45,7 +45,7 @@ def handler(monkeypatch):
     """A handler of the test's own, called "test"; `queue` queues a run of it."""
 
     def put(apply=lambda run, prepared: {}, prepare=lambda run: None):
-        monkeypatch.setitem(HANDLERS, "test", Handler(apply=apply, prepare=prepare))
+        monkeypatch.setitem(handlers(), "test", Handler(apply=apply, prepare=prepare))
 
     return put
 

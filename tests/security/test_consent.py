@@ -7,7 +7,8 @@ import pytest
 from identity.models import Agent
 from identity.policy.permissions import SCOPE_PERMISSIONS
 from identity.principal import Principal
-from identity.services.agents import agent_create, new_agent_config
+from identity.registrations import new_agent_config
+from identity.services.agents import agent_create
 from memory.models import Fact, MemoryReview
 from memory.policy.consent import DEFAULT_CONSENT
 from memory.services.facts import fact_learn

@@ -3,7 +3,7 @@
 import pytest
 
 from identity.principal import Principal
-from memory.lifecycle.handlers import HANDLERS
+from memory.lifecycle.handlers import handlers
 from memory.models import Job, Procedure
 from memory.services.procedures import procedure_update
 from nousweb.lib.errors import Conflict
@@ -104,7 +104,7 @@ def test_procedure_of_people_counts_and_flags_uses(ada, agent, person):
     assert agent.post(f"{path}/activate").status_code == 200
     for _ in range(5):
         assert agent.post(f"{path}/report", {"success": False}).status_code == 200
-    assert HANDLERS["procedure_flags"].apply(Job(agent=ada), None) == {"flagged": 1}
+    assert handlers()["procedure_flags"].apply(Job(agent=ada), None) == {"flagged": 1}
     procedure = Procedure.objects.get()
     assert (procedure.tags, procedure.steps) == (["ineffective"], PROCEDURE[1]["steps"])
     with pytest.raises(Conflict, match=BINDS):

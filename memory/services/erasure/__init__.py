@@ -8,7 +8,7 @@ append-only tables: functions of the tables' owner delete and blank rows there, 
 An erasure takes the agent's lock exclusively (identity/services/agent_lock.py), so that nothing that was read before it
 is written after it.
 
-Other apps register functions in `erasers` for their own tables, so that memory does not depend on them.
+Other apps register functions for their own tables (memory/registrations.py).
 """
 
 from memory.services.erasure.memories import (
@@ -25,8 +25,6 @@ from memory.services.erasure.steps import (
     MAX_REASON_CHARACTERS,
     Erasure,
     Receipt,
-    erasers,
-    large_tables,
     quoting_keys,
     reanalyze_tables,
 )
@@ -40,11 +38,9 @@ __all__ = [
     "agent_erase",
     "document_erase",
     "documents_quoting",
-    "erasers",
     "fact_erase",
     "facts_about",
     "key_counts",
-    "large_tables",
     "project_erase",
     "quoting_keys",
     "reanalyze_tables",

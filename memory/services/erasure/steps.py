@@ -9,11 +9,13 @@ from typing import Any, ParamSpec
 from uuid import UUID
 
 from django.db import connection, models, transaction
+from django.utils.module_loading import import_string
 
 from identity.models import Agent, AuditEvent, ChangeProposal, IdentityVersion
 from identity.principal import Principal
 from identity.services.audit import audit_draft
 from memory.models import Document, Event, Fact, FactChange, ItemType, JudgeCall, WorkingMemory
+from memory.registrations import erasers, large_tables
 from memory.types import MEMORY_TYPES
 from nousweb.lib import text_check
 from nousweb.lib.characters import plain_text
@@ -100,16 +102,6 @@ class Receipt:
 
     rows: dict[str, int]
     still_quoted: dict[str, int] = field(default_factory=dict)
-
-
-Eraser = Callable[[Erasure], Mapping[str, int]]
-erasers: list[Eraser] = []
-"""Each erases the rows of its app, in the transaction of the erasure, and returns numbers of rows by table.
-
-When a whole agent is erased, rows with a foreign key to the agent are deleted without an eraser.
-"""
-large_tables: list[type[models.Model]] = [AuditEvent]
-"""Tables that are scanned before the agent is locked, so that writers do not wait for it; see `quoting_keys`."""
 
 
 def erasure_of(
@@ -266,8 +258,8 @@ def reason_check(reason: str) -> str:
 def erasers_run(erasure: Erasure) -> dict[str, int]:
     """Run all erasers; returns numbers of rows by table."""
     rows: dict[str, int] = {}
-    for eraser in erasers:
-        for name, count in eraser(erasure).items():
+    for path in erasers:
+        for name, count in import_string(path)(erasure).items():
             rows[name] = rows.get(name, 0) + count
     return rows
 

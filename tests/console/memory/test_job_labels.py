@@ -1,11 +1,11 @@
 """Background jobs on pages: each has a name in words, and its result is a line of words."""
 
-from memory.lifecycle.handlers import HANDLERS
+from memory.lifecycle.handlers import handlers
 from nousweb.console.memory.views.background_jobs import HANDLER_LABELS, handler_label, result_text
 
 
 def test_handler_labels_cover_every_handler():
-    assert set(HANDLERS) == set(HANDLER_LABELS)
+    assert set(handlers()) == set(HANDLER_LABELS)
 
 
 def test_handler_label_of_an_unknown_handler_has_no_underscores():

@@ -16,9 +16,9 @@ from django_q.models import Schedule
 from identity.models import Persona
 from identity.policy.permissions import VIEW_SUBCONSCIOUS
 from identity.principal import Principal
-from memory.jobs import messages_waiting
+from memory.jobs import CHANGE, messages_waiting
 from memory.lifecycle.judge_backlog import backlog_progress
-from memory.lifecycle.runner import CHANGE, job_retry
+from memory.lifecycle.runner import job_retry
 from memory.models import Job, JudgeCall, Screening
 from memory.selectors import visible_reviews
 from memory.selectors.filters import JobFilter
