@@ -333,3 +333,11 @@ for (const field of $$("[data-settings] :is([type=number], [type=text])[placehol
   });
   field.after(button);
 }
+
+// A section of a prompt and what is in it point at each other.
+for (const type of ["mouseover", "focusin"]) {
+  document.addEventListener(type, ({ target }) => {
+    const section = target.closest?.("[data-section]")?.dataset.section;
+    for (const one of $$("[data-section]")) one.classList.toggle("is-pointed", !!section && one.dataset.section === section);
+  });
+}

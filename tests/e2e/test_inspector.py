@@ -380,6 +380,8 @@ def test_menu_of_a_memory_opens_within_the_window_of_a_phone(
 ) -> None:
     page = log_in(bob, width=390, height=700)
     page.goto(reverse("agent_context_run", args=["ada", make_run(ledger.agent, actor).pk]))
+    page.get_by_text("other parts").click()
+    expect(page.get_by_role("row", name="Identity")).to_be_visible()
     menu = page.locator(".memories .menu").first
     for edge, upward in (("end", True), ("start", False)):
         menu.evaluate("(menu, block) => menu.scrollIntoView({ block })", edge)

@@ -1,5 +1,6 @@
 """A prompt with all that led to it, as the console shows it: a preview, a replay and a logged run alike."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,8 +132,8 @@ TABS = {"memories": "Memories", "prompt": "Prompt", "left": "Left out", "why": "
 """The parts of a result, of which the page shows one at a time."""
 OF_LEFT_OUT = ("verdict", "sort", "q", "page")
 """What an address says of the list of what was left out."""
-ORDERS = ("relevance", "tokens")
-"""What the memories in a prompt can be ordered by, beside their order in it."""
+ORDERS = {"section": lambda one: one.get("place", math.inf), "tokens": lambda one: -one.get("tokens", 0)}
+"""What the memories in a prompt can be ordered by, beside their relevance: their places in it, and their sizes."""
 A_PAGE = 12
 COLOURS: Mapping[str, str] = {
     key: f"seg-{colour}"
@@ -179,9 +180,9 @@ class PromptView:
 
     @cached_property
     def segments(self) -> list[Any]:
-        """The bar of all sections, of the whole budget."""
+        """The bar of all sections, of the whole prompt."""
         values = [(row["label"], row["tokens"], row["css_class"]) for row in self.rows]
-        return stacked_bar(values, width=100, height=12, capacity=self.record.budget_tokens)
+        return stacked_bar(values, width=100, height=12)
 
     @property
     def free(self) -> int:
@@ -227,10 +228,10 @@ class PromptView:
 
     @cached_property
     def memories(self) -> list[dict[str, Any]]:
-        """The memories in the prompt, those that were searched before those that are always included, each in the
-        prompt's order: its text, its date or subject (`about`) and its `mark`, without the marks around a quoted one,
-        whose source is `origin`; its section (label); if it was searched (else `always`) why it came, with a `note`
-        where that is not its relevance alone, and its relevance, 0 to 1."""
+        """The memories in the prompt, the most relevant first and those that are always included last: its `place` in
+        the prompt, its text, its date or subject (`about`) and its `mark`, without the marks around a quoted one, whose
+        source is `origin`; its section (label); if it was searched (else `always`) why it came, with a `note` where
+        that is not its relevance alone, and its relevance, 0 to 1, also in a sentence (`why`)."""
         searched = {(one["type"], one["id"]): one for one in self.record.candidates}
         found = [
             {
@@ -244,9 +245,10 @@ class PromptView:
             for piece in row["pieces"]
             if piece["type"] in MEMORY_TYPES
         ]
-        return sorted(found, key=lambda one: one["always"])
+        placed = [{**one, "place": place} for place, one in enumerate(found)]
+        return sorted(placed, key=lambda one: (one["always"], -(one["relevance"] or 0)))
 
-    @property
+    @cached_property
     def other_parts(self) -> list[dict[str, Any]]:
         """What else the tokens of the prompt are: the sections that contain no memories, with the number of their
         pieces, and last the headings and line breaks of all others."""
@@ -257,6 +259,17 @@ class PromptView:
         ]
         told = sum(one["tokens"] for one in (*self.memories, *parts))
         return [*parts, {"label": "Headings and line breaks", "tokens": max(self.record.tokens - told, 0)}]
+
+    @property
+    def other_group(self) -> dict[str, Any]:
+        """The other parts as one: a head, their names and the sum of their tokens."""
+        parts = self.other_parts
+        names = ", ".join(one["label"] for one in parts)
+        return {
+            "head": f"{len(parts)} other part{'s' * (len(parts) > 1)}",
+            "about": names,
+            "tokens": sum(one["tokens"] for one in parts),
+        }
 
     @property
     def always(self) -> list[dict[str, Any]]:
@@ -395,18 +408,42 @@ def line_parts(line: str) -> dict[str, str]:
     return {**said, "origin": quoted["origin"] if quoted else ""}
 
 
-def in_order(memories: Sequence[dict[str, Any]], order: str) -> Sequence[dict[str, Any]]:
-    """The memories by a number of theirs, the greatest first, or as they are."""
-    return sorted(memories, key=lambda one: -(one.get(order) or 0)) if order in ORDERS else memories
+def memory_groups(memories: Sequence[dict[str, Any]], order: str = "", used: str = "") -> list[dict[str, Any]]:
+    """The memories of a prompt under a `head` each: those that the answer refers to (`used`, in words), those that were
+    found, and those that are always included, which are folded beside others. In another order they are one group."""
+    if order in ORDERS:
+        return [{"memories": sorted(memories, key=ORDERS[order])}]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for one in memories:
+        if one.get("use") and one["use"].referenced:
+            head = used[:1].upper() + used[1:]
+        elif one["always"]:
+            head = "always included"
+        else:
+            head = "Not referred to" if one.get("use") else "Found for this question"
+        groups.setdefault(head, []).append(one)
+    return [
+        {
+            "head": f"{len(group)} {head}" if (folds := head == "always included") else head,
+            "about": ", ".join(dict.fromkeys(one["label"] for one in group)) if folds else "",
+            "folds": folds,
+            "is_open": len(groups) == 1,
+            "tokens": sum(one.get("tokens", 0) for one in group),
+            "memories": group,
+        }
+        for head, group in groups.items()
+    ]
 
 
 def _cause(candidate: Mapping[str, Any] | None) -> dict[str, Any]:
     """Why a memory is in the prompt; None: it always is."""
     if candidate is None:
-        return {"reason": "", "note": "", "relevance": None, "always": True}
-    reason = str(candidate["reason"])
+        return {"reason": "", "note": "", "why": "", "relevance": None, "always": True}
+    reason, relevance, least = str(candidate["reason"]), candidate.get("relevance"), candidate.get("threshold")
     note = next((reason.removeprefix(usual).strip() for usual in USUAL_REASONS if reason.startswith(usual)), reason)
-    return {"reason": reason, "note": note, "relevance": candidate.get("relevance"), "always": False}
+    why = "" if relevance is None else f"Relevance {relevance:.2f} to this question"
+    why += f"; {least:.2f} is enough." if why and least and not note else "." if why else ""
+    return {"reason": reason, "note": note, "why": why, "relevance": relevance, "always": False}
 
 
 def _searched(candidate: Mapping[str, Any]) -> str:

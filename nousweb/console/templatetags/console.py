@@ -96,6 +96,22 @@ def day(value: dt_module.datetime | None) -> str:
     return f"{local.day} {local:%b}{'' if local.year == timezone.localtime().year else f' {local:%Y}'}"
 
 
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+
+
+@register.filter
+def short_dates(text: str) -> str:
+    """A text with its ISO dates in short: "as of 3 Oct"."""
+
+    def short(found: re.Match[str]) -> str:
+        try:
+            return day(dt_module.datetime.fromisoformat(found.group()))
+        except ValueError:
+            return found.group()
+
+    return _DATE.sub(short, str(text))
+
+
 @register.filter
 def moment(value: dt_module.datetime) -> str:
     """Local time to the second, with its zone."""

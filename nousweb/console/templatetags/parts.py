@@ -13,9 +13,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from nousweb.console.common import Chart, Column, Title, bars
-from nousweb.console.common.charts import VALUES_SHOWN
+from nousweb.console.common.charts import VALUES_SHOWN, Segment
 from nousweb.console.common.list_page import ASCENDING
-from nousweb.console.templatetags.console import ago, dt, iso, plain
+from nousweb.console.templatetags.console import ago, dt, iso, plain, tokens
 from nousweb.console.templatetags.visible import shown, shown_plain
 
 register = template.Library()
@@ -262,6 +262,23 @@ def sparkline(points: Sequence[tuple[str, float | None]], label: str, unit: str 
         drawn += format_html(_SPARK_BAR, look, *sizes, name, told)
     words = f"{label}: at most {max(values, default=0):,.0f}{unit}, {points[-1][0]} {points[-1][1] or 0:,.0f}"
     return format_html(_SPARK, words, drawn)
+
+
+_SECTION = """<rect class="{0}" data-section="{0}" x="{1}%" width="{2}%" height="12"><title>{3}: {4}</title></rect>"""
+_SECTIONS = """<svg class="sections-bar" width="100%" height="18" role="img" aria-label="Tokens by section">{}
+<rect class="budget-all" y="15" width="100%" height="3" />
+<rect class="budget-used" y="15" width="{}%" height="3" /></svg>"""
+
+
+@register.simple_tag
+def sections_bar(segments: Sequence[Segment], share: int) -> SafeString:
+    """The sections of a prompt side by side, and below them as a thin line its `share` of its budget, in percent."""
+    parts = (
+        (one.css_class, plain(one.x), plain(one.width), one.label, tokens(int(one.value)))
+        for one in segments
+        if one.width
+    )
+    return format_html(_SECTIONS, format_html_join("", _SECTION, parts), min(share, 100))
 
 
 _COLUMN = """<g class="chart-col"><rect class="chart-hit" x="{}%" y="0" width="{}%" height="144" />{}

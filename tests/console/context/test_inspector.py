@@ -66,16 +66,25 @@ def test_inspector_accounts_for_each_token(ada, ledger, system, alice):
     assert "[Ledger]" not in text(page)
 
 
-def test_inspector_memories_are_ordered_by_a_number_and_no_longer(ada, ledger, system, alice):
+def test_inspector_memories_are_ordered_by_relevance_or_a_number(ada, ledger, system, alice):
     make_facts(ada, [f"The ledger export failed {place} times at noon." for place in range(4)], system)
-    for order in ("relevance", "tokens"):
+    make_fact(ada, "Traders like tea.", system, category="preference", subject="Traders")
+
+    def ordered(page, number):
+        return [[one[number] or 0 for one in group["memories"]] for group in page.context["table"]["turn"]["groups"]]
+
+    usual = browser(alice).get(URL, {"input": EXPORT})
+    found, always = ordered(usual, "relevance")
+    assert (found, always) == (sorted(found, reverse=True), [0])
+    assert "1 always included" in text(usual)
+    for order, number, falls in (("section", "place", False), ("tokens", "tokens", True)):
         page = browser(alice).post(URL, {"input": EXPORT, "order": order, "tab": "memories"}, headers=HTMX)
-        numbers = [one[order] for one in page.context["table"]["turn"]["memories"]]
-        assert numbers == sorted(numbers, reverse=True)
+        [numbers] = ordered(page, number)
+        assert numbers == sorted(numbers, reverse=falls)
         assert page["HX-Replace-Url"].endswith(f"&order={order}")
         again = browser(alice).get(page["HX-Replace-Url"])
-        assert [one[order] for one in again.context["table"]["turn"]["memories"]] == numbers
-        assert 'name="order" value="" class="th-sort"' in text(again)
+        assert ordered(again, number) == [numbers]
+        assert f'id="order-{order}" name="order" value="" class="th-sort"' in text(again)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_run_page_shows_referenced_items(api, ada, ledger, actor_token, alice):
     assert "The answer refers to" not in text(browser(alice).get(url))
     api.as_token(actor_token).post(f"/context/{run}/response", {"response": "The replica lagged."})
     page = browser(alice).get(url)
-    [memory] = page.context["turn"]["memories"]
+    [[memory]] = [group["memories"] for group in page.context["turn"]["groups"]]
     assert (memory["id"], memory["use"].referenced, memory["number"]) == (str(ledger.pk), True, 1)
     assert memory["reason"], "why it came"
     assert "The answer refers to 1" in text(page)
@@ -348,12 +348,13 @@ def test_run_shows_the_answer_with_the_words_of_each_memory_marked(ada, actor, a
     shown = text(page)
     assert "".join(piece.text for piece in page.context["answer"]) == answer
     assert next(piece.text for piece in page.context["answer"] if piece.numbers).startswith("replica lagged")
-    used = page.context["turn"]["memories"][0]
+    memories = [one for group in page.context["turn"]["groups"] for one in group["memories"]]
+    used = memories[0]
     for part in (f'class="mark-number" href="{used["url"]}"', 'id="use-1"', 'class="answer-mark"'):
         assert part in shown
     assert [piece.text for piece in page.context["answer"] if piece.rests_on_nothing] == [".\n\nBread needs time."]
     assert "&lt;b&gt;Sorry" in shown
-    assert [one["number"] for one in page.context["turn"]["memories"]] == [1, None]
+    assert [one["number"] for one in memories] == [1, None]
 
 
 def test_run_of_an_older_version_has_no_answer_to_show(ada, actor, alice, ledger):
@@ -393,7 +394,8 @@ def test_run_tells_which_facts_no_longer_hold_and_a_change_leads_to_its_proof(ad
         "The prompt has the new fact in its place.",
         ["The ledger export ran early."],
     )
-    told = {one["id"]: one for one in browser(bob).get(url).context["turn"]["memories"]}
+    groups = browser(bob).get(url).context["turn"]["groups"]
+    told = {one["id"]: one for group in groups for one in group["memories"]}
     assert told[str(wrong.pk)]["since"]["words"] == "marked as wrong since"
     assert (told[str(old.pk)]["since"]["words"], str(new.pk) in told[str(old.pk)]["since"]["url"]) == (
         "replaced since",

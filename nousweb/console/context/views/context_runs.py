@@ -61,8 +61,8 @@ from nousweb.console.context.presentation import (
     VERDICT_FILTERS,
     PromptView,
     contested_links,
-    in_order,
     line_parts,
+    memory_groups,
     prefix_words,
     tab_of,
 )
@@ -298,10 +298,6 @@ def agent_context_runs(request: HttpRequest, by: Principal, agent: Agent) -> Htt
     return render(request, "context/context_runs.html", context)
 
 
-TITLE_CHARACTERS = 64
-"""Of a question that is the title of its page; a longer one stands below it too."""
-
-
 def outcome_told(run: ContextRun, by: Principal) -> AuditEvent | None:
     """The record of who reported the outcome of a run last, and when."""
     if not run.outcome:
@@ -324,7 +320,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
     verdict = verdict if verdict in VERDICT_FILTERS else ALL if words else LEFT_OUT
     place = session_place(run, by)
     prefix = prompt_prefix(run, place.previous, by)
-    uses = sorted(run.usages.all(), key=lambda use: (not use.referenced, -use.overlap, use.pk))
+    relevance = {(one["type"], one["id"]): one["relevance"] or 0 for one in shown.memories}
+    uses = sorted(
+        run.usages.all(),
+        key=lambda use: (not use.referenced, -relevance.get((use.item_type, use.item_id), 0), -use.overlap, use.pk),
+    )
     memories = run_memories(run, shown, uses)
     what_became(memories, run, by)
     order = request.GET.get("order", "")
@@ -359,13 +359,11 @@ def agent_context_run(request: HttpRequest, by: Principal, agent: Agent, pk: UUI
             "answer": answer_pieces(run, [use for use in uses if use.referenced]) if run.response else [],
             "sources": {memory["number"]: memory for memory in memories if memory.get("number")},
             "turn": {
-                "memories": in_order(memories, order),
-                "used": f"the answer refers to {sum(use.referenced for use in uses)}" if run.responded_at else "",
+                "groups": memory_groups(memories, order, f"The answer refers to {sum(use.referenced for use in uses)}"),
                 "recalls": recall_rows(agent.slug, run),
                 "run": run,
                 "trace_url": settings.TRACE_URL.replace("{trace_id}", run.trace_id),
             },
-            "is_long": len(run.input) > TITLE_CHARACTERS or "\n" in run.input.strip(),
             "of_subconscious": run.persona == Persona.SUBCONSCIOUS,
             "told": outcome_told(run, by),
             "may_report": by.may(REPORT),

@@ -42,7 +42,7 @@ from nousweb.console.common import (
     uuid_of,
 )
 from nousweb.console.context.forms import InspectorForm, inspector_values
-from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, in_order, tab_of
+from nousweb.console.context.presentation import A_PAGE, LEFT_OUT, PromptView, contested_links, memory_groups, tab_of
 from nousweb.lib.errors import Invalid, NotFound, existing
 
 # A longer address is refused by servers on the way.
@@ -93,7 +93,7 @@ def agent_context(request: HttpRequest, by: Principal, agent: Agent) -> HttpResp
     if context["shown"]:
         memories = context["shown"].memories
         context["table"]["tabs"] = context["shown"].tabs(len(memories))
-        context["table"]["turn"] = {"memories": in_order(memories, context["table"]["order"])}
+        context["table"]["turn"] = {"groups": memory_groups(memories, context["table"]["order"])}
         found = context["shown"].table(sort=context["table"]["sort"], verdict=context["table"]["verdict"])
         context["candidates"] = Paginator(found, A_PAGE).get_page(fields.get("page"))
     if request.htmx:  # type: ignore[attr-defined]
