@@ -20,6 +20,7 @@ from memory.models import (
     Fact,
     MemoryReview,
     Relation,
+    Subject,
     inherited_user,
     keys_of,
     same_keys,
@@ -38,7 +39,8 @@ from memory.services.reviews.quarantine_resolution import quarantine_resolve, re
 from memory.services.reviews.states import REVIEW, resolution_record, review_lock, reviews_settle, subject_standing
 from memory.services.reviews.undo import effects_undo
 from memory.services.subjects.changes import subject_merge
-from memory.services.subjects.registry import pair_snapshots
+from memory.services.subjects.registry import open_subject_review, pair_snapshots, subject_pair_review_key
+from memory.subjects.name_similarity import likeness
 from nousweb.lib import Conflict, Invalid, NotFound, choice_check, existing, text_check, visible_text_check
 
 Kind = MemoryReview.Kind
@@ -149,6 +151,26 @@ def review_resolve(
     if blind:
         decision_remeasure(review)
     return review
+
+
+@agent_transaction(of="one")
+def subjects_tell_apart(*, one: Subject, other: Subject, by: Principal) -> MemoryReview:
+    """Decide that two subjects of a memory are different; returns the resolved review, by which nobody is asked about
+    them again. People only.
+
+    Raises Conflict where they were told apart or merged before, Invalid for subjects of two memories, NotAllowed.
+    """
+    by.require(REVIEW, one.agent)
+    if one.pk == other.pk or (one.agent_id, one.persona) != (other.agent_id, other.persona):
+        raise Invalid("Both must be subjects of the same memory.", field="into")
+    learning_lock(one.agent, one.persona)
+    found = likeness(one.name, other.name)
+    reasons = [(found.code, found.words, one.name, other.name)] if found else []
+    review = open_subject_review(older=one, newer=other, score=found.score if found else 0.0, reasons=reasons)
+    if review is None:
+        reviews = MemoryReview.objects.select_related("agent").filter(agent=one.agent)
+        review = reviews.get(about=subject_pair_review_key(one.pk, other.pk))
+    return review_resolve(review=review, resolution=Resolution.DIFFERENT, by=by)
 
 
 def _reloaded(fact: Fact | None) -> Fact | None:

@@ -86,13 +86,10 @@ def test_facts_page_leaves_out_columns_that_say_the_usual(ada: Agent, actor: Pri
 
 
 def test_subjects_page_lists_other_names_only(ada: Agent, actor: Principal, alice: User, bob: User) -> None:
-    client = browser(alice)
     learned = fact_learn(agent=ada, content="Tim sails.", subject="Tim", by=actor).fact
-    assert "Other names" not in columns(client, "agent_subjects")
     assert learned.subject_alias is not None
     subject_alias_add(subject=learned.subject_alias.subject, spelling="Timothy", by=Principal.of_user(bob))
-    assert "Other names" in columns(client, "agent_subjects")
-    page = client.get(reverse("agent_subjects", args=["ada"])).content.decode()
+    page = browser(alice).get(reverse("agent_subjects", args=["ada"])).content.decode()
     assert page.count("Timothy") == 1
 
 

@@ -1,5 +1,7 @@
 """The pages of subjects follow the registry: one thing, whatever its facts call it."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -48,18 +50,32 @@ def test_list_of_subjects_tells_the_newest_fact_of_each_and_its_kind(ada, two, s
     page = text_of(browser(bob).get(PAGE))
     assert "Tim sails on Sundays." in page
     assert "lives in Rome" not in page
-    assert "<span>Person</span>" in page
+    assert re.search(r"<summary *> Person <span", page)
 
 
-def test_list_of_subjects_marks_contradictions_and_names_that_are_alike(ada, actor, system, bob):
+def test_list_of_subjects_marks_contradictions_and_keeps_that_two_alike_are_not_the_same(ada, actor, system, bob):
     make_review(ada, actor, "The lift never stops.", "The lift sometimes stops.")
     for name in ("deployments", "deploys", "service-01", "service-02"):
         make_fact(ada, f"The {name} are green.", system, subject=name)
-    rows = {row.name: row for row in browser(bob).get(PAGE).context["rows"]}
-    assert rows["deploys"].alike == rows["deployments"]
-    assert rows["service-01"].alike is None
-    assert "Same as deploys?" in text_of(browser(bob).get(PAGE))
-    assert {name for name, row in rows.items() if row.is_contradicted} == {"Tim"}
+    person = browser(bob)
+    page = person.get(PAGE)
+    assert {row.name for row in page.context["rows"] if row.is_contradicted} == {"Tim"}
+    subject, into = page.context["suggested"].values()
+    assert {subject.name, into.name} == {"deployments", "deploys"}
+    assert text_of(page).count("the same subject?") == 1
+    told = person.post(f"{PAGE}{subject.pk}/apart/", {"into": into.name, "query": "sort=facts"}, follow=True)
+    assert "stay two subjects" in text_of(told)
+    assert told.request["QUERY_STRING"] == "sort=facts"
+    assert told.context["suggested"] is None
+    assert "already resolved" in text_of(person.post(f"{PAGE}{subject.pk}/apart/", {"into": into.name}, follow=True))
+
+
+def test_kind_of_a_subject_is_set_in_its_row(ada, two, bob, charlie):
+    tim, _ = two
+    page = browser(bob).post(f"{PAGE}{tim.pk}/kind/", {"kind": "person"}, follow=True)
+    assert page.redirect_chain == [(PAGE, 302)]
+    assert "The kind of “Tim” is now: person." in text_of(page)
+    assert Subject.objects.get(pk=tim.pk).kind == "person"
 
 
 @pytest.mark.parametrize(

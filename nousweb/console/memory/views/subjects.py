@@ -1,6 +1,7 @@
 """Subjects of an agent's facts: the list, one subject through time with its names, and people's changes of it."""
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,12 +13,20 @@ from django.urls import reverse
 from rapidfuzz.distance import JaroWinkler
 
 from identity.models import Persona
-from memory.models import Fact, FactChange, Subject, SubjectAlias, SubjectChange
+from memory.models import Fact, FactChange, MemoryReview, Subject, SubjectAlias, SubjectChange
 from memory.selectors import subjects_shown
 from memory.selectors.filters import SubjectFilter
+from memory.services.reviews.resolve import subjects_tell_apart
+from memory.services.reviews.states import REVIEW
 from memory.services.subjects.changes import subject_change_undo, subject_merge, subject_split
 from memory.services.subjects.edit import subject_alias_add, subject_create, subject_edit
-from memory.services.subjects.registry import CHANGE, VIEW, alias_find, similar_subjects
+from memory.services.subjects.registry import (
+    CHANGE,
+    VIEW,
+    alias_find,
+    similar_subjects,
+    subject_pair_review_key,
+)
 from nousweb.console.common import POST, Column, ListExport, Title, uuids_of
 from nousweb.console.memory.page_context import (
     MemoryList,
@@ -33,7 +42,7 @@ from nousweb.lib.errors import DomainError, NotFound, existing
 
 MAX_OF_A_SUBJECT = 200
 CHANGES_SHOWN = 50
-NAMES_SHOWN = 8
+NAMES_SHOWN = 4
 ALIKE = 0.92
 """Least similarity (Jaro-Winkler) of two names of things for the question whether they are the same."""
 LEAST_ALIKE = 6
@@ -62,8 +71,8 @@ def _alike(one: Subject, other: Subject) -> bool:
 
 
 def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
-    """Give each subject another of the list whose name is alike (`alike`), and whether an open review says that facts
-    about it contradict each other (`is_contradicted`). One query."""
+    """Tell of each subject whether an open review says that facts about it contradict each other (`is_contradicted`).
+    One query."""
     about = Fact.objects.filter(agent=scope.agent, subject_alias__subject__in=[subject.pk for subject in subjects])
     pairs = open_contradictions(scope, about.values("pk")).values_list(
         "old__subject_alias__subject", "new__subject_alias__subject"
@@ -72,7 +81,25 @@ def _tell(scope: PersonaScope, subjects: list[Any]) -> None:
     named = {key for pair in pairs for key in pair} if may else set()
     for subject in subjects:
         subject.is_contradicted = subject.pk in named
-        subject.alike = next((each for each in subjects if each != subject and _alike(subject, each)), None)
+
+
+def _suggested_merge(scope: PersonaScope, subjects: list[Any]) -> dict[str, Any] | None:
+    """The first two subjects of a list whose names are alike, of which nobody has said that they differ: the one to be
+    merged, which has fewer facts, `into` the other. At most one query."""
+    if not (scope.by.may(CHANGE) and scope.by.may(REVIEW)):
+        return None
+    pairs = {
+        subject_pair_review_key(one.pk, other.pk): (one, other)
+        for one, other in combinations(subjects, 2)
+        if _alike(one, other)
+    }
+    reviews = MemoryReview.objects.filter(agent=scope.agent, about__in=pairs, status=MemoryReview.Status.RESOLVED)
+    decided = set(reviews.values_list("about", flat=True)) if pairs else set()
+    for about, pair in pairs.items():
+        if about not in decided:
+            subject, into = sorted(pair, key=lambda each: each.facts)
+            return {"subject": subject, "into": into}
+    return None
 
 
 agent_subjects = memory_list(
@@ -91,6 +118,7 @@ agent_subjects = memory_list(
         more=lambda request, scope, rows: {
             "may_change": scope.by.may(CHANGE),
             "kinds": Subject.Kind.choices,
+            "suggested": _suggested_merge(scope, rows),
         },
         export=ListExport(
             "Subjects",
@@ -110,6 +138,7 @@ agent_subjects = memory_list(
         row=Title(
             "name",
             lambda subject: [
+                *[("tag", name) for name in other_names(subject)],
                 *[("neutral", "the user")] * subject.is_user,
                 *[("warn", "contradiction")] * subject.is_contradicted,
             ],
@@ -118,16 +147,7 @@ agent_subjects = memory_list(
             sort=("name",),
         ),
         columns=(
-            Column(
-                "Other names",
-                look="memory/_subject_aliases.html",
-                is_usual=lambda subject: not other_names(subject) and not subject.alike,
-            ),
-            Column(
-                "Kind",
-                lambda subject: "" if subject.kind == Subject.Kind.OTHER else subject.get_kind_display(),
-                is_usual=lambda subject: subject.kind == Subject.Kind.OTHER,
-            ),
+            Column("Kind", look="memory/_subject_kind.html"),
             Column("Facts", "facts", "count", sort=("facts",)),
             Column("Last fact", "newest_at", "time", is_last=True, sort=("newest", "oldest")),
         ),
@@ -212,6 +232,9 @@ def agent_subject_change(request: HttpRequest, scope: PersonaScope, subject: Sub
         messages.error(request, error.detail)
         return redirect(_address(scope, subject))
     messages.success(request, done)
+    if change in OF_THE_LIST:
+        query = request.POST.get("query", "")
+        return redirect(f"{reverse('agent_subjects', args=[scope.agent.slug])}{'?' * bool(query)}{query}")
     return redirect(_address(scope, thing))
 
 
@@ -219,15 +242,31 @@ Done = tuple[str, Subject]
 """The message after a change, and the subject whose page shows it."""
 
 
-def _merge(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+def _named(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Subject:
+    """The subject of the same memory that the field `into` names."""
     name = fields.get("into", "").strip()
     known = existing(
         alias_find(agent=scope.agent, persona=subject.persona, spelling=name) if name else None,
         f"There is no subject called “{name[:80]}” in this memory.",
     )
-    into = Subject.objects.select_related("agent").get(agent=scope.agent, pk=known.subject_id)
+    return Subject.objects.select_related("agent").get(agent=scope.agent, pk=known.subject_id)
+
+
+def _merge(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    into = _named(scope, subject, fields)
     change = subject_merge(subject=subject, into=into, by=scope.by, reason=fields.get("reason", ""))
     return f"{change.summary} It can be undone below.", change.subject
+
+
+def _apart(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    other = _named(scope, subject, fields)
+    subjects_tell_apart(one=other, other=subject, by=scope.by)
+    return f"“{subject.name}” and “{other.name}” stay two subjects.", subject
+
+
+def _kind(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
+    edited = subject_edit(subject=subject, by=scope.by, kind=fields.get("kind", ""))
+    return f"The kind of “{edited.name}” is now: {edited.get_kind_display().lower()}.", edited
 
 
 def _split(scope: PersonaScope, subject: Subject, fields: QueryDict) -> Done:
@@ -273,7 +312,11 @@ CHANGES: Mapping[str, Callable[[PersonaScope, Subject, QueryDict], Done]] = {
     "edit": _edit,
     "alias": _alias,
     "undo": _undo,
+    "apart": _apart,
+    "kind": _kind,
 }
+OF_THE_LIST = ("apart", "kind")
+"""Changes that are made in the list, and lead back to it."""
 
 
 def _things(scope: PersonaScope, spelling: str) -> list[Subject]:
