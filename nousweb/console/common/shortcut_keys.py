@@ -48,7 +48,7 @@ SHORTCUTS: dict[str, Shortcut] = {
     "pin": Shortcut("p", "Pin, or remove the pin"),
     "copy": Shortcut("y", "Make a copy"),
     "close": Shortcut("z", "Close it"),
-    "supersede": Shortcut("s", "Supersede"),
+    "supersede": Shortcut("s", "Replace"),
     "split": Shortcut("l", "Split into two"),
     "restore": Shortcut("i", "Reactivate"),
     "discuss": Shortcut("C", "Comment for colleagues"),

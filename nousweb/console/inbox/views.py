@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from django.contrib import messages
@@ -84,9 +85,9 @@ def inbox(request: HttpRequest, by: Principal) -> HttpResponseBase:
             "form": InboxForm(part, by),
             "tabs": tabs,
             "rows": rows,
-            "next": _cursor_of(entries[ROWS - 1]) if len(entries) > ROWS else "",
+            "next": quote(_cursor_of(entries[ROWS - 1])) if len(entries) > ROWS else "",
             "page_size": ROWS,
-            "is_first": not after,
+            "after": after,
             "left": left,
             "held_back": next((tab["count"] for tab in tabs if tab["label"] == STATUSES["undecided"]), 0),
             "today": decided_today(by),

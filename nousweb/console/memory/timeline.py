@@ -14,6 +14,7 @@ LONGEST_AHEAD = timedelta(days=30)
 MARGIN = 0.04
 """Share of the axis left empty at its ends, for open intervals."""
 TICKS = 4
+LEGEND = {"valid": "true", "open": "true, no date known", "never": "never true", "known": "recorded"}
 Span = tuple[datetime | None, datetime | None]
 
 
@@ -64,6 +65,12 @@ class Timeline:
     now: float
     begin: datetime
     end: datetime
+
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """The looks of the strokes that are drawn, with what each means."""
+        drawn = {stroke.look for lane in self.lanes for stroke in lane.strokes}
+        return [(look, words) for look, words in LEGEND.items() if look in drawn]
 
     @property
     def form(self) -> str:

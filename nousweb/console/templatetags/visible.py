@@ -31,12 +31,16 @@ def shown(value: Any, visible: Callable[[str], str] = visible_html) -> Any:
 
 @register.filter
 def outlined(value: str) -> SafeString:
-    """As `shown`, line by line, with Markdown headings in bold; no character is added or taken away."""
+    """As `shown`, line by line, with Markdown headings in bold and lists as lists; no character is added or taken
+    away."""
     return format_html_join("\n", "{}{}", (_outlined(line) for line in value.split("\n")))
 
 
 def _outlined(line: str) -> tuple[Any, Any]:
     mark, _, heading = line.partition(" ")
+    if mark in ("-", "*", "+") and heading:
+        item = '<span class="listed"><span class="visually-hidden">{} </span>{}</span>'
+        return "", format_html(item, mark, shown(heading))
     if not mark or set(mark) != {"#"}:
         return "", shown(line)
     return format_html('<span class="visually-hidden">{} </span>', mark), format_html(

@@ -126,9 +126,9 @@ FACT_ACTIONS: dict[str, FactAction] = {
         "memory.add_fact",
     ),
     "supersede": FactAction(
-        "Supersede",
+        "Replace",
         "Use this if the fact was true and another is true now. The old fact stays in the history with its end.",
-        "Supersede fact",
+        "Replace fact",
         "The new fact replaced the old one.",
         FactSupersedeForm,
         _supersede,

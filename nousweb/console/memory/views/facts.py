@@ -119,13 +119,12 @@ def agent_fact(request: HttpRequest, scope: PersonaScope, fact: Fact) -> HttpRes
     for each in facts:
         each.agent = scope.agent
     is_plain = not changes and fact.active and len(facts) < 2 and not (fact.valid_from or fact.valid_until)
-    words = {rival.pk: "contradicts it"} if rival else {}
     holding = {each.pk for each in facts if each.is_current}
     context = memory_context(
         request,
         scope,
         fact,
-        line=None if is_plain else timeline_of(facts, changes, holding=holding, words=words),
+        line=None if is_plain else timeline_of(facts, changes, holding=holding),
         rival=rival,
         contradiction=contradiction,
         in_profile=fact.is_current and fact.category in PROFILE_CATEGORIES,
